@@ -1,0 +1,34 @@
+VENV ?= .venv
+PYTHON := $(VENV)/bin/python
+export TF_CPP_MIN_LOG_LEVEL ?= 3
+
+.PHONY: help demo test lint types unit clean
+
+help:             ## Show the targets.
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+$(VENV)/.installed: pyproject.toml
+	python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --upgrade "pip>=25.1"
+	$(PYTHON) -m pip install --quiet --editable ".[demo]" --group dev
+	@touch $@
+
+demo: $(VENV)/.installed   ## Train on real photographs as a newcomer writes it, then with autopipe.
+	$(PYTHON) examples/flowers.py
+
+test: lint types unit      ## Everything that must pass before a commit.
+
+lint: $(VENV)/.installed   ## Style and imports.
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(VENV)/.installed  ## mypy --strict on the copy that ships.
+	rm -rf build
+	$(PYTHON) -m pip install --quiet --no-deps --target build/typecheck .
+	cd build/typecheck && ../../$(VENV)/bin/mypy --strict --config-file ../../pyproject.toml -p autopipe
+
+unit: $(VENV)/.installed   ## The tests alone.
+	$(VENV)/bin/pytest
+
+clean:            ## Remove what the other targets made.
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,58 @@
+"""The exceptions autopipe raises.
+
+::
+
+    AutopipeError
+    ├── DatasetError     what was given is not a dataset autopipe can read, or it cannot be run
+    ├── ArgumentError    an argument of a public function breaks its law
+    ├── KnobError        a knob that the pipeline does not have, or a value outside its range
+    ├── PlanError        a plan that cannot be read, or that belongs to another pipeline
+    ├── RewriteError     a rule produced a pipeline of another type; the rule is named
+    └── TargetError      ``file.py:function`` names nothing that can be run
+
+Each message states the law, then what was received, then the remedy.
+"""
+
+__all__ = [
+    "ArgumentError",
+    "AutopipeError",
+    "DatasetError",
+    "KnobError",
+    "PlanError",
+    "RewriteError",
+    "TargetError",
+]
+
+
+class AutopipeError(Exception):
+    """Anything autopipe raises on purpose."""
+
+
+class DatasetError(AutopipeError, TypeError):
+    """What was given is not a ``tf.data.Dataset``, or cannot be run as one."""
+
+
+class ArgumentError(AutopipeError, ValueError):
+    """An argument of a public function breaks its law."""
+
+
+class KnobError(AutopipeError, KeyError):
+    """A knob that the pipeline does not have, or a value outside its range."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class PlanError(AutopipeError, ValueError):
+    """A plan that cannot be read, or that belongs to another pipeline."""
+
+
+class RewriteError(AutopipeError, RuntimeError):
+    """A rule produced a pipeline of another type."""
+
+
+class TargetError(AutopipeError, LookupError):
+    """A ``file.py:function`` or ``module:function`` that names nothing that can be run."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
