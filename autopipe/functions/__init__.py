@@ -1,0 +1,1 @@
+"""What the function inside a ``map`` is, and surgery on it."""

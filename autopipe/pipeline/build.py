@@ -1,0 +1,274 @@
+"""Tree -> Dataset, carrying every argument.
+
+Only public TensorFlow is used here: ``tf.raw_ops`` where a transformation holds a traced function or a pair of
+seeds, which the methods of ``tf.data.Dataset`` would trace or draw anew, and those methods for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import singledispatch
+from typing import Any
+
+from autopipe.pipeline import ir
+from autopipe.pipeline.extract import element_shapes, element_types
+
+__all__ = ["build"]
+
+
+def build(node: ir.Node, built: Mapping[ir.Node, Any] | None = None) -> Any:
+    """Make the dataset that a tree describes.
+
+    Args:
+        node: the last transformation.
+        built: datasets to use for nodes that were built before, so that a memory cache is kept.
+
+    Returns:
+        A ``tf.data.Dataset``. The caller keeps ``node`` alive as long as the dataset: it holds what the
+        functions capture.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> tree = extract(tf.data.Dataset.range(5).map(lambda x: x * x).batch(2))
+    >>> [batch.tolist() for batch in build(tree).as_numpy_iterator()]
+    [[0, 1], [4, 9], [16]]
+    """
+    if built and node in built:
+        return built[node]
+    return _build(node, *(build(child, built) for child in node.inputs))
+
+
+@singledispatch
+def _build(node: ir.Node, *inputs: Any) -> Any:
+    raise TypeError(f"Every node must have a builder, but {type(node).__name__} has none for {len(inputs)} inputs.")
+
+
+@_build.register
+def _source(node: ir.Source) -> Any:
+    return node.dataset
+
+
+@_build.register
+def _files_reader(node: ir.FilesReader, files: Any) -> Any:
+    import tensorflow as tf
+
+    arguments = {
+        "compression_type": node.compression_type,
+        "buffer_size": node.buffer_size,
+        "num_parallel_reads": node.num_parallel_reads,
+        "name": node.name,
+    }
+    match node.kind:
+        case "tfrecord":
+            return tf.data.TFRecordDataset(files, **arguments)
+        case "text":
+            return tf.data.TextLineDataset(files, **arguments)
+        case "fixed_length":
+            assert node.record_bytes is not None
+            header, record, footer = node.record_bytes
+            return tf.data.FixedLengthRecordDataset(
+                files, record, header_bytes=header, footer_bytes=footer, **arguments
+            )
+        case unknown:
+            raise TypeError(f"A reader's kind must be tfrecord, text or fixed_length, but got {unknown!r}.")
+
+
+@_build.register
+def _map(node: ir.Map, source: Any) -> Any:
+    import tensorflow as tf
+
+    common = _common(node, node.fn.element_types, node.fn.element_shapes) | {
+        "input_dataset": tf.data.experimental.to_variant(source),
+        "other_arguments": node.fn.concrete.captured_inputs,
+        "f": node.fn.concrete,
+        "use_inter_op_parallelism": node.use_inter_op_parallelism,
+        "preserve_cardinality": node.preserve_cardinality,
+    }
+    if node.num_parallel_calls is None:
+        variant = tf.raw_ops.MapDataset(force_synchronous=node.synchronous, **common)
+    else:
+        variant = tf.raw_ops.ParallelMapDatasetV2(
+            num_parallel_calls=tf.constant(node.num_parallel_calls, tf.int64),
+            deterministic=_deterministic(node.deterministic),
+            use_unbounded_threadpool=node.use_unbounded_threadpool,
+            **common,
+        )
+    return _from_variant(variant, node.fn.output_spec)
+
+
+@_build.register
+def _filter(node: ir.Filter, source: Any) -> Any:
+    import tensorflow as tf
+
+    variant = tf.raw_ops.FilterDataset(
+        input_dataset=tf.data.experimental.to_variant(source),
+        other_arguments=node.predicate.concrete.captured_inputs,
+        predicate=node.predicate.concrete,
+        **_common(node, element_types(source), element_shapes(source)),
+    )
+    return _from_variant(variant, source.element_spec)
+
+
+@_build.register
+def _flat_map(node: ir.FlatMap, source: Any) -> Any:
+    import tensorflow as tf
+
+    variant = tf.raw_ops.FlatMapDataset(
+        input_dataset=tf.data.experimental.to_variant(source),
+        other_arguments=node.fn.concrete.captured_inputs,
+        f=node.fn.concrete,
+        **_common(node, node.fn.element_types, node.fn.element_shapes),
+    )
+    return _from_variant(variant, node.fn.output_spec.element_spec)
+
+
+@_build.register
+def _interleave(node: ir.Interleave, source: Any) -> Any:
+    import tensorflow as tf
+
+    common = _common(node, node.fn.element_types, node.fn.element_shapes) | {
+        "input_dataset": tf.data.experimental.to_variant(source),
+        "other_arguments": node.fn.concrete.captured_inputs,
+        "f": node.fn.concrete,
+        "cycle_length": tf.constant(node.cycle_length, tf.int64),
+        "block_length": tf.constant(node.block_length, tf.int64),
+    }
+    if node.num_parallel_calls is None:
+        variant = tf.raw_ops.InterleaveDataset(**common)
+    else:
+        variant = tf.raw_ops.ParallelInterleaveDatasetV4(
+            num_parallel_calls=tf.constant(node.num_parallel_calls, tf.int64),
+            buffer_output_elements=tf.constant(node.buffer_output_elements, tf.int64),
+            prefetch_input_elements=tf.constant(node.prefetch_input_elements, tf.int64),
+            deterministic=_deterministic(node.deterministic),
+            **common,
+        )
+    return _from_variant(variant, node.fn.output_spec.element_spec)
+
+
+@_build.register
+def _shuffle(node: ir.Shuffle, source: Any) -> Any:
+    import tensorflow as tf
+
+    seed, seed2 = node.seeds
+    variant = tf.raw_ops.ShuffleDatasetV3(
+        input_dataset=tf.data.experimental.to_variant(source),
+        buffer_size=tf.constant(node.buffer_size, tf.int64),
+        seed=tf.constant(seed, tf.int64),
+        seed2=tf.constant(seed2, tf.int64),
+        seed_generator=tf.raw_ops.DummySeedGenerator(),
+        reshuffle_each_iteration=node.reshuffle_each_iteration,
+        **_common(node, element_types(source), element_shapes(source)),
+    )
+    return _from_variant(variant, source.element_spec)
+
+
+@_build.register
+def _batch(node: ir.Batch, source: Any) -> Any:
+    parallel = {}
+    if node.num_parallel_calls is not None:
+        parallel = {"num_parallel_calls": node.num_parallel_calls, "deterministic": node.deterministic}
+    return source.batch(node.batch_size, drop_remainder=node.drop_remainder, name=node.name, **parallel)
+
+
+@_build.register
+def _padded_batch(node: ir.PaddedBatch, source: Any) -> Any:
+    import tensorflow as tf
+
+    spec = source.element_spec
+    dtypes = [component.dtype for component in tf.nest.flatten(spec)]
+    values = [tf.constant(value, dtype) for value, dtype in zip(node.padding_values, dtypes, strict=True)]
+    shapes = [tf.constant(shape, tf.int64, shape=[len(shape)]) for shape in node.padded_shapes]
+    return source.padded_batch(
+        node.batch_size,
+        padded_shapes=tf.nest.pack_sequence_as(spec, shapes),
+        padding_values=tf.nest.pack_sequence_as(spec, values),
+        drop_remainder=node.drop_remainder,
+        name=node.name,
+    )
+
+
+@_build.register
+def _unbatch(node: ir.Unbatch, source: Any) -> Any:
+    return source.unbatch(name=node.name)
+
+
+@_build.register
+def _repeat(node: ir.Repeat, source: Any) -> Any:
+    return source.repeat(node.count, name=node.name)
+
+
+@_build.register
+def _cache(node: ir.Cache, source: Any) -> Any:
+    return source.cache(node.filename, name=node.name)
+
+
+@_build.register
+def _prefetch(node: ir.Prefetch, source: Any) -> Any:
+    return source.prefetch(node.buffer_size, name=node.name)
+
+
+@_build.register
+def _take(node: ir.Take, source: Any) -> Any:
+    return source.take(node.count, name=node.name)
+
+
+@_build.register
+def _skip(node: ir.Skip, source: Any) -> Any:
+    return source.skip(node.count, name=node.name)
+
+
+@_build.register
+def _shard(node: ir.Shard, source: Any) -> Any:
+    return source.shard(node.num_shards, node.index, name=node.name)
+
+
+@_build.register
+def _enumerate(node: ir.Enumerate, source: Any) -> Any:
+    return source.enumerate(node.start, name=node.name)
+
+
+@_build.register
+def _options(node: ir.Options, source: Any) -> Any:
+    return source.with_options(node.options, name=node.name)
+
+
+@_build.register
+def _zip(node: ir.Zip, *parts: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.zip(tf.nest.pack_sequence_as(node.structure, list(parts)), name=node.name)
+
+
+@_build.register
+def _concatenate(node: ir.Concatenate, first: Any, second: Any) -> Any:
+    return first.concatenate(second, name=node.name)
+
+
+def _common(node: ir.Node, types: Any, shapes: Any) -> dict[str, Any]:
+    return {"output_types": list(types), "output_shapes": list(shapes), "metadata": _metadata(node.name)}
+
+
+def _metadata(name: str | None) -> bytes:
+    """Return the serialized ``tensorflow.data.Metadata`` that carries a stage's name (field 1, a string)."""
+    if not name:
+        return b""
+    text = name.encode()
+    return b"\x0a" + _varint(len(text)) + text
+
+
+def _varint(number: int) -> bytes:
+    low, high = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + _varint(high) if high else bytes([low])
+
+
+def _deterministic(value: bool | None) -> str:
+    return {True: "true", False: "false", None: "default"}[value]
+
+
+def _from_variant(variant: Any, element_spec: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.data.experimental.from_variant(variant, element_spec)
+
+

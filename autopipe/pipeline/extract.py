@@ -1,0 +1,416 @@
+"""Dataset -> tree. The only module that reads private attributes of ``tf.data`` classes.
+
+``tests/pipeline/test_tensorflow_contract.py`` states what is relied on, so that a TensorFlow release which changes
+it is named by a failing test. A class that is not known here, or that lost an attribute, becomes an opaque node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from autopipe.errors import DatasetError
+from autopipe.functions.function import Function, describe_callable
+from autopipe.pipeline import ir
+
+__all__ = ["element_shapes", "element_types", "extract", "function_of"]
+
+_LARGEST_GRAPH_BYTES = 64 * 2**20
+
+
+class _HiddenArgumentError(Exception):
+    """An argument that TensorFlow's Python object forgets could not be read from its graph."""
+
+
+def extract(dataset: Any) -> ir.Node:
+    """Read a dataset as a tree of nodes.
+
+    Args:
+        dataset: a ``tf.data.Dataset``.
+
+    Returns:
+        The node of its last transformation. What is not known becomes an :class:`~autopipe.pipeline.ir.Opaque`
+        source; nothing upstream of it is read.
+
+    Raises:
+        DatasetError: if ``dataset`` is not a ``tf.data.Dataset``, or was made inside a ``tf.function``.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.text import one_line
+    >>> one_line(extract(tf.data.Dataset.range(9).shuffle(3).batch(2)))
+    'range(0, 9) | shuffle(3) | batch(2)'
+    """
+    import tensorflow as tf
+
+    if not isinstance(dataset, tf.data.Dataset):
+        raise DatasetError(
+            "autopipe reads a tf.data.Dataset, "
+            f"but received {type(dataset).__name__}. "
+            "Make one with tf.data.Dataset.from_tensor_slices, keras.utils.image_dataset_from_directory, "
+            "or tf.data.Dataset.from_generator."
+        )
+    if tf.is_symbolic_tensor(dataset._variant_tensor):
+        raise DatasetError(
+            "autopipe reads a dataset that was made eagerly, but received one made inside a tf.function. "
+            "Call autopipe.optimize() where the training script calls fit()."
+        )
+    return _extract(dataset)
+
+
+def _extract(dataset: Any) -> ir.Node:
+    own_tree = getattr(dataset, "_autopipe_tree", None)
+    if isinstance(own_tree, ir.Node):
+        return own_tree
+    reader = _READERS.get(type(dataset).__name__)
+    if reader is None:
+        return _opaque(dataset, "autopipe does not know this transformation")
+    try:
+        return reader(dataset)
+    except AttributeError as missing:
+        return _opaque(dataset, f"this TensorFlow release keeps its arguments elsewhere ({missing})")
+    except _HiddenArgumentError as hidden:
+        return _opaque(dataset, str(hidden))
+
+
+def _opaque(dataset: Any, reason: str) -> ir.Opaque:
+    return ir.Opaque(dataset=dataset, label=type(dataset).__name__.strip("_"), reason=reason)
+
+
+def element_types(dataset: Any) -> list[Any]:
+    """Return the flat dtypes of one element as TensorFlow's ops take them."""
+    return list(dataset._flat_types)
+
+
+def element_shapes(dataset: Any) -> list[Any]:
+    """Return the flat shapes of one element as TensorFlow's ops take them."""
+    return list(dataset._flat_shapes)
+
+
+def function_of(dataset: Any) -> Function:
+    """Read the function of a ``map``, ``filter``, ``flat_map`` or ``interleave``, its captures live."""
+    (wrapper,) = dataset._functions()
+    name, location = describe_callable(wrapper._func)
+    return Function(
+        concrete=wrapper.function,
+        input_spec=wrapper._input_structure,
+        output_spec=wrapper.output_structure,
+        element_types=tuple(element_types(dataset)),
+        element_shapes=tuple(element_shapes(dataset)),
+        name=name,
+        location=location,
+        keeps_alive=(wrapper,),
+    )
+
+
+def _scalar(tensor: Any) -> Any:
+    """Return the Python value of an argument, whether it was kept as a tensor or as given."""
+    value = tensor.numpy() if hasattr(tensor, "numpy") else tensor
+    if isinstance(value, bytes):
+        return value.decode()
+    return value.item() if hasattr(value, "item") else value
+
+
+def _deterministic(text: str) -> bool | None:
+    return {"true": True, "false": False, "default": None}[text]
+
+
+def _tensors(ds: Any) -> ir.Node:
+    return ir.Tensors(dataset=ds, components=tuple(ds._tensors), name=ds._name)
+
+
+def _tensor_slices(ds: Any) -> ir.Node:
+    return ir.TensorSlices(dataset=ds, components=tuple(ds._tensors), name=ds._name)
+
+
+def _range(ds: Any) -> ir.Node:
+    return ir.Range(
+        dataset=ds, start=_scalar(ds._start), stop=_scalar(ds._stop), step=_scalar(ds._step), name=ds._name
+    )
+
+
+def _map(ds: Any) -> ir.Node:
+    return ir.Map(
+        input=_extract(ds._input_dataset),
+        fn=function_of(ds),
+        synchronous=ds._force_synchronous,
+        use_inter_op_parallelism=ds._use_inter_op_parallelism,
+        preserve_cardinality=ds._preserve_cardinality,
+        name=ds._name,
+    )
+
+
+def _parallel_map(ds: Any) -> ir.Node:
+    return ir.Map(
+        input=_extract(ds._input_dataset),
+        fn=function_of(ds),
+        num_parallel_calls=_scalar(ds._num_parallel_calls),
+        deterministic=_deterministic(ds._deterministic),
+        use_unbounded_threadpool=bool(ds._use_unbounded_threadpool),
+        use_inter_op_parallelism=ds._use_inter_op_parallelism,
+        preserve_cardinality=ds._preserve_cardinality,
+        name=ds._name,
+    )
+
+
+def _filter(ds: Any) -> ir.Node:
+    return ir.Filter(input=_extract(ds._input_dataset), predicate=function_of(ds), name=ds._name)
+
+
+def _flat_map(ds: Any) -> ir.Node:
+    fn = function_of(ds)
+    if any(op.type == "GeneratorDataset" for op in fn.concrete.graph.get_operations()):
+        return ir.Generator(dataset=ds, name=ds._name)
+    return ir.FlatMap(input=_extract(ds._input_dataset), fn=fn, name=ds._name)
+
+
+def _interleave(ds: Any) -> ir.Node:
+    return ir.Interleave(
+        input=_extract(ds._input_dataset),
+        fn=function_of(ds),
+        cycle_length=_scalar(ds._cycle_length),
+        block_length=_scalar(ds._block_length),
+        name=ds._name,
+    )
+
+
+def _parallel_interleave(ds: Any) -> ir.Node:
+    source = _extract(ds._input_dataset)
+    return ir.Interleave(
+        input=source,
+        fn=function_of(ds),
+        cycle_length=_scalar(ds._cycle_length),
+        block_length=_scalar(ds._block_length),
+        num_parallel_calls=_scalar(ds._num_parallel_calls),
+        deterministic=_interleave_deterministic(ds, source),
+        buffer_output_elements=_scalar(ds._buffer_output_elements),
+        prefetch_input_elements=_scalar(ds._prefetch_input_elements),
+        name=ds._name,
+    )
+
+
+def _interleave_deterministic(ds: Any, source: ir.Node) -> bool | None:
+    """Return the one argument the Python object forgets, from the serialized op.
+
+    Serializing copies the tensors of in-memory sources, so it is not done where those are large.
+    """
+    import tensorflow as tf
+
+    held = sum(_bytes_held(node) for node in ir.walk(source))
+    if held > _LARGEST_GRAPH_BYTES:
+        raise _HiddenArgumentError(
+            f"its deterministic argument can only be read by copying {held / 2**20:.0f} MiB of tensors"
+        )
+    try:
+        nodes = _graph_of(ds).node
+    except tf.errors.OpError as refused:
+        raise _HiddenArgumentError(f"TensorFlow cannot serialize it ({refused.message})") from refused
+    *_, last = (node for node in nodes if node.op == "ParallelInterleaveDatasetV4")
+    return _deterministic(last.attr["deterministic"].s.decode())
+
+
+def _bytes_held(node: ir.Node) -> int:
+    if not isinstance(node, ir.Tensors | ir.TensorSlices):
+        return 0
+    return sum(tensor.dtype.size * int(tensor.shape.num_elements() or 0) for tensor in node.components)
+
+
+def _batch(ds: Any) -> ir.Node:
+    return ir.Batch(
+        input=_extract(ds._input_dataset),
+        batch_size=_scalar(ds._batch_size),
+        drop_remainder=_scalar(ds._drop_remainder),
+        name=ds._name,
+    )
+
+
+def _parallel_batch(ds: Any) -> ir.Node:
+    return ir.Batch(
+        input=_extract(ds._input_dataset),
+        batch_size=_scalar(ds._batch_size),
+        drop_remainder=_scalar(ds._drop_remainder),
+        num_parallel_calls=_scalar(ds._num_parallel_calls),
+        deterministic=_deterministic(ds._deterministic),
+        name=ds._name,
+    )
+
+
+def _padded_batch(ds: Any) -> ir.Node:
+    import tensorflow as tf
+
+    return ir.PaddedBatch(
+        input=_extract(ds._input_dataset),
+        batch_size=_scalar(ds._batch_size),
+        padded_shapes=tuple(tuple(shape.numpy().tolist()) for shape in tf.nest.flatten(ds._padded_shapes)),
+        padding_values=tuple(_padding_value(value) for value in tf.nest.flatten(ds._padding_values)),
+        drop_remainder=_scalar(ds._drop_remainder),
+        name=ds._name,
+    )
+
+
+def _padding_value(tensor: Any) -> Any:
+    value = tensor.numpy()
+    return value if isinstance(value, bytes) else value[()]
+
+
+def _unbatch(ds: Any) -> ir.Node:
+    """Read ``unbatch`` without the two steps TensorFlow puts before it, since its own method puts them again."""
+    normalized = ds._input_dataset._input_dataset
+    return ir.Unbatch(input=_extract(normalized._input_dataset), name=ds._name)
+
+
+def _shuffle(ds: Any) -> ir.Node:
+    return ir.Shuffle(
+        input=_extract(ds._input_dataset),
+        buffer_size=_scalar(ds._buffer_size),
+        seeds=(_scalar(ds._seed), _scalar(ds._seed2)),
+        reshuffle_each_iteration=ds._reshuffle_each_iteration is not False,
+        name=ds._name,
+    )
+
+
+def _repeat(ds: Any) -> ir.Node:
+    return ir.Repeat(input=_extract(ds._input_dataset), count=_scalar(ds._count), name=ds._name)
+
+
+def _cache(ds: Any) -> ir.Node:
+    return ir.Cache(input=_extract(ds._input_dataset), filename=_scalar(ds._filename), name=ds._name)
+
+
+def _prefetch(ds: Any) -> ir.Node:
+    return ir.Prefetch(input=_extract(ds._input_dataset), buffer_size=_scalar(ds._buffer_size), name=ds._name)
+
+
+def _take(ds: Any) -> ir.Node:
+    return ir.Take(input=_extract(ds._input_dataset), count=_scalar(ds._count), name=ds._name)
+
+
+def _skip(ds: Any) -> ir.Node:
+    return ir.Skip(input=_extract(ds._input_dataset), count=_scalar(ds._count), name=ds._name)
+
+
+def _shard(ds: Any) -> ir.Node:
+    return ir.Shard(
+        input=_extract(ds._input_dataset),
+        num_shards=_scalar(ds._num_shards),
+        index=_scalar(ds._index),
+        name=ds._name,
+    )
+
+
+def _zip(ds: Any) -> ir.Node:
+    import tensorflow as tf
+
+    start = _enumerate_start(ds)
+    if start is not None:
+        return ir.Enumerate(input=_extract(ds._datasets[1]), start=start, name=ds._name)
+    parts = ds._inputs()
+    return ir.Zip(
+        parts=tuple(_extract(part) for part in parts),
+        structure=tf.nest.pack_sequence_as(ds._datasets, list(range(len(parts)))),
+        name=ds._name,
+    )
+
+
+def _enumerate_start(ds: Any) -> int | None:
+    """Return where ``Dataset.enumerate`` starts; ``None`` if this zip is not one.
+
+    ``enumerate`` zips the dataset with a range that it marks ``replicate_on_split``, and that Python sees only as
+    a variant tensor; the graph of that small dataset has the number.
+    """
+    import tensorflow as tf
+
+    pair = ds._datasets
+    if not (isinstance(pair, tuple) and len(pair) == 2 and type(pair[0]).__name__ == "_VariantDataset"):
+        return None
+    nodes = {node.name: node for node in _graph_of(pair[0]).node}
+    ranges = [node for node in nodes.values() if node.op == "RangeDataset"]
+    if len(ranges) != 1 or not ranges[0].attr["replicate_on_split"].b:
+        return None
+    start, stop, step = (int(tf.make_ndarray(nodes[name].attr["value"].tensor)) for name in ranges[0].input)
+    return start if (stop, step) == (tf.int64.max, 1) else None
+
+
+def _graph_of(dataset: Any) -> Any:
+    import tensorflow as tf
+
+    serialized = tf.raw_ops.DatasetToGraphV2(input_dataset=dataset._variant_tensor, external_state_policy=1)
+    return tf.compat.v1.GraphDef.FromString(serialized.numpy())
+
+
+def _concatenate(ds: Any) -> ir.Node:
+    first, second = ds._inputs()
+    return ir.Concatenate(first=_extract(first), second=_extract(second), name=ds._name)
+
+
+def _options(ds: Any) -> ir.Node:
+    return ir.Options(input=_extract(ds._input_dataset), options=ds.options(), name=ds._name)
+
+
+def _tfrecord(ds: Any) -> ir.Node:
+    return _files(ds, "tfrecord", num_parallel_reads=ds._num_parallel_reads)
+
+
+def _text_lines(ds: Any) -> ir.Node:
+    return _files(ds, "text", num_parallel_reads=_parallel_reads(ds._impl))
+
+
+def _fixed_length(ds: Any) -> ir.Node:
+    sizes = (ds._header_bytes, ds._record_bytes, ds._footer_bytes)
+    return _files(
+        ds,
+        "fixed_length",
+        num_parallel_reads=_parallel_reads(ds._impl),
+        record_bytes=tuple(0 if size is None else int(_scalar(size)) for size in sizes),
+    )
+
+
+def _files(ds: Any, kind: str, **arguments: Any) -> ir.Node:
+    return ir.FilesReader(
+        input=_extract(ds._filenames),
+        kind=kind,
+        compression_type=_scalar(ds._compression_type),
+        buffer_size=_scalar(ds._buffer_size),
+        name=ds._impl._name,
+        **arguments,
+    )
+
+
+def _parallel_reads(implementation: Any) -> int | None:
+    """Return how many files a reader reads at once, from the dataset TensorFlow implements it with."""
+    match type(implementation).__name__:
+        case "_ParallelInterleaveDataset":
+            return int(_scalar(implementation._num_parallel_calls))
+        case "ParallelInterleaveDataset":
+            return int(_scalar(implementation._cycle_length))
+        case _:
+            return None
+
+
+_READERS: dict[str, Callable[[Any], ir.Node]] = {
+    "CacheDataset": _cache,
+    "FixedLengthRecordDatasetV2": _fixed_length,
+    "TFRecordDatasetV2": _tfrecord,
+    "TextLineDatasetV2": _text_lines,
+    "_BatchDataset": _batch,
+    "_ConcatenateDataset": _concatenate,
+    "_FilterDataset": _filter,
+    "_FlatMapDataset": _flat_map,
+    "_InterleaveDataset": _interleave,
+    "_MapDataset": _map,
+    "_OptionsDataset": _options,
+    "_PaddedBatchDataset": _padded_batch,
+    "_ParallelBatchDataset": _parallel_batch,
+    "_ParallelInterleaveDataset": _parallel_interleave,
+    "_ParallelMapDataset": _parallel_map,
+    "_PrefetchDataset": _prefetch,
+    "_RangeDataset": _range,
+    "_RepeatDataset": _repeat,
+    "_ShardDataset": _shard,
+    "_ShuffleDataset": _shuffle,
+    "_SkipDataset": _skip,
+    "_TakeDataset": _take,
+    "_TensorDataset": _tensors,
+    "_TensorSliceDataset": _tensor_slices,
+    "_UnbatchDataset": _unbatch,
+    "_ZipDataset": _zip,
+}

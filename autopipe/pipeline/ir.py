@@ -1,0 +1,337 @@
+"""What a pipeline is: a tree of immutable nodes, one per ``tf.data`` transformation.
+
+A node holds every argument of its transformation as plain Python values, and its inputs. Nodes are equal when
+their arguments and inputs are. Sources hold the live ``tf.data.Dataset`` they were read from, functions hold the
+live traced function: nothing a pipeline captures is ever copied.
+
+``AUTOTUNE`` (-1) in ``num_parallel_calls``, ``buffer_size`` or ``cycle_length`` means what it means in TensorFlow.
+``num_parallel_calls=None`` is the sequential form of the transformation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from typing_extensions import Self
+
+from autopipe.functions.function import Function
+
+__all__ = [
+    "AUTOTUNE",
+    "Batch",
+    "Cache",
+    "Concatenate",
+    "Enumerate",
+    "FilesReader",
+    "Filter",
+    "FlatMap",
+    "Generator",
+    "Interleave",
+    "Map",
+    "Node",
+    "Opaque",
+    "Options",
+    "PaddedBatch",
+    "Prefetch",
+    "Range",
+    "Repeat",
+    "Shard",
+    "Shuffle",
+    "Skip",
+    "Source",
+    "Take",
+    "TensorSlices",
+    "Tensors",
+    "Unary",
+    "Unbatch",
+    "Zip",
+    "walk",
+]
+
+AUTOTUNE = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One transformation. ``name`` is the ``name=`` the user gave it."""
+
+    name: str | None = None
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes this one reads from, in order."""
+        return ()
+
+    def on(self, *inputs: Node) -> Self:
+        """Return the same transformation on other inputs."""
+        if inputs:
+            raise TypeError(f"{type(self).__name__} reads from no other node, but got {len(inputs)}.")
+        return self
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield ``node`` and everything it reads from, itself first."""
+    yield node
+    for child in node.inputs:
+        yield from walk(child)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Node):
+    """A node that reads from no other: the live dataset itself."""
+
+    dataset: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensors(Source):
+    """``Dataset.from_tensors``: one element."""
+
+    components: tuple[Any, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorSlices(Source):
+    """``Dataset.from_tensor_slices``: one element per row."""
+
+    components: tuple[Any, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range(Source):
+    """``Dataset.range``."""
+
+    start: int
+    stop: int
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generator(Source):
+    """``Dataset.from_generator``: Python code that runs again for every iterator."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opaque(Source):
+    """A transformation autopipe does not read. It and all upstream of it stay as they are.
+
+    Attributes:
+        label: the name of its class in TensorFlow.
+        reason: why it was not read.
+    """
+
+    label: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unary(Node):
+    """A transformation of one dataset."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one node this one reads from."""
+        return (self.input,)
+
+    def on(self, *inputs: Node) -> Self:
+        """Return the same transformation on another input."""
+        (only,) = inputs
+        return replace(self, input=only)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesReader(Unary):
+    """A reader of the files its input names: ``TFRecordDataset``, ``TextLineDataset``, ``FixedLengthRecordDataset``.
+
+    Attributes:
+        kind: ``"tfrecord"``, ``"text"`` or ``"fixed_length"``.
+        num_parallel_reads: files read at once; ``None`` reads one after the other.
+        buffer_size: bytes of the read buffer; ``None`` is TensorFlow's default.
+        record_bytes: for ``"fixed_length"``: bytes of header, record and footer.
+    """
+
+    kind: str
+    compression_type: str | None = None
+    buffer_size: int | None = None
+    num_parallel_reads: int | None = None
+    record_bytes: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map(Unary):
+    """``Dataset.map``."""
+
+    fn: Function
+    num_parallel_calls: int | None = None
+    deterministic: bool | None = None
+    synchronous: bool = False
+    use_unbounded_threadpool: bool = False
+    use_inter_op_parallelism: bool = True
+    preserve_cardinality: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter(Unary):
+    """``Dataset.filter``."""
+
+    predicate: Function
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch(Unary):
+    """``Dataset.batch``."""
+
+    batch_size: int
+    drop_remainder: bool = False
+    num_parallel_calls: int | None = None
+    deterministic: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddedBatch(Unary):
+    """``Dataset.padded_batch``; shapes and values flat, -1 for a dimension that is padded to the longest."""
+
+    batch_size: int
+    padded_shapes: tuple[tuple[int, ...], ...]
+    padding_values: tuple[Any, ...]
+    drop_remainder: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unbatch(Unary):
+    """``Dataset.unbatch``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shuffle(Unary):
+    """``Dataset.shuffle``; ``seeds`` is TensorFlow's (graph seed, op seed) pair, (0, 0) when unseeded."""
+
+    buffer_size: int
+    seeds: tuple[int, int] = (0, 0)
+    reshuffle_each_iteration: bool = True
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the author asked for the same order in every run."""
+        return self.seeds != (0, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat(Unary):
+    """``Dataset.repeat``; a negative ``count`` repeats without end."""
+
+    count: int = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cache(Unary):
+    """``Dataset.cache``; an empty ``filename`` caches in memory."""
+
+    filename: str = ""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the elements are held in memory, not in a file."""
+        return not self.filename
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prefetch(Unary):
+    """``Dataset.prefetch``."""
+
+    buffer_size: int = AUTOTUNE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Take(Unary):
+    """``Dataset.take``; -1 takes all."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skip(Unary):
+    """``Dataset.skip``; -1 skips all."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard(Unary):
+    """``Dataset.shard``."""
+
+    num_shards: int
+    index: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enumerate(Unary):
+    """``Dataset.enumerate``."""
+
+    start: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlatMap(Unary):
+    """``Dataset.flat_map``."""
+
+    fn: Function
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interleave(Unary):
+    """``Dataset.interleave``."""
+
+    fn: Function
+    cycle_length: int
+    block_length: int
+    num_parallel_calls: int | None = None
+    deterministic: bool | None = None
+    buffer_output_elements: int = AUTOTUNE
+    prefetch_input_elements: int = AUTOTUNE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Unary):
+    """``Dataset.with_options``."""
+
+    options: Any = field(hash=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zip(Node):
+    """``Dataset.zip``; ``structure`` is the nest the inputs stand in, with their positions as leaves."""
+
+    parts: tuple[Node, ...]
+    structure: Any = field(hash=False)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The zipped nodes, in the order of the flattened structure."""
+        return self.parts
+
+    def on(self, *inputs: Node) -> Self:
+        """Return the same structure of other inputs."""
+        return replace(self, parts=inputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concatenate(Node):
+    """``Dataset.concatenate``."""
+
+    first: Node
+    second: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The node read first, then the other."""
+        return (self.first, self.second)
+
+    def on(self, *inputs: Node) -> Self:
+        """Return the concatenation of other inputs."""
+        first, second = inputs
+        return replace(self, first=first, second=second)

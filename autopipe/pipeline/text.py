@@ -1,0 +1,191 @@
+"""A pipeline as text: one line, or a tree for pipelines that branch."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from autopipe.pipeline import ir
+
+__all__ = ["one_line", "stage", "tree_lines"]
+
+
+def one_line(node: ir.Node) -> str:
+    """Return the pipeline from its source to its end, such as ``range(0, 9) | shuffle(3) | batch(2)``."""
+    match node.inputs:
+        case ():
+            return stage(node)
+        case (only,):
+            return f"{one_line(only)} | {stage(node)}"
+        case several:
+            return f"{stage(node)}[{', '.join(one_line(each) for each in several)}]"
+
+
+def tree_lines(node: ir.Node, indent: str = "") -> list[str]:
+    """Return one line per stage, source first; the branches of a ``zip`` or ``concatenate`` stand indented."""
+    lines: list[str] = []
+    for position, child in enumerate(node.inputs):
+        branch = indent + ("  " if len(node.inputs) > 1 else "")
+        if len(node.inputs) > 1:
+            lines.append(f"{indent}branch {position}")
+        lines += tree_lines(child, branch)
+    return [*lines, f"{indent}{stage(node)}"]
+
+
+def stage(node: ir.Node) -> str:
+    """Return one transformation with its arguments; those left at TensorFlow's default are not shown."""
+    shown = _stage(node)
+    return f"{shown} as {node.name!r}" if node.name else shown
+
+
+def _call(name: str, *positional: object, **optional: object) -> str:
+    arguments = [str(argument) for argument in positional]
+    arguments += [f"{key}={value}" for key, value in optional.items() if value not in (None, False)]
+    return f"{name}({', '.join(arguments)})"
+
+
+def _number(value: int | None) -> str | None:
+    return "AUTOTUNE" if value == ir.AUTOTUNE else None if value is None else str(value)
+
+
+def _only_if_set(value: bool | None) -> str | None:
+    return None if value is None else str(value)
+
+
+@singledispatch
+def _stage(node: ir.Node) -> str:
+    return _call(type(node).__name__.lower())
+
+
+@_stage.register
+def _(node: ir.Tensors) -> str:
+    return "tensors"
+
+
+@_stage.register
+def _(node: ir.TensorSlices) -> str:
+    return "tensor_slices"
+
+
+@_stage.register
+def _(node: ir.Range) -> str:
+    return _call("range", node.start, node.stop, **({} if node.step == 1 else {"step": node.step}))
+
+
+@_stage.register
+def _(node: ir.Generator) -> str:
+    return "generator"
+
+
+@_stage.register
+def _(node: ir.Opaque) -> str:
+    return f"opaque {node.label}"
+
+
+@_stage.register
+def _(node: ir.FilesReader) -> str:
+    return _call(
+        f"{node.kind}_files",
+        compression=node.compression_type,
+        buffer_size=node.buffer_size,
+        reads=_number(node.num_parallel_reads),
+    )
+
+
+@_stage.register
+def _(node: ir.Map) -> str:
+    return _call(
+        "map",
+        node.fn,
+        calls=_number(node.num_parallel_calls),
+        deterministic=_only_if_set(node.deterministic),
+        synchronous=node.synchronous,
+        unbounded=node.use_unbounded_threadpool,
+    )
+
+
+@_stage.register
+def _(node: ir.Filter) -> str:
+    return _call("filter", node.predicate)
+
+
+@_stage.register
+def _(node: ir.Batch) -> str:
+    return _call(
+        "batch",
+        node.batch_size,
+        drop_remainder=node.drop_remainder,
+        calls=_number(node.num_parallel_calls),
+        deterministic=_only_if_set(node.deterministic),
+    )
+
+
+@_stage.register
+def _(node: ir.PaddedBatch) -> str:
+    return _call("padded_batch", node.batch_size, drop_remainder=node.drop_remainder)
+
+
+@_stage.register
+def _(node: ir.Shuffle) -> str:
+    return _call(
+        "shuffle",
+        node.buffer_size,
+        seed=node.seeds[1] if node.seeded else None,
+        reshuffle_each_iteration=None if node.reshuffle_each_iteration else "False",
+    )
+
+
+@_stage.register
+def _(node: ir.Repeat) -> str:
+    return _call("repeat", *(() if node.count < 0 else (node.count,)))
+
+
+@_stage.register
+def _(node: ir.Cache) -> str:
+    return _call("cache", *((repr(node.filename),) if node.filename else ()))
+
+
+@_stage.register
+def _(node: ir.Prefetch) -> str:
+    return _call("prefetch", _number(node.buffer_size))
+
+
+@_stage.register
+def _(node: ir.Take) -> str:
+    return _call("take", node.count)
+
+
+@_stage.register
+def _(node: ir.Skip) -> str:
+    return _call("skip", node.count)
+
+
+@_stage.register
+def _(node: ir.Shard) -> str:
+    return _call("shard", node.num_shards, node.index)
+
+
+@_stage.register
+def _(node: ir.Enumerate) -> str:
+    return _call("enumerate", *((node.start,) if node.start else ()))
+
+
+@_stage.register
+def _(node: ir.FlatMap) -> str:
+    return _call("flat_map", node.fn)
+
+
+@_stage.register
+def _(node: ir.Interleave) -> str:
+    return _call(
+        "interleave",
+        node.fn,
+        cycle=_number(node.cycle_length),
+        block=None if node.block_length == 1 else node.block_length,
+        calls=_number(node.num_parallel_calls),
+        deterministic=_only_if_set(node.deterministic),
+    )
+
+
+@_stage.register
+def _(node: ir.Options) -> str:
+    return "options"
