@@ -6,7 +6,7 @@ seeds, which the methods of ``tf.data.Dataset`` would trace or draw anew, and th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from functools import singledispatch
 from typing import Any
 
@@ -16,12 +16,13 @@ from autopipe.pipeline.extract import element_shapes, element_types
 __all__ = ["build"]
 
 
-def build(node: ir.Node, built: Mapping[ir.Node, Any] | None = None) -> Any:
+def build(node: ir.Node, caches: MutableMapping[ir.Node, Any] | None = None) -> Any:
     """Make the dataset that a tree describes.
 
     Args:
         node: the last transformation.
-        built: datasets to use for nodes that were built before, so that a memory cache is kept.
+        caches: datasets of memory caches built before, to be used again with what they hold; those built now are
+            added to it.
 
     Returns:
         A ``tf.data.Dataset``. The caller keeps ``node`` alive as long as the dataset: it holds what the
@@ -33,9 +34,12 @@ def build(node: ir.Node, built: Mapping[ir.Node, Any] | None = None) -> Any:
     >>> [batch.tolist() for batch in build(tree).as_numpy_iterator()]
     [[0, 1], [4, 9], [16]]
     """
-    if built and node in built:
-        return built[node]
-    return _build(node, *(build(child, built) for child in node.inputs))
+    if caches is not None and node in caches:
+        return caches[node]
+    dataset = _build(node, *(build(child, caches) for child in node.inputs))
+    if caches is not None and isinstance(node, ir.Cache) and node.in_memory:
+        caches[node] = dataset
+    return dataset
 
 
 @singledispatch
@@ -231,6 +235,17 @@ def _enumerate(node: ir.Enumerate, source: Any) -> Any:
 @_build.register
 def _options(node: ir.Options, source: Any) -> Any:
     return source.with_options(node.options, name=node.name)
+
+
+@_build.register
+def _thread_pool(node: ir.ThreadPool, source: Any) -> Any:
+    import tensorflow as tf
+
+    if not node.size:
+        return source
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = node.size
+    return source.with_options(options)
 
 
 @_build.register

@@ -13,7 +13,7 @@ from autopipe.errors import DatasetError
 from autopipe.functions.function import Function, describe_callable
 from autopipe.pipeline import ir
 
-__all__ = ["element_shapes", "element_types", "extract", "function_of"]
+__all__ = ["element_shapes", "element_types", "extract", "function_of", "op_determinism_enabled"]
 
 _LARGEST_GRAPH_BYTES = 64 * 2**20
 
@@ -84,6 +84,13 @@ def element_types(dataset: Any) -> list[Any]:
 def element_shapes(dataset: Any) -> list[Any]:
     """Return the flat shapes of one element as TensorFlow's ops take them."""
     return list(dataset._flat_shapes)
+
+
+def op_determinism_enabled() -> bool:
+    """Return whether ``tf.config.experimental.enable_op_determinism()`` was called; it has no public reader."""
+    from tensorflow.python.framework import config
+
+    return bool(config.is_op_determinism_enabled())
 
 
 def function_of(dataset: Any) -> Function:

@@ -23,6 +23,7 @@ __all__ = [
     "Batch",
     "Cache",
     "Concatenate",
+    "End",
     "Enumerate",
     "FilesReader",
     "Filter",
@@ -44,9 +45,11 @@ __all__ = [
     "Take",
     "TensorSlices",
     "Tensors",
+    "ThreadPool",
     "Unary",
     "Unbatch",
     "Zip",
+    "substitute",
     "walk",
 ]
 
@@ -76,6 +79,15 @@ def walk(node: Node) -> Iterator[Node]:
     yield node
     for child in node.inputs:
         yield from walk(child)
+
+
+def substitute(node: Node, old: Node, new: Node) -> Node:
+    """Return the tree with every ``old`` replaced by ``new``."""
+    if node == old:
+        return new
+    if not node.inputs:
+        return node
+    return node.on(*(substitute(child, old, new) for child in node.inputs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,6 +312,18 @@ class Options(Unary):
     """``Dataset.with_options``."""
 
     options: Any = field(hash=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadPool(Unary):
+    """The threads that run the functions of a pipeline: as many as ``size``, or TensorFlow's own number for 0."""
+
+    size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class End(Unary):
+    """Where the consumer reads. It stands above the last transformation while rules look at the tree."""
 
 
 @dataclass(frozen=True, kw_only=True)

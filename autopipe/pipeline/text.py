@@ -189,3 +189,8 @@ def _(node: ir.Interleave) -> str:
 @_stage.register
 def _(node: ir.Options) -> str:
     return "options"
+
+
+@_stage.register
+def _(node: ir.ThreadPool) -> str:
+    return _call("thread_pool", node.size or "default")

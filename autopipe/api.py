@@ -1,0 +1,148 @@
+"""The functions users call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from autopipe.errors import ArgumentError, DatasetError, PlanError
+from autopipe.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from autopipe.optimizer import Rewriting
+    from autopipe.pipeline import ir
+    from autopipe.report.explanation import Explanation
+    from autopipe.rules import Keeps, Rule
+    from autopipe.runtime import OptimizedDataset
+
+__all__ = ["explain", "optimize"]
+
+
+def optimize(
+    dataset: Any,
+    *,
+    keeps: str = "training",
+    plan: Plan | str | os.PathLike[str] | None = None,
+    ram_budget: int | None = None,
+    rules: Iterable[str] | None = None,
+) -> OptimizedDataset:
+    """Rewrite an input pipeline so that it runs faster and yields what it yielded before.
+
+    Args:
+        dataset: a ``tf.data.Dataset``, made eagerly.
+        keeps: what must stay: ``"sequence"`` (same values, same order), ``"elements"`` (same elements in every
+            epoch; order may differ where it was free already, floats may round differently) or ``"training"``
+            (also what leaves SGD equivalent: sharper epoch boundaries, other draws of a random augmentation).
+        plan: a plan, or the path of one, made by ``autopipe tune``: its rules and knobs are applied.
+        ram_budget: bytes of memory that may be added for caches; by default half of what the process can get.
+        rules: the names of the rules that may be used (``autopipe rules`` lists them); by default all.
+
+    Returns:
+        A ``tf.data.Dataset`` with ``explain()``, ``plan``, ``knobs``, ``retune()`` and ``original``.
+
+    Raises:
+        DatasetError: if ``dataset`` is not a dataset, is empty, or every element tried raises.
+        ArgumentError: if an argument breaks its law.
+        PlanError: if the plan cannot be read or is for another pipeline.
+        KnobError: if the plan names a knob the pipeline does not have.
+
+    >>> import tensorflow as tf, autopipe
+    >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).cache().map(lambda x: x * x).batch(2))
+    >>> [batch.tolist() for batch in dataset.as_numpy_iterator()]
+    [[0, 1], [4, 9]]
+    """
+    from autopipe.runtime import OptimizedDataset
+
+    plan = Plan.load(plan) if isinstance(plan, str | os.PathLike) else plan
+    tree, identity = _read(dataset)
+    if plan is not None:
+        _check_plan(plan, identity)
+        keeps, rules = plan.keeps, plan.rules if rules is None else rules
+    rewriting = _rewrite(tree, _keeps(keeps), _rules(rules), ram_budget)
+    applied = tuple(step.rule for step in rewriting.steps)
+    done = Plan(identity, keeps, applied, plan.knobs if plan else {}, _machine(), plan.measured if plan else {})
+    return OptimizedDataset(dataset, rewriting, done)
+
+
+def explain(dataset: Any, *, keeps: str = "training", ram_budget: int | None = None) -> Explanation:
+    """Return what ``optimize()`` would do to a pipeline and why, changing nothing.
+
+    Args and errors are those of :func:`optimize`.
+
+    >>> import tensorflow as tf, autopipe
+    >>> account = autopipe.explain(tf.data.Dataset.range(9).repeat(2).shuffle(9))
+    >>> [step.rule for step in account.rewriting.steps]
+    ['prefetch_at_end', 'shuffle_before_repeat']
+    """
+    from autopipe.report.explanation import Explanation
+
+    tree, identity = _read(dataset)
+    rewriting = _rewrite(tree, _keeps(keeps), _rules(None), ram_budget)
+    applied = tuple(step.rule for step in rewriting.steps)
+    return Explanation(rewriting, Plan(identity, keeps, applied))
+
+
+def _read(dataset: Any) -> tuple[ir.Node, str]:
+    from autopipe.pipeline.extract import extract
+    from autopipe.planning.plan import fingerprint
+
+    tree = extract(dataset)
+    if int(dataset.cardinality()) == 0:
+        raise DatasetError(
+            "A dataset must have elements, but the one received is empty. "
+            "Look at what its source reads: a file pattern that matches nothing, or a take(0)."
+        )
+    return tree, fingerprint(tree)
+
+
+def _rewrite(tree: ir.Node, keeps: Keeps, rules: tuple[Rule, ...], ram_budget: int | None) -> Rewriting:
+    from autopipe.optimizer import rewrite
+    from autopipe.planning.measure import SampleMeasurements
+
+    if ram_budget is None:
+        measurements = SampleMeasurements()
+    elif isinstance(ram_budget, int) and not isinstance(ram_budget, bool) and ram_budget >= 0:
+        measurements = SampleMeasurements(ram_budget)
+    else:
+        raise ArgumentError(f"ram_budget must be a number of bytes >= 0, but got {ram_budget!r}.")
+    return rewrite(tree, rules, keeps=keeps, measurements=measurements)
+
+
+def _keeps(name: str) -> Keeps:
+    from autopipe.rules import Keeps
+
+    try:
+        return Keeps[name.upper()]
+    except (KeyError, AttributeError):
+        known = ", ".join(f'"{each}"' for each in Keeps)
+        raise ArgumentError(f"keeps must be one of {known}, but got {name!r}.") from None
+
+
+def _rules(names: Iterable[str] | None) -> tuple[Rule, ...]:
+    from autopipe.rules import catalogue
+
+    if names is None:
+        return catalogue()
+    wanted = [names] if isinstance(names, str) else list(names)
+    known = {rule.name: rule for rule in catalogue()}
+    for name in wanted:
+        if name not in known:
+            raise ArgumentError(f"A rule must be one of {', '.join(known)}, but got {name!r}.")
+    return tuple(rule for name, rule in known.items() if name in wanted)
+
+
+def _check_plan(plan: Plan, identity: str) -> None:
+    if plan.fingerprint != identity:
+        raise PlanError(
+            f"A plan must be for this pipeline, whose fingerprint is {identity}, but got one for "
+            f"{plan.fingerprint}: a stage, an argument or a function has changed since. "
+            "Make a new one with: autopipe tune TARGET -o plan.json"
+        )
+
+
+def _machine() -> dict[str, Any]:
+    from autopipe.planning.machine import Machine
+
+    return asdict(Machine.here())

@@ -1,0 +1,26 @@
+"""Whether anybody could see that a pipeline runs: earlier than asked, or once more, as for a sample."""
+
+from __future__ import annotations
+
+from autopipe.functions.effects import effects
+from autopipe.pipeline import ir
+
+__all__ = ["who_would_see"]
+
+
+def who_would_see(pipeline: ir.Node) -> str | None:
+    """Return what would notice that elements are made early or once more; ``None`` if nothing would.
+
+    Random draws and file reads do not notice. Python code, variables, tables and unknown state might.
+    """
+    for node in ir.walk(pipeline):
+        match node:
+            case ir.Generator():
+                return "the generator is Python code"
+            case ir.Opaque(label=label):
+                return f"autopipe cannot see inside {label}, which might keep state"
+            case ir.Map(fn=fn) | ir.Filter(predicate=fn) | ir.FlatMap(fn=fn) | ir.Interleave(fn=fn):
+                found = effects(fn)
+                if found.python or found.variable_reads or found.table_reads or found.other:
+                    return f"{fn} {found.describe()}"
+    return None

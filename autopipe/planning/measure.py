@@ -1,0 +1,211 @@
+"""Answers about a pipeline that come from running it on a sample of the user's own elements.
+
+A sample is taken without the shuffles, caches, repeats and prefetches on the way: they change neither what an
+element is nor what it costs, and filling a shuffle buffer or half a cache file for a sample would.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from autopipe.errors import DatasetError
+from autopipe.pipeline import ir
+from autopipe.pipeline.build import build
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.text import one_line
+from autopipe.pipeline.visibility import who_would_see
+from autopipe.planning.machine import Machine
+from autopipe.rules._base import MeasurementError
+
+__all__ = ["SampleMeasurements"]
+
+_SAMPLE_ELEMENTS = 256
+_CACHE_SAMPLE_ELEMENTS = 32
+_SAMPLE_SECONDS = 1.0
+_SAMPLE_BYTES = 64 * 2**20
+_WINDOW_SECONDS = 0.06
+_PAIRS = 5
+_SPEED_SECONDS = 3.0
+# Rounding of one float32 operation is 2**-24 relative; a chain of tens of them stays well within this.
+_RELATIVE_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class SampleMeasurements:
+    """Runs samples; remembers them, so that several questions about one place run it once.
+
+    Args:
+        ram_budget: bytes of memory that may be added; by default half of what this process can still get.
+    """
+
+    ram_budget: int = field(default_factory=lambda: Machine.here().available_bytes // 2)
+
+    _samples: dict[tuple[ir.Node, int], list[Any]] = field(default_factory=dict, init=False, repr=False)
+
+    def cache_bytes(self, node: ir.Node) -> int:
+        """Return the bytes that all elements take: the mean of a sample, plus two standard errors, times all."""
+        count = largest_cardinality(node)
+        if count is None:
+            raise MeasurementError("the number of elements is not known before they are read")
+        sizes = [_bytes(element) for element in self._sample(node, _CACHE_SAMPLE_ELEMENTS)]
+        error = statistics.stdev(sizes) / len(sizes) ** 0.5 if len(sizes) > 1 else 0.0
+        return int((statistics.mean(sizes) + 2 * error) * count)
+
+    def same(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
+        """Run both on the same elements and return the first difference."""
+        source = self._sample_source(over)
+        pairs = zip(_run(before, over, source), _run(after, over, source), strict=True)
+        for left, right in pairs:
+            difference = _difference(left, right, exact)
+            if difference:
+                return difference
+        return None
+
+    def speed(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
+        """Time short windows of both, one after the other, and compare neighbours."""
+        source = ir.Repeat(input=self._sample_source(over))
+        old, new = (
+            _Stopwatch(build(ir.Prefetch(input=ir.substitute(side, over, source)))) for side in (before, after)
+        )
+        batches = old.batches_in(_WINDOW_SECONDS), new.batches_in(_WINDOW_SECONDS)
+        ratios: list[float] = []
+        end = time.perf_counter() + _SPEED_SECONDS
+        while len(ratios) < _PAIRS and (len(ratios) < 2 or time.perf_counter() < end):
+            slow, fast = old.seconds_per_batch(batches[0]), new.seconds_per_batch(batches[1])
+            ratios.append(slow / fast)
+        return statistics.median(ratios), min(ratios), max(ratios)
+
+    def _sample_source(self, node: ir.Node) -> ir.Node:
+        """Return a source of sampled elements, held in memory."""
+        import tensorflow as tf
+
+        elements = self._sample(node, _SAMPLE_ELEMENTS)
+        stacked = tf.nest.map_structure(lambda *parts: tf.stack(parts), *elements)
+        return extract(tf.data.Dataset.from_tensor_slices(stacked))
+
+    def _sample(self, node: ir.Node, count: int) -> list[Any]:
+        key = (node, count)
+        if key not in self._samples:
+            self._samples[key] = _take_sample(node, count)
+        return self._samples[key]
+
+
+def largest_cardinality(node: ir.Node) -> int | None:
+    """Return the most elements a finite pipeline can have; ``None`` when that is unknown or without end."""
+    cardinality = int(build(node).cardinality())
+    if cardinality >= 0:
+        return cardinality
+    match node:
+        case ir.Filter() | ir.Map() | ir.Shuffle() | ir.Cache() | ir.Prefetch() | ir.Options():
+            return largest_cardinality(node.input)
+    return None
+
+
+def _take_sample(node: ir.Node, count: int) -> list[Any]:
+    """Return the first elements of a pipeline; those whose function raises are passed over.
+
+    Raises:
+        MeasurementError: if running it could be seen, or it gives no element in time.
+        DatasetError: if every element that was tried raises.
+    """
+    import tensorflow as tf
+
+    witness = who_would_see(node)
+    if witness:
+        raise MeasurementError(f"a sample would show, since {witness}")
+    elements: list[Any] = []
+    failure: tf.errors.OpError | None = None
+    attempts = 0
+    held = 0
+    end = time.perf_counter() + _SAMPLE_SECONDS
+    iterator = iter(build(_without_buffers(node)))
+    while attempts < count and held < _SAMPLE_BYTES and (not attempts or time.perf_counter() < end):
+        attempts += 1
+        try:
+            elements.append(next(iterator))
+            held += _bytes(elements[-1])
+        except StopIteration:
+            break
+        except tf.errors.OpError as error:
+            failure = error
+    if elements:
+        return elements
+    if failure is not None:
+        raise DatasetError(
+            "Some elements must pass through the pipeline, "
+            f"but every one tried in {one_line(node)} raised: {_one_sentence(failure)} "
+            "Mend the function or its input; single bad elements can be left out with ignore_errors()."
+        ) from failure
+    raise MeasurementError("the pipeline has no elements")
+
+
+def _without_buffers(node: ir.Node) -> ir.Node:
+    inputs = [_without_buffers(child) for child in node.inputs]
+    if isinstance(node, ir.Shuffle | ir.Cache | ir.Repeat | ir.Prefetch):
+        return inputs[0]
+    return node.on(*inputs)
+
+
+def _run(pipeline: ir.Node, over: ir.Node, source: ir.Node) -> Iterator[Any]:
+    return iter(build(ir.substitute(pipeline, over, source)))
+
+
+def _bytes(element: Any) -> int:
+    """Return the bytes an element takes in memory; strings count their characters."""
+    import tensorflow as tf
+
+    total = 0
+    for tensor in tf.nest.flatten(element, expand_composites=True):
+        if tensor.dtype == tf.string:
+            total += int(tf.reduce_sum(tf.strings.length(tensor))) + 24 * int(tf.size(tensor))
+        else:
+            total += tensor.dtype.size * int(tf.size(tensor))
+    return total
+
+
+def _difference(left: Any, right: Any, exact: bool) -> str | None:
+    import numpy as np
+    import tensorflow as tf
+
+    for ours, theirs in zip(tf.nest.flatten(left), tf.nest.flatten(right), strict=True):
+        old, new = ours.numpy(), theirs.numpy()
+        if old.shape != new.shape:
+            return f"shape {old.shape} became {new.shape}"
+        inexact = np.issubdtype(old.dtype, np.inexact)
+        if inexact and not exact and np.allclose(old, new, rtol=_RELATIVE_TOLERANCE, atol=1e-6, equal_nan=True):
+            continue
+        if not np.array_equal(old, new, equal_nan=inexact):
+            return "values differ"
+    return None
+
+
+def _one_sentence(error: BaseException) -> str:
+    text = getattr(error, "message", None) or str(error)
+    first = text.strip().splitlines()[0]
+    return first.rsplit("}} ", 1)[-1].split(" [Op:")[0].rstrip(".") + "."
+
+
+class _Stopwatch:
+    """Draws batches from one endless pipeline and times them."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._iterator = iter(dataset)
+
+    def batches_in(self, seconds: float) -> int:
+        """Warm up, and return how many batches come in about that time."""
+        next(self._iterator)
+        start, count = time.perf_counter(), 0
+        while count == 0 or time.perf_counter() - start < seconds:
+            next(self._iterator)
+            count += 1
+        return count
+
+    def seconds_per_batch(self, batches: int) -> float:
+        start = time.perf_counter()
+        for _ in range(batches):
+            next(self._iterator)
+        return (time.perf_counter() - start) / batches

@@ -1,0 +1,27 @@
+"""The rule named as this file."""
+
+from dataclasses import replace
+
+from autopipe.functions.effects import effects
+from autopipe.pipeline.ir import AUTOTUNE, Map, Node
+from autopipe.rules._base import Keeps, Rewrite, rule
+from autopipe.rules._obligations import Faster, OrderUnseen
+
+
+@rule(keeps=Keeps.SEQUENCE)
+def parallel_map(node: Node) -> Rewrite | None:
+    """map(f)  ->  map(f, num_parallel_calls=AUTOTUNE)
+
+    Calls of f run at once and their results are put back in order, so the sequence is the same. TensorFlow does
+    this by itself for functions without state; it does not for functions that draw random numbers without a seed.
+    Those are changed too under keeps="training", where measured faster: which element gets which draw changes. It
+    takes: nothing in f from which the order of calls could be seen.
+    """
+    match node:
+        case Map(num_parallel_calls=None, synchronous=False):
+            parallel = replace(node, num_parallel_calls=AUTOTUNE)
+            if effects(node.fn).unseeded_random:
+                gain = (Faster(node, parallel, over=node.input),)
+                return Rewrite(parallel, (OrderUnseen(node.fn), *gain), keeps=Keeps.TRAINING)
+            return Rewrite(parallel, provided=(OrderUnseen(node.fn),))
+    return None

@@ -1,0 +1,20 @@
+"""The rule named as this file."""
+
+from autopipe.pipeline.ir import Node, Repeat, Shuffle
+from autopipe.rules._base import Keeps, Rewrite, rule
+from autopipe.rules._obligations import Reshuffles
+
+
+@rule(keeps=Keeps.TRAINING)
+def shuffle_before_repeat(node: Node) -> Rewrite | None:
+    """repeat | shuffle(n)  ->  shuffle(n) | repeat
+
+    A shuffle after a repeat mixes epochs: some elements come twice before others come once. Shuffled first, every
+    epoch holds every element exactly once, in a new order each time. The epochs become sharper, which is why this
+    needs keeps="training"; a seed asks for the exact order and so refuses it. It takes: a shuffle that reshuffles in
+    each epoch.
+    """
+    match node:
+        case Shuffle(input=Repeat() as repeat):
+            return Rewrite(repeat.on(node.on(repeat.input)), provided=(Reshuffles(node),))
+    return None

@@ -1,0 +1,200 @@
+"""The dataset that ``optimize()`` returns: a ``tf.data.Dataset`` whose knobs can change while it is read.
+
+A live iterator is re-pointed in three public ops: its state is serialized, a new pipeline is made in the same
+resource, and the state is put back. Keras holds the resource, so the running ``fit`` does not notice. Two private
+attributes of TensorFlow are read here, ``OwnedIterator._iterator_resource`` and ``Dataset._variant_tensor``.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from autopipe.optimizer import Rewriting
+from autopipe.pipeline import ir
+from autopipe.pipeline.build import build
+from autopipe.pipeline.knobs import read_knobs, with_knobs
+from autopipe.planning.plan import Plan
+from autopipe.report.explanation import Explanation
+from autopipe.telemetry.stall import StallCounter, metered
+
+__all__ = ["Observer", "OptimizedDataset", "Reading", "observe", "stop_observing"]
+
+_IGNORE_EXTERNAL_STATE = 1
+
+
+class Observer(Protocol):
+    """Is told of every iterator over an optimized dataset; pipelines made while one listens are metered."""
+
+    def reading_started(self, reading: Reading) -> None:
+        """Take note of a new iterator."""
+        ...
+
+
+_observers: list[Observer] = []
+
+
+def observe(observer: Observer) -> None:
+    """Tell ``observer`` of every iterator made from now on."""
+    _observers.append(observer)
+
+
+def stop_observing(observer: Observer) -> None:
+    """Tell ``observer`` no more."""
+    if observer in _observers:
+        _observers.remove(observer)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One iterator over an optimized dataset, and the counter of how long its consumer waited."""
+
+    dataset: OptimizedDataset
+    iterator: weakref.ReferenceType[Any]
+    stall: StallCounter | None
+
+
+class OptimizedDataset(tf.data.Dataset):
+    """A rewritten pipeline. It is used as any ``tf.data.Dataset``, and undone by ``.original``.
+
+    Attributes:
+        original: the dataset as it was given to ``optimize()``.
+    """
+
+    def __init__(self, original: Any, rewriting: Rewriting, plan: Plan) -> None:
+        self.original = original
+        self._rewriting = rewriting
+        self._plan = plan
+        self._autopipe_tree = with_knobs(_with_thread_pool(rewriting.after, original), plan.knobs)
+        self._caches: dict[ir.Node, Any] = {}
+        self._readings: list[Reading] = []
+        self._lock = threading.Lock()
+        self._built = self._build()
+        super().__init__(self._built._variant_tensor)
+
+    def _inputs(self) -> list[Any]:
+        # TensorFlow takes the options from here, and what is held here stays alive: the user's captures too.
+        return [self.original]
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of one element, as in the original."""
+        return self.original.element_spec
+
+    def __iter__(self) -> Any:
+        if not tf.executing_eagerly():
+            return super().__iter__()
+        stall = StallCounter() if _observers else None
+        iterator = iter(self._pipeline(stall))
+        reading = Reading(self, weakref.ref(iterator), stall)
+        with self._lock:
+            self._readings = [*self._live(), reading]
+        for observer in _observers:
+            observer.reading_started(reading)
+        return iterator
+
+    def explain(self) -> Explanation:
+        """Return what was done and why that is safe, and what was refused and why; printed, it is a report."""
+        return Explanation(self._rewriting, self.plan)
+
+    @property
+    def plan(self) -> Plan:
+        """The rules applied and the knobs as they are now."""
+        return replace(self._plan, knobs=self.knobs)
+
+    @property
+    def knobs(self) -> dict[str, int]:
+        """The numbers that :meth:`retune` can change; -1 is AUTOTUNE."""
+        return {knob.name: knob.value for knob in read_knobs(self._autopipe_tree)}
+
+    def retune(self, knobs: Mapping[str, int]) -> None:
+        """Change knobs, at once, also under an iterator that is being read.
+
+        Every element is still yielded exactly once per epoch. To be called between two elements, from the thread
+        that takes them. What a memory cache holds is kept.
+
+        Args:
+            knobs: values by the names in :attr:`knobs`; the others stay.
+
+        Raises:
+            KnobError: for an unknown knob or a value outside its range; nothing is changed then.
+
+        >>> import tensorflow as tf, autopipe
+        >>> dataset = autopipe.optimize(tf.data.Dataset.range(6).map(lambda x: x * 10))
+        >>> iterator = iter(dataset)
+        >>> first = next(iterator)
+        >>> dataset.retune({"prefetch.buffer_size": 3})
+        >>> [int(x) for x in iterator]
+        [10, 20, 30, 40, 50]
+        """
+        tree = with_knobs(self._autopipe_tree, knobs)
+        with self._lock:
+            if tree == self._autopipe_tree:
+                return
+            readings = self._live()
+            self._caches = {} if readings else _filled_caches(self._autopipe_tree, tree, self._caches)
+            self._autopipe_tree = tree
+            self._built = self._build()
+            self._variant_tensor_attr = self._built._variant_tensor
+            self._readings = readings
+            for reading in readings:
+                _repoint(reading.iterator(), self._pipeline(reading.stall))
+
+    def _build(self) -> Any:
+        return build(self._autopipe_tree, self._caches)
+
+    def _pipeline(self, stall: StallCounter | None) -> Any:
+        """Return the dataset an iterator runs: with a meter at its end where there is a counter for it."""
+        dataset = self._built
+        if stall is not None:
+            dataset = metered(dataset, stall, inner_prefetch=_ends_synchronously(self._autopipe_tree))
+        # The iterator holds its dataset; this makes it hold the functions too, which TensorFlow frees otherwise.
+        dataset._autopipe_owner = (self, self._autopipe_tree)
+        return dataset
+
+    def _live(self) -> list[Reading]:
+        return [reading for reading in self._readings if reading.iterator() is not None]
+
+
+def _repoint(iterator: Any, dataset: Any) -> None:
+    """Make a live iterator go on over another pipeline of the same stages, from where it is."""
+    resource = iterator._iterator_resource
+    state = tf.raw_ops.SerializeIterator(resource_handle=resource, external_state_policy=_IGNORE_EXTERNAL_STATE)
+    tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
+    tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
+    iterator._dataset = dataset
+
+
+def _with_thread_pool(tree: ir.Node, original: Any) -> ir.Node:
+    """Return the tree with a thread pool at its end, unless its author chose one."""
+    if original.options().threading.private_threadpool_size is not None:
+        return tree
+    if any(isinstance(node, ir.ThreadPool) for node in ir.walk(tree)):
+        return tree
+    return ir.ThreadPool(input=tree)
+
+
+def _filled_caches(old: ir.Node, new: ir.Node, caches: dict[ir.Node, Any]) -> dict[ir.Node, Any]:
+    """Return the memory caches under their nodes in the new tree, with what they hold.
+
+    A filled cache does not ask the stages below it any more, so that their new numbers do not matter to it.
+    """
+    if isinstance(old, ir.Cache) and old in caches:
+        return {new: caches[old]}
+    kept: dict[ir.Node, Any] = {}
+    for before, after in zip(old.inputs, new.inputs, strict=True):
+        kept |= _filled_caches(before, after, caches)
+    return kept
+
+
+def _ends_synchronously(tree: ir.Node) -> bool:
+    """Return whether TensorFlow would put a prefetch of its own at the end."""
+    last = tree
+    while isinstance(last, ir.Options | ir.ThreadPool):
+        last = last.input
+    return not isinstance(last, ir.Prefetch) and getattr(last, "num_parallel_calls", None) is None

@@ -1,0 +1,1 @@
+"""The numbers a search may try: one space, one file."""
