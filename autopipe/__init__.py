@@ -1,0 +1,44 @@
+"""autopipe: makes the input pipeline of Keras training stop being the bottleneck, on stock TensorFlow.
+
+``optimize(dataset)`` rewrites a ``tf.data`` pipeline, ``callbacks.PipelineTuner()`` tunes it inside ``fit``, and
+``autopipe tune`` does so from the command line.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from autopipe import errors
+from autopipe.errors import AutopipeError
+
+if TYPE_CHECKING:
+    from autopipe import callbacks, search_spaces
+    from autopipe.api import explain, optimize
+    from autopipe.planning.plan import Plan
+    from autopipe.runtime import OptimizedDataset
+
+__all__ = [
+    "AutopipeError",
+    "OptimizedDataset",
+    "Plan",
+    "callbacks",
+    "errors",
+    "explain",
+    "optimize",
+    "search_spaces",
+]
+
+# TensorFlow takes seconds to import, so what needs it is imported when it is first used.
+_LAZY = {
+    "OptimizedDataset": "autopipe.runtime",
+    "Plan": "autopipe.planning.plan",
+    "explain": "autopipe.api",
+    "optimize": "autopipe.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("callbacks", "search_spaces"):
+        return import_module(f"autopipe.{name}")
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'autopipe' has no attribute {name!r}")

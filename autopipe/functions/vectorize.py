@@ -1,0 +1,137 @@
+"""A function of one element -> the same function of a batch of elements.
+
+The method is that of Agarwal and Ganichev, "Auto-vectorizing TensorFlow graphs: Jacobians, auto-batching and
+beyond" (2019), as TensorFlow ships it in ``tf.vectorized_map``. Its while-loop fallback is never used: a batch that
+loops over its elements inside gains nothing and hides it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from autopipe.functions.effects import effects
+from autopipe.functions.function import Function
+
+__all__ = ["NotVectorizableError", "computes_exactly", "vectorize"]
+
+# Each element of the result depends on matching elements of the operands by one IEEE or integer operation, or by
+# moving data: the same bits whether it is computed alone or in a batch. Transcendental functions are not here, since
+# the vector code for them rounds differently from the scalar code.
+_EXACT = frozenset(
+    "Abs Add AddV2 BitwiseAnd BitwiseOr BitwiseXor Cast Ceil ConcatV2 Const Equal ExpandDims Fill Floor FloorDiv "
+    "FloorMod GatherV2 Greater GreaterEqual Identity IdentityN Less LessEqual LogicalAnd LogicalNot LogicalOr "
+    "Maximum Minimum Mul Neg NoOp NotEqual OneHot OnesLike Pack PartitionedCall Placeholder RealDiv Relu Reshape "
+    "ReverseV2 Select SelectV2 Shape Sign Slice Split SplitV Sqrt Square Squeeze StridedSlice Sub Tile Transpose "
+    "Unpack ZerosLike _Arg _Retval".split()
+)
+
+
+class NotVectorizableError(Exception):
+    """The function has no batched form; the message says which op is in the way."""
+
+
+def computes_exactly(fn: Function) -> bool:
+    """Return whether every op gives the same bits for an element alone and for an element in a batch."""
+    graph = fn.concrete.graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    return all(node.op in _EXACT for node in nodes)
+
+
+@lru_cache(maxsize=64)
+def vectorize(fn: Function, batch_size: int | None) -> Function:
+    """Return the function that maps a batch of elements as ``fn`` maps each of them.
+
+    Args:
+        fn: a function without effects, of dense tensors whose shapes are fully known.
+        batch_size: the static size of the batch dimension; ``None`` when the last batch may be smaller.
+
+    Raises:
+        NotVectorizableError: if the function is of another kind, or an op of it has no batched form.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> tree = extract(tf.data.Dataset.from_tensor_slices([[1., 2.]]).map(lambda row: row * 2))
+    >>> vectorize(tree.fn, None).concrete(tf.constant([[1., 2.], [3., 4.]]))[0].numpy().tolist()
+    [[2.0, 4.0], [6.0, 8.0]]
+    """
+    import tensorflow as tf
+
+    _refuse_effects(fn)
+    _refuse_changing_shapes(fn)
+    batch = tf.TensorShape([batch_size])
+    inputs = [tf.TensorSpec(batch + tensor.shape, tensor.dtype) for tensor in fn.element_inputs]
+    shapes = [batch + shape for shape in fn.element_shapes]
+
+    def batched(*tensors: Any) -> list[Any]:
+        outputs = tf.vectorized_map(
+            lambda element: tuple(fn.concrete(*element)), tensors, fallback_to_while_loop=False
+        )
+        return [tf.ensure_shape(tensor, shape) for tensor, shape in zip(outputs, shapes, strict=True)]
+
+    try:
+        with _quiet_logging():
+            concrete = tf.function(batched, autograph=False).get_concrete_function(*inputs)
+    except (ValueError, TypeError, NotImplementedError, AttributeError, tf.errors.OpError) as refused:
+        raise NotVectorizableError(_missing_op(refused)) from refused
+    return Function(
+        concrete=concrete,
+        input_spec=_batched_spec(fn.input_spec, batch),
+        output_spec=_batched_spec(fn.output_spec, batch),
+        element_types=fn.element_types,
+        element_shapes=tuple(shapes),
+        name=f"vectorized {fn.name}",
+        location=fn.location,
+        keeps_alive=(fn,),
+    )
+
+
+def _refuse_effects(fn: Function) -> None:
+    """Two elements of a batch must not share one random draw, and state must change once per element."""
+    found = effects(fn)
+    if not found.pure:
+        raise NotVectorizableError(f"{fn} {found.describe()}, which a batch would do once for all its elements")
+
+
+def _refuse_changing_shapes(fn: Function) -> None:
+    """Only elements of one shape can be stacked before the function as well as after it."""
+    import tensorflow as tf
+
+    for side, spec in (("takes", fn.input_spec), ("gives", fn.output_spec)):
+        for part in tf.nest.flatten(spec):
+            if not isinstance(part, tf.TensorSpec):
+                kind = type(part).__name__.removesuffix("Spec")
+                raise NotVectorizableError(f"{fn} {side} a {kind}, which is not a plain tensor")
+            if not part.shape.is_fully_defined():
+                raise NotVectorizableError(f"{fn} {side} tensors of shape {part.shape}, which may differ")
+
+
+def _batched_spec(spec: Any, batch: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.nest.map_structure(lambda part: tf.TensorSpec(batch + part.shape, part.dtype), spec)
+
+
+@contextmanager
+def _quiet_logging() -> Iterator[None]:
+    """Keep TensorFlow from printing a page about an op it cannot convert: the refusal says it in a line."""
+    logger = logging.getLogger("tensorflow")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _missing_op(error: BaseException) -> str:
+    """Return which op stands in the way, from the page TensorFlow writes about it."""
+    found = re.search(r"No (?:pfor vectorization|converter) defined for (\w+)", str(error))
+    if found:
+        return f"its op {found[1]} has no batched form"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"TensorFlow cannot batch it ({lines[-1][:160]})" if lines else "TensorFlow cannot batch it"
