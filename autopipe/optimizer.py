@@ -48,9 +48,7 @@ class Rewriting:
     refusals: tuple[Refusal, ...]
 
 
-def rewrite(
-    tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Measurements
-) -> Rewriting:
+def rewrite(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Measurements) -> Rewriting:
     """Apply rules to a pipeline until none of them changes it any more.
 
     Args:
@@ -65,7 +63,7 @@ def rewrite(
     Raises:
         RewriteError: if a rule changes the type or the number of elements; the rule is named.
     """
-    state = ir.End(input=tree)
+    state: ir.Node = ir.End(input=tree)
     signature = _Signature.of(tree)
     steps: list[Step] = []
     refused: dict[tuple[str, ir.Node], Refusal] = {}
@@ -73,16 +71,16 @@ def rewrite(
         site, result, step = found
         state = ir.substitute(state, site, result)
         steps.append(step)
-        signature.check(state.input, step)
+        signature.check(*state.inputs, step)
         if len(steps) > _MOST_STEPS:
             raise RewriteError(f"Rules must come to an end, but {step.rule} was applied {_MOST_STEPS} steps on.")
     standing = set(ir.walk(state))
     refusals = tuple(refusal for (_, site), refusal in refused.items() if site in standing)
-    return Rewriting(tree, state.input, tuple(steps), refusals)
+    return Rewriting(tree, *state.inputs, tuple(steps), refusals)
 
 
 def _first_rewrite(
-    state: ir.End,
+    state: ir.Node,
     rules: Sequence[Rule],
     keeps: Keeps,
     measurements: Measurements,
@@ -101,15 +99,13 @@ def _first_rewrite(
     return None
 
 
-def _sites(state: ir.End, rules: Sequence[Rule]) -> Iterator[tuple[ir.Node, Rule]]:
+def _sites(state: ir.Node, rules: Sequence[Rule]) -> Iterator[tuple[ir.Node, Rule]]:
     for node in ir.walk(state):
         for rule in rules:
             yield node, rule
 
 
-def _judge(
-    rule: Rule, site: ir.Node, candidate: Rewrite, keeps: Keeps, measurements: Measurements
-) -> Step | Refusal:
+def _judge(rule: Rule, site: ir.Node, candidate: Rewrite, keeps: Keeps, measurements: Measurements) -> Step | Refusal:
     offered = rule.keeps if candidate.keeps is None else candidate.keeps
     demanded, why = _demanded(site, candidate.result, keeps)
     if offered < demanded:
@@ -147,7 +143,7 @@ def _changed_text(before: ir.Node, after: ir.Node) -> tuple[str, str]:
     if shared is None:
         return _text(before), _text(after)
     whole = one_line(shared)
-    return tuple(_text(side).replace(whole, "...", 1) for side in (before, after))
+    return _text(before).replace(whole, "...", 1), _text(after).replace(whole, "...", 1)
 
 
 @dataclass(frozen=True)

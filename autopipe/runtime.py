@@ -36,18 +36,18 @@ class Observer(Protocol):
         ...
 
 
-_observers: list[Observer] = []
+# Weak, so that a callback left behind by a fit() that raised is not told for ever.
+_observers: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def observe(observer: Observer) -> None:
     """Tell ``observer`` of every iterator made from now on."""
-    _observers.append(observer)
+    _observers.add(observer)
 
 
 def stop_observing(observer: Observer) -> None:
     """Tell ``observer`` no more."""
-    if observer in _observers:
-        _observers.remove(observer)
+    _observers.discard(observer)
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,18 @@ class OptimizedDataset(tf.data.Dataset):
         reading = Reading(self, weakref.ref(iterator), stall)
         with self._lock:
             self._readings = [*self._live(), reading]
-        for observer in _observers:
+        for observer in tuple(_observers):
             observer.reading_started(reading)
         return iterator
 
     def explain(self) -> Explanation:
         """Return what was done and why that is safe, and what was refused and why; printed, it is a report."""
         return Explanation(self._rewriting, self.plan)
+
+    @property
+    def tree(self) -> ir.Node:
+        """The pipeline as it runs now."""
+        return self._autopipe_tree
 
     @property
     def plan(self) -> Plan:

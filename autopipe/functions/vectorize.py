@@ -68,9 +68,7 @@ def vectorize(fn: Function, batch_size: int | None) -> Function:
     shapes = [batch + shape for shape in fn.element_shapes]
 
     def batched(*tensors: Any) -> list[Any]:
-        outputs = tf.vectorized_map(
-            lambda element: tuple(fn.concrete(*element)), tensors, fallback_to_while_loop=False
-        )
+        outputs = tf.vectorized_map(lambda element: tuple(fn.concrete(*element)), tensors, fallback_to_while_loop=False)
         return [tf.ensure_shape(tensor, shape) for tensor, shape in zip(outputs, shapes, strict=True)]
 
     try:

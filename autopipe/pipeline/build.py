@@ -285,5 +285,3 @@ def _from_variant(variant: Any, element_spec: Any) -> Any:
     import tensorflow as tf
 
     return tf.data.experimental.from_variant(variant, element_spec)
-
-

@@ -130,9 +130,7 @@ def _tensor_slices(ds: Any) -> ir.Node:
 
 
 def _range(ds: Any) -> ir.Node:
-    return ir.Range(
-        dataset=ds, start=_scalar(ds._start), stop=_scalar(ds._stop), step=_scalar(ds._step), name=ds._name
-    )
+    return ir.Range(dataset=ds, start=_scalar(ds._start), stop=_scalar(ds._stop), step=_scalar(ds._step), name=ds._name)
 
 
 def _map(ds: Any) -> ir.Node:

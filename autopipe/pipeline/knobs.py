@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from autopipe.errors import KnobError
 from autopipe.pipeline import ir
@@ -100,4 +101,5 @@ def _knob_of(node: ir.Node) -> tuple[str, str, int] | None:
 def _rebuilt(node: ir.Node, path: _Path, changes: Mapping[_Path, Mapping[str, int]]) -> ir.Node:
     inputs = [_rebuilt(child, (*path, position), changes) for position, child in enumerate(node.inputs)]
     changed = node.on(*inputs) if inputs else node
-    return replace(changed, **changes[path]) if path in changes else changed
+    fields: Mapping[str, Any] = changes.get(path, {})
+    return replace(changed, **fields)

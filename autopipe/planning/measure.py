@@ -68,9 +68,7 @@ class SampleMeasurements:
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
         """Time short windows of both, one after the other, and compare neighbours."""
         source = ir.Repeat(input=self._sample_source(over))
-        old, new = (
-            _Stopwatch(build(ir.Prefetch(input=ir.substitute(side, over, source)))) for side in (before, after)
-        )
+        old, new = (_Stopwatch(build(ir.Prefetch(input=ir.substitute(side, over, source)))) for side in (before, after))
         batches = old.batches_in(_WINDOW_SECONDS), new.batches_in(_WINDOW_SECONDS)
         ratios: list[float] = []
         end = time.perf_counter() + _SPEED_SECONDS

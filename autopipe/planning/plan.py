@@ -98,7 +98,14 @@ class Plan:
 
 
 def _check_types(content: dict[str, Any], where: str) -> None:
-    expected = {"fingerprint": str, "keeps": str, "rules": list, "knobs": dict, "machine": dict, "measured": dict}
+    expected = {
+        "fingerprint": str,
+        "keeps": str,
+        "rules": list,
+        "knobs": dict,
+        "machine": dict,
+        "measured": dict,
+    }
     if "fingerprint" not in content:
         raise PlanError(_law(where, "it has no fingerprint"))
     for name, kind in expected.items():

@@ -12,7 +12,18 @@ from typing import Any, Protocol
 
 from autopipe.pipeline import ir
 
-__all__ = ["Keeps", "MeasurementError", "Measurements", "Obligation", "Proof", "Rewrite", "Rule", "Site", "catalogue", "rule"]
+__all__ = [
+    "Keeps",
+    "MeasurementError",
+    "Measurements",
+    "Obligation",
+    "Proof",
+    "Rewrite",
+    "Rule",
+    "Site",
+    "catalogue",
+    "rule",
+]
 
 
 class Keeps(enum.IntEnum):

@@ -1,0 +1,109 @@
+"""What a meter is, and the readings that meters give: immutable, in SI units, shares between 0 and 1."""
+
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+
+class TelemetryWarning(UserWarning):
+    """A figure cannot be measured on this machine; training goes on without it."""
+
+
+class Reading(Protocol):
+    """What a meter gives: at the least, how busy the thing measured is."""
+
+    @property
+    def utilization(self) -> float:
+        """Share of its capacity in use, 0 to 1."""
+
+
+R_co = TypeVar("R_co", bound=Reading, covariant=True)
+
+
+class Meter(Protocol[R_co]):
+    """Something that can be read again and again, from any thread, until it is closed."""
+
+    def read(self) -> R_co | None:
+        """Return the figures of now, or None when they cannot be had; never made-up zeros."""
+
+    def close(self) -> None:
+        """Let go of what the meter holds; it reads None from then on. Closing twice does no harm."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReading:
+    """One GPU at one moment.
+
+    Attributes:
+        index: the driver's number of the GPU, as ``nvidia-smi`` shows it.
+        name: what the maker calls it.
+        utilization: share of the driver's last sampling period in which a kernel ran, 0 to 1.
+        memory_used_bytes: memory in use, by all processes.
+        memory_total_bytes: memory there is.
+    """
+
+    index: int
+    name: str
+    utilization: float
+    memory_used_bytes: int
+    memory_total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """The GPUs this process uses, at one moment; never empty.
+
+    >>> one = DeviceReading(0, "A100", utilization=0.25, memory_used_bytes=1, memory_total_bytes=8)
+    >>> two = DeviceReading(1, "A100", utilization=0.75, memory_used_bytes=2, memory_total_bytes=8)
+    >>> both = GpuReading((one, two))
+    >>> both.utilization, both.memory_used_bytes, both.memory_total_bytes
+    (0.5, 3, 16)
+    """
+
+    devices: tuple[DeviceReading, ...]
+
+    @property
+    def utilization(self) -> float:
+        """Mean utilization of the devices, 0 to 1."""
+        return sum(device.utilization for device in self.devices) / len(self.devices)
+
+    @property
+    def memory_used_bytes(self) -> int:
+        """Memory in use on all the devices together."""
+        return sum(device.memory_used_bytes for device in self.devices)
+
+    @property
+    def memory_total_bytes(self) -> int:
+        """Memory there is on all the devices together."""
+        return sum(device.memory_total_bytes for device in self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    """The running process and its host, since the reading before.
+
+    Attributes:
+        utilization: share of the cores open to this process that it kept busy, 0 to 1.
+        host_utilization: share of all the host's cores that anyone kept busy, 0 to 1; None when the kernel's
+            clock has not moved since the reading before.
+        process_bytes: resident memory of this process.
+        available_bytes: memory the host can still give without swapping. A container may get less:
+            see ``Machine.available_bytes``.
+    """
+
+    utilization: float
+    host_utilization: float | None
+    process_bytes: int
+    available_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StallReading:
+    """What a consumer of a pipeline has waited, in all.
+
+    Attributes:
+        waiting_seconds: time between asking for an element and having it, summed over the elements.
+        batches: how many elements were handed over.
+    """
+
+    waiting_seconds: float
+    batches: int

@@ -1,0 +1,192 @@
+"""The GPUs this process uses, read through the NVIDIA driver (NVML)."""
+
+import os
+import threading
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from autopipe.telemetry._base import DeviceReading, GpuReading, TelemetryWarning
+
+# TensorFlow takes its GPUs only when it needs them: ask again who uses what, but not at every reading.
+_LOOK_AGAIN_SECONDS = 5.0
+
+_REMEDIES = {
+    "NVMLError_LibraryNotFound": (
+        "Install the NVIDIA driver, or go on without it: the input stall is measured on any machine."
+    ),
+    "NVMLError_DriverNotLoaded": "Load the driver's kernel module (`modprobe nvidia`), then train again.",
+    "NVMLError_NoPermission": "Let this process read /dev/nvidiactl and /dev/nvidia0, /dev/nvidia1, ...",
+    "NVMLError_NotSupported": (
+        "Of a GPU divided by MIG the driver tells no utilization: use a whole GPU, or go by the input stall."
+    ),
+}
+_OTHER_REMEDY = "See whether `nvidia-smi` still answers; the input stall is measured all the same."
+
+_warned: set[str] = set()
+_warned_lock = threading.Lock()
+
+
+class GpuMeter:
+    """Utilization and memory of the GPUs this process uses.
+
+    Those are the GPUs on which the driver lists this process. Where it lists none (no GPU touched yet, or a
+    container with process ids of its own), they are all that ``CUDA_VISIBLE_DEVICES`` leaves visible.
+
+    A GPU whose utilization the driver does not give is left out. When nothing can be read (no driver, no
+    permission, only MIG slices, the driver gone in mid-run) the meter warns with `TelemetryWarning`, once per
+    cause and process, and reads None from then on. A machine that merely has no visible GPU reads None
+    without a warning.
+
+    >>> from autopipe.telemetry import GpuMeter
+    >>> meter = GpuMeter()
+    >>> meter.close()
+    >>> meter.read() is None
+    True
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._nvml: Any = None  # the bindings, from nvmlInit to nvmlShutdown
+        self._over = False
+        self._gpus: tuple[_Gpu, ...] = ()
+        self._used: tuple[_Gpu, ...] = ()
+        self._look_again = 0.0
+
+    def read(self) -> GpuReading | None:
+        """Return the figures of now, or None when there are none to be had."""
+        import pynvml as nvml
+
+        with self._lock:
+            if self._over:
+                return None
+            try:
+                return self._read(nvml)
+            except nvml.NVMLError as error:
+                self._end()
+                cause = error
+        _warn_once(cause)
+        return None
+
+    def close(self) -> None:
+        """Let go of the driver; the meter reads None from then on."""
+        with self._lock:
+            self._end()
+
+    def _read(self, nvml: Any) -> GpuReading | None:
+        if self._nvml is None:
+            nvml.nvmlInit()
+            self._nvml = nvml
+            self._gpus = _permitted(nvml)
+        devices = []
+        refusal = None
+        for gpu in self._in_use(nvml):
+            try:
+                devices.append(_figures(nvml, gpu))
+            except nvml.NVMLError_NotSupported as error:
+                refusal = error
+        if devices:
+            return GpuReading(tuple(devices))
+        if refusal is not None:
+            raise refusal
+        return None
+
+    def _in_use(self, nvml: Any) -> "tuple[_Gpu, ...]":
+        now = time.monotonic()
+        if now >= self._look_again:
+            pid = os.getpid()
+            mine = tuple(gpu for gpu in self._gpus if pid in _pids(nvml, gpu))
+            self._used = mine or _visible(nvml, self._gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
+            self._look_again = now + _LOOK_AGAIN_SECONDS
+        return self._used
+
+    def _end(self) -> None:
+        self._over = True
+        nvml, self._nvml = self._nvml, None
+        if nvml is not None:
+            with suppress(nvml.NVMLError):
+                nvml.nvmlShutdown()
+
+
+@dataclass(frozen=True, slots=True)
+class _Gpu:
+    index: int
+    uuid: str
+    name: str
+    handle: Any
+
+
+def _permitted(nvml: Any) -> tuple[_Gpu, ...]:
+    gpus = []
+    refusal = None
+    for index in range(nvml.nvmlDeviceGetCount()):
+        # The count includes GPUs that a cluster's scheduler has given to others.
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        except nvml.NVMLError_NoPermission as error:
+            refusal = error
+            continue
+        gpus.append(_Gpu(index, nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle), handle))
+    if refusal is not None and not gpus:
+        raise refusal
+    return tuple(gpus)
+
+
+def _pids(nvml: Any, gpu: _Gpu) -> set[int]:
+    # A driver may keep this list to itself while it gives everything else.
+    silence = (
+        nvml.NVMLError_NotSupported,
+        nvml.NVMLError_NoPermission,
+        nvml.NVMLError_FunctionNotFound,
+        nvml.NVMLError_InsufficientSize,
+    )
+    pids: set[int] = set()
+    # Called by version: what the plain names raise with an old driver depends on the bindings.
+    for listing in (
+        nvml.nvmlDeviceGetComputeRunningProcesses_v3,
+        nvml.nvmlDeviceGetGraphicsRunningProcesses_v3,
+    ):
+        with suppress(*silence):
+            pids.update(process.pid for process in listing(gpu.handle))
+    return pids
+
+
+def _visible(nvml: Any, gpus: tuple[_Gpu, ...], listed: str | None) -> tuple[_Gpu, ...]:
+    if listed is None:
+        return gpus
+    visible: list[_Gpu] = []
+    for entry in listed.replace(" ", "").split(","):
+        if entry.startswith("MIG-"):
+            raise nvml.NVMLError(nvml.NVML_ERROR_NOT_SUPPORTED)
+        # CUDA numbers the GPUs it may use from 0, and takes the beginning of a UUID for the whole.
+        named = [
+            gpu
+            for place, gpu in enumerate(gpus)
+            if entry == str(place) or (entry.startswith("GPU-") and gpu.uuid.startswith(entry))
+        ]
+        if not named:
+            break  # as CUDA does: an entry that names no GPU ends the list
+        visible.append(named[0])
+    return tuple(visible)
+
+
+def _figures(nvml: Any, gpu: _Gpu) -> DeviceReading:
+    percent = nvml.nvmlDeviceGetUtilizationRates(gpu.handle).gpu
+    memory = nvml.nvmlDeviceGetMemoryInfo(gpu.handle)
+    return DeviceReading(gpu.index, gpu.name, percent / 100, memory.used, memory.total)
+
+
+def _warn_once(error: Exception) -> None:
+    cause = type(error).__name__
+    with _warned_lock:
+        if cause in _warned:
+            return
+        _warned.add(cause)
+    warnings.warn(
+        f"GPU utilization is read from the NVIDIA driver, but it answered {cause} ({error}); "
+        f"this process gets no GPU figures. {_REMEDIES.get(cause, _OTHER_REMEDY)}",
+        TelemetryWarning,
+        stacklevel=3,
+    )

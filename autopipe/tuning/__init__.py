@@ -1,0 +1,1 @@
+"""How the numbers are found: windows of steps, objectives over them, and the comparison of neighbours."""
