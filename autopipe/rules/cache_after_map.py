@@ -7,7 +7,7 @@ from autopipe.rules._obligations import Deterministic, FitsMemory, InMemory
 
 @rule(keeps=Keeps.SEQUENCE)
 def cache_after_map(node: Node) -> Rewrite | None:
-    """Cache | map(f)  ->  map(f) | cache
+    """cache | map(f)  ->  map(f) | cache
 
     A cache below a map stores what goes into f, so f runs again on every element in every epoch. If f gives the
     same result for the same element each time, storing its results gives the same sequence, and f runs once. It

@@ -7,7 +7,7 @@ from autopipe.rules._obligations import Reshuffles
 
 @rule(keeps=Keeps.TRAINING)
 def shuffle_before_repeat(node: Node) -> Rewrite | None:
-    """Repeat | shuffle(n)  ->  shuffle(n) | repeat
+    """repeat | shuffle(n)  ->  shuffle(n) | repeat
 
     A shuffle after a repeat mixes epochs: some elements come twice before others come once. Shuffled first, every
     epoch holds every element exactly once, in a new order each time. The epochs become sharper, which is why this

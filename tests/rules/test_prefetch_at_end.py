@@ -1,0 +1,46 @@
+import pytest
+import tensorflow as tf
+from sides import assert_no_match, assert_refuses, assert_rewrites
+
+from autopipe.rules import Keeps
+
+RULE = "prefetch_at_end"
+
+
+@pytest.mark.parametrize("keeps", Keeps)
+def test_reads_ahead_of_the_consumer(keeps):
+    dataset = tf.data.Dataset.range(9).batch(2)
+    assert_rewrites(RULE, dataset, "range(0, 9) | batch(2) | prefetch(AUTOTUNE)", keeps)
+
+
+def test_reads_ahead_of_random_draws_since_their_order_stays():
+    dataset = tf.data.Dataset.range(9).map(lambda x: tf.random.uniform((), seed=2))
+    assert_rewrites(RULE, dataset, "range(0, 9) | map(<lambda>) | prefetch(AUTOTUNE)", Keeps.SEQUENCE)
+
+
+def test_refuses_a_generator():
+    dataset = tf.data.Dataset.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec((), tf.int32))
+    assert_refuses(RULE, dataset, "the generator is Python code, and it would run ahead")
+
+
+def test_refuses_a_map_that_counts_in_a_variable():
+    count = tf.Variable(0)
+
+    def counting(x):
+        count.assign_add(1)
+        return x
+
+    dataset = tf.data.Dataset.range(9).map(counting).batch(2)
+    assert_refuses(RULE, dataset, "counting keeps state (AssignAddVariableOp), and it would run ahead")
+
+
+def test_refuses_what_autopipe_cannot_see_into():
+    dataset = tf.data.Dataset.range(9).window(2).flat_map(lambda w: w.batch(2))
+    assert_refuses(RULE, dataset, "cannot see inside WindowDataset")
+
+
+def test_does_not_match_a_pipeline_that_ends_in_prefetch():
+    options = tf.data.Options()
+    options.deterministic = True
+    assert_no_match(RULE, tf.data.Dataset.range(9).prefetch(1))
+    assert_no_match(RULE, tf.data.Dataset.range(9).prefetch(1).with_options(options))

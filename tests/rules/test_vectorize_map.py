@@ -1,0 +1,74 @@
+import pytest
+import tensorflow as tf
+from sides import Answers, assert_no_match, assert_refuses, assert_rewrites
+
+from autopipe.rules import Keeps
+
+RULE = "vectorize_map"
+
+
+def numbers(n=50):
+    return tf.data.Dataset.range(n)
+
+
+def double(x):
+    return x * 2
+
+
+def wave(x):
+    return {"sin": tf.sin(tf.cast(x, tf.float32)), "x": (x, tf.fill([3], x))}
+
+
+@pytest.mark.parametrize("keeps", Keeps)
+def test_batches_first_and_keeps_every_bit_of_simple_arithmetic(keeps):
+    dataset = numbers().map(double).batch(8)
+    assert_rewrites(RULE, dataset, "range(0, 50) | batch(8) | map(vectorized double)", keeps)
+
+
+def test_keeps_calls_determinism_and_drop_remainder():
+    dataset = numbers().map(double, num_parallel_calls=2, deterministic=True).batch(8, drop_remainder=True)
+    expected = "range(0, 50) | batch(8, drop_remainder=True) | map(vectorized double, calls=2, deterministic=True)"
+    assert_rewrites(RULE, dataset, expected, Keeps.SEQUENCE)
+
+
+def test_vectorizes_nested_structures_up_to_rounding():
+    dataset = numbers().map(wave).batch(8)
+    done = assert_rewrites(RULE, dataset, "range(0, 50) | batch(8) | map(vectorized wave)")
+    assert done.steps[0].keeps is Keeps.ELEMENTS
+
+
+def test_vectorizes_a_chain_of_maps():
+    dataset = numbers().map(double).map(wave).batch(8)
+    assert_rewrites(RULE, dataset, "range(0, 50) | batch(8) | map(vectorized double) | map(vectorized wave)")
+
+
+def test_refuses_rounding_where_the_sequence_is_promised():
+    assert_refuses(RULE, numbers().map(wave).batch(8), "it keeps elements only", Keeps.SEQUENCE)
+
+
+def test_refuses_where_it_is_not_faster():
+    slower = Answers(speed=(1.2, 0.9, 1.4))
+    assert_refuses(RULE, numbers().map(double).batch(8), "measured 1.20x (0.90-1.40)", answers=slower)
+
+
+def test_refuses_randomness_since_a_batch_would_share_one_draw():
+    dataset = numbers().map(lambda x: tf.random.uniform(())).batch(8)
+    assert_refuses(RULE, dataset, "draws random numbers (RandomUniform), which a batch would do once")
+
+
+def test_refuses_elements_of_changing_shape():
+    assert_refuses(RULE, numbers().map(lambda x: tf.fill([x % 3], x)[:0]).batch(8), "tensors of shape")
+
+
+def test_refuses_ragged_elements():
+    dataset = numbers().map(lambda x: tf.RaggedTensor.from_row_lengths(tf.range(x), [x])).batch(8)
+    assert_refuses(RULE, dataset, "gives a RaggedTensor, which is not a plain tensor")
+
+
+def test_refuses_an_op_without_a_batched_form():
+    dataset = tf.data.Dataset.from_tensor_slices(["Ab", "c"]).map(tf.strings.upper).batch(2)
+    assert_refuses(RULE, dataset, "StringUpper")
+
+
+def test_does_not_match_a_synchronous_map():
+    assert_no_match(RULE, numbers().map(double, synchronous=True).batch(8))

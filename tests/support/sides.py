@@ -1,0 +1,64 @@
+"""Run a pipeline before and after a rule, and compare what was promised."""
+
+from autopipe.optimizer import rewrite
+from autopipe.pipeline.build import build
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.text import one_line
+from autopipe.rules import Keeps, catalogue
+from autopipe.verify import compare
+
+
+class Answers:
+    """Stands in for measuring: the same answer whatever is asked, so that a rule's own logic decides."""
+
+    def __init__(self, *, cache_bytes=1000, ram_budget=10**9, speed=(2.0, 1.5, 2.5)):
+        self.ram_budget = ram_budget
+        self._cache_bytes = cache_bytes
+        self._speed = speed
+
+    def cache_bytes(self, node):
+        return self._cache_bytes
+
+    def same(self, before, after, over, exact):
+        return None
+
+    def speed(self, before, after, over):
+        return self._speed
+
+
+def named(name):
+    (found,) = [rule for rule in catalogue() if rule.name == name]
+    return found
+
+
+def apply(rule, dataset, keeps=Keeps.TRAINING, answers=None):
+    return rewrite(extract(dataset), [named(rule)], keeps=keeps, measurements=answers or Answers())
+
+
+def assert_rewrites(rule, dataset, expected, keeps=Keeps.TRAINING, answers=None):
+    """The rule turns the dataset into the expected text, and both sides yield what its promise says."""
+    done = apply(rule, dataset, keeps, answers)
+
+    assert one_line(done.after) == expected
+    assert {step.rule for step in done.steps} == {rule}
+    weakest = min(step.keeps for step in done.steps)
+    assert weakest >= keeps
+    assert compare(dataset, build(done.after), weakest, epochs=2) is None
+    return done
+
+
+def assert_refuses(rule, dataset, reason, keeps=Keeps.TRAINING, answers=None):
+    """The shape is there, nothing changes, and the reason holds these words."""
+    done = apply(rule, dataset, keeps, answers)
+
+    assert done.after == done.before
+    assert [refusal.rule for refusal in done.refusals] == [rule]
+    assert reason in done.refusals[0].reason
+
+
+def assert_no_match(rule, dataset):
+    """The shape is not there: nothing is said."""
+    done = apply(rule, dataset)
+
+    assert done.after == done.before
+    assert not done.refusals
