@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
+from autopipe.functions.effects import effects
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
@@ -50,13 +51,21 @@ def stop_observing(observer: Observer) -> None:
     _observers.discard(observer)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Reading:
-    """One iterator over an optimized dataset, and the counter of how long its consumer waited."""
+    """One iterator over an optimized dataset.
+
+    Attributes:
+        dataset: which one.
+        iterator: the iterator, or ``None`` once it is gone.
+        stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
+        knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
+    """
 
     dataset: OptimizedDataset
     iterator: weakref.ReferenceType[Any]
     stall: StallCounter | None
+    knobs: dict[str, int]
 
 
 class OptimizedDataset(tf.data.Dataset):
@@ -70,11 +79,12 @@ class OptimizedDataset(tf.data.Dataset):
         self.original = original
         self._rewriting = rewriting
         self._plan = plan
-        self._autopipe_tree = with_knobs(_with_thread_pool(rewriting.after, original), plan.knobs)
+        tree = with_knobs(_with_thread_pool(rewriting.after, original), plan.knobs)
+        self._autopipe_tree = ir.transform(tree, _with_seed_generator)
         self._caches: dict[ir.Node, Any] = {}
         self._readings: list[Reading] = []
         self._lock = threading.Lock()
-        self._built = self._build()
+        self._built = build(self._autopipe_tree, self._caches)
         super().__init__(self._built._variant_tensor)
 
     def _inputs(self) -> list[Any]:
@@ -90,8 +100,8 @@ class OptimizedDataset(tf.data.Dataset):
         if not tf.executing_eagerly():
             return super().__iter__()
         stall = StallCounter() if _observers else None
-        iterator = iter(self._pipeline(stall))
-        reading = Reading(self, weakref.ref(iterator), stall)
+        iterator = iter(self._pipeline(self._built, stall))
+        reading = Reading(self, weakref.ref(iterator), stall, self.knobs)
         with self._lock:
             self._readings = [*self._live(), reading]
         for observer in tuple(_observers):
@@ -121,7 +131,9 @@ class OptimizedDataset(tf.data.Dataset):
         """Change knobs, at once, also under an iterator that is being read.
 
         Every element is still yielded exactly once per epoch. To be called between two elements, from the thread
-        that takes them. What a memory cache holds is kept.
+        that takes them. What a memory cache holds is kept. Where an iterator cannot be changed (TensorFlow cannot
+        save a generator's state, nor that of a seeded random function), it goes on as it is, and the next one has
+        the new knobs.
 
         Args:
             knobs: values by the names in :attr:`knobs`; the others stay.
@@ -141,21 +153,27 @@ class OptimizedDataset(tf.data.Dataset):
         with self._lock:
             if tree == self._autopipe_tree:
                 return
-            readings = self._live()
-            self._caches = {} if readings else _filled_caches(self._autopipe_tree, tree, self._caches)
+            self._readings = self._live()
+            self._caches = {} if self._readings else _filled_caches(self._autopipe_tree, tree, self._caches)
             self._autopipe_tree = tree
-            self._built = self._build()
+            self._built = build(tree, self._caches)
             self._variant_tensor_attr = self._built._variant_tensor
-            self._readings = readings
-            for reading in readings:
-                _repoint(reading.iterator(), self._pipeline(reading.stall))
+            if not _waits_for_next_epoch(tree):
+                for reading in self._readings:
+                    self._change(reading)
 
-    def _build(self) -> Any:
-        return build(self._autopipe_tree, self._caches)
+    def _change(self, reading: Reading) -> None:
+        """Make an iterator go on over the pipeline as it is now."""
+        iterator = reading.iterator()
+        if iterator is None:
+            return
+        # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
+        own = ir.transform(self._autopipe_tree, _without_seed_generator)
+        if _repoint(iterator, self._pipeline(build(own, self._caches), reading.stall)):
+            reading.knobs = self.knobs
 
-    def _pipeline(self, stall: StallCounter | None) -> Any:
+    def _pipeline(self, dataset: Any, stall: StallCounter | None) -> Any:
         """Return the dataset an iterator runs: with a meter at its end where there is a counter for it."""
-        dataset = self._built
         if stall is not None:
             dataset = metered(dataset, stall, inner_prefetch=_ends_synchronously(self._autopipe_tree))
         # The iterator holds its dataset; this makes it hold the functions too, which TensorFlow frees otherwise.
@@ -166,13 +184,50 @@ class OptimizedDataset(tf.data.Dataset):
         return [reading for reading in self._readings if reading.iterator() is not None]
 
 
-def _repoint(iterator: Any, dataset: Any) -> None:
-    """Make a live iterator go on over another pipeline of the same stages, from where it is."""
+def _repoint(iterator: Any, dataset: Any) -> bool:
+    """Make a live iterator go on over another pipeline of the same stages, from where it is.
+
+    Returns:
+        Whether it does; ``False`` where TensorFlow cannot save its state, and it goes on as it was.
+    """
     resource = iterator._iterator_resource
-    state = tf.raw_ops.SerializeIterator(resource_handle=resource, external_state_policy=_IGNORE_EXTERNAL_STATE)
+    try:
+        state = tf.raw_ops.SerializeIterator(resource_handle=resource, external_state_policy=_IGNORE_EXTERNAL_STATE)
+    except tf.errors.UnimplementedError:
+        return False
     tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
     tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
     iterator._dataset = dataset
+    return True
+
+
+def _waits_for_next_epoch(tree: ir.Node) -> bool:
+    """Return whether changing an iterator of this pipeline would change what it, or the next one, yields.
+
+    TensorFlow does not save the state of a seeded random function. And a seeded shuffle that starts anew within one
+    iterator takes its seeds from where the next iterator will.
+    """
+    if any(effects(fn).seeded_random for fn in ir.functions(tree)):
+        return True
+    finite = (node for node in ir.walk(tree) if isinstance(node, ir.Repeat) and node.count >= 0)
+    return any(_is_reseeded(node) for repeat in finite for node in ir.walk(repeat))
+
+
+def _is_reseeded(node: ir.Node) -> bool:
+    return isinstance(node, ir.Shuffle) and node.seeded and node.reshuffle_each_iteration
+
+
+def _with_seed_generator(node: ir.Node) -> ir.Node:
+    """Give a seeded shuffle its own generator of the epochs' seeds, so that it outlives a rebuilt dataset."""
+    if not isinstance(node, ir.Shuffle) or not node.seeded or node.seed_generator is not None:
+        return node
+    seed, seed2 = (tf.constant(each, tf.int64) for each in node.seeds)
+    made = tf.raw_ops.AnonymousSeedGenerator(seed=seed, seed2=seed2, reshuffle=node.reshuffle_each_iteration)
+    return replace(node, seed_generator=made)
+
+
+def _without_seed_generator(node: ir.Node) -> ir.Node:
+    return replace(node, seed_generator=None) if isinstance(node, ir.Shuffle) else node
 
 
 def _with_thread_pool(tree: ir.Node, original: Any) -> ir.Node:
@@ -199,7 +254,5 @@ def _filled_caches(old: ir.Node, new: ir.Node, caches: dict[ir.Node, Any]) -> di
 
 def _ends_synchronously(tree: ir.Node) -> bool:
     """Return whether TensorFlow would put a prefetch of its own at the end."""
-    last = tree
-    while isinstance(last, ir.Options | ir.ThreadPool):
-        last = last.input
+    last = ir.last_stage(tree)
     return not isinstance(last, ir.Prefetch) and getattr(last, "num_parallel_calls", None) is None

@@ -12,6 +12,7 @@ from autopipe.search_spaces import SearchSpace, default
 
 from autopipe.errors import ArgumentError
 from autopipe.pipeline import ir
+from autopipe.pipeline.knobs import read_knobs
 from autopipe.planning.machine import Machine
 from autopipe.planning.plan import Plan
 from autopipe.runtime import OptimizedDataset, Reading
@@ -120,6 +121,8 @@ class PipelineTuner(WatchingCallback):
         assert self.search is not None
         if self.search.finished:
             return
+        if reading.knobs != self.search.running:
+            return
         window = self._windows.step(reading.stall, self._gpu)
         if window is None:
             return
@@ -159,7 +162,7 @@ class PipelineTuner(WatchingCallback):
         if self._filling and _has_memory_cache(reading.dataset.tree):
             return False
         self._knobs_before = reading.dataset.knobs
-        space = self.space(self._knobs_before, Machine.here())
+        space = self.space(read_knobs(reading.dataset.tree), Machine.here())
         self.search = Search(
             self._knobs_before,
             space,

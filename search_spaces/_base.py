@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from autopipe.pipeline.knobs import Knob
     from autopipe.planning.machine import Machine
 
 __all__ = ["SearchSpace"]
@@ -14,11 +15,11 @@ __all__ = ["SearchSpace"]
 class SearchSpace(Protocol):
     """Says what each knob of a pipeline may be."""
 
-    def __call__(self, knobs: Mapping[str, int], machine: Machine) -> dict[str, Any]:
-        """Return an Optuna distribution for each knob that is to be searched.
+    def __call__(self, knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
+        """Return an Optuna distribution, by name, for each knob that is to be searched.
 
         Args:
-            knobs: the knobs of the pipeline with their present values.
+            knobs: those of the pipeline, with their present values and limits.
             machine: the cores and memory there really are.
         """
         ...

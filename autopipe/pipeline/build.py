@@ -160,7 +160,7 @@ def _shuffle(node: ir.Shuffle, source: Any) -> Any:
         buffer_size=tf.constant(node.buffer_size, tf.int64),
         seed=tf.constant(seed, tf.int64),
         seed2=tf.constant(seed2, tf.int64),
-        seed_generator=tf.raw_ops.DummySeedGenerator(),
+        seed_generator=tf.raw_ops.DummySeedGenerator() if node.seed_generator is None else node.seed_generator[0],
         reshuffle_each_iteration=node.reshuffle_each_iteration,
         **_common(node, element_types(source), element_shapes(source)),
     )

@@ -6,7 +6,7 @@ it is named by a failing test. A class that is not known here, or that lost an a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from autopipe.errors import DatasetError
@@ -73,7 +73,15 @@ def _extract(dataset: Any) -> ir.Node:
 
 
 def _opaque(dataset: Any, reason: str) -> ir.Opaque:
-    return ir.Opaque(dataset=dataset, label=type(dataset).__name__.strip("_"), reason=reason)
+    label = type(dataset).__name__.strip("_")
+    return ir.Opaque(dataset=dataset, label=label, reason=reason, functions=tuple(_functions_upstream(dataset)))
+
+
+def _functions_upstream(dataset: Any) -> Iterator[Function]:
+    for wrapper in dataset._functions():
+        yield _function(wrapper, dataset)
+    for source in dataset._inputs():
+        yield from _functions_upstream(source)
 
 
 def element_types(dataset: Any) -> list[Any]:
@@ -96,6 +104,10 @@ def op_determinism_enabled() -> bool:
 def function_of(dataset: Any) -> Function:
     """Read the function of a ``map``, ``filter``, ``flat_map`` or ``interleave``, its captures live."""
     (wrapper,) = dataset._functions()
+    return _function(wrapper, dataset)
+
+
+def _function(wrapper: Any, dataset: Any) -> Function:
     name, location = describe_callable(wrapper._func)
     return Function(
         concrete=wrapper.function,

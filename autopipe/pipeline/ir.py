@@ -10,7 +10,7 @@ live traced function: nothing a pipeline captures is ever copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,7 +49,10 @@ __all__ = [
     "Unary",
     "Unbatch",
     "Zip",
+    "functions",
+    "last_stage",
     "substitute",
+    "transform",
     "walk",
 ]
 
@@ -88,6 +91,29 @@ def substitute(node: Node, old: Node, new: Node) -> Node:
     if not node.inputs:
         return node
     return node.on(*(substitute(child, old, new) for child in node.inputs))
+
+
+def functions(tree: Node) -> Iterator[Function]:
+    """Yield every function that a pipeline calls, those inside opaque nodes too."""
+    for node in walk(tree):
+        match node:
+            case Map(fn=fn) | Filter(predicate=fn) | FlatMap(fn=fn) | Interleave(fn=fn):
+                yield fn
+            case Opaque(functions=hidden):
+                yield from hidden
+
+
+def last_stage(tree: Node) -> Node:
+    """Return the last node that handles elements, below those that only set options."""
+    while isinstance(tree, Options | ThreadPool):
+        tree = tree.input
+    return tree
+
+
+def transform(tree: Node, change: Callable[[Node], Node]) -> Node:
+    """Return the tree with ``change`` applied to every node, sources first."""
+    inputs = [transform(child, change) for child in tree.inputs]
+    return change(tree.on(*inputs) if inputs else tree)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,10 +158,12 @@ class Opaque(Source):
     Attributes:
         label: the name of its class in TensorFlow.
         reason: why it was not read.
+        functions: those it and all upstream of it call.
     """
 
     label: str
     reason: str
+    functions: tuple[Function, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,11 +248,17 @@ class Unbatch(Unary):
 
 @dataclass(frozen=True, kw_only=True)
 class Shuffle(Unary):
-    """``Dataset.shuffle``; ``seeds`` is TensorFlow's (graph seed, op seed) pair, (0, 0) when unseeded."""
+    """``Dataset.shuffle``.
+
+    Attributes:
+        seeds: TensorFlow's (graph seed, op seed) pair; (0, 0) when unseeded.
+        seed_generator: the live object that gives each epoch its seed; ``None`` makes one with the dataset.
+    """
 
     buffer_size: int
     seeds: tuple[int, int] = (0, 0)
     reshuffle_each_iteration: bool = True
+    seed_generator: Any = field(default=None, compare=False, repr=False)
 
     @property
     def seeded(self) -> bool:

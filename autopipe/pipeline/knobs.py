@@ -19,12 +19,27 @@ class Knob:
     Attributes:
         name: such as ``map[load].num_parallel_calls``; a second stage of the same name ends in ``#2``.
         field: the argument it sets: ``num_parallel_calls``, ``buffer_size`` or ``size``.
-        value: -1 leaves the number to TensorFlow's AUTOTUNE; a thread pool of 0 is TensorFlow's own.
+        value: the number now.
+        automatic: the value that leaves the number to TensorFlow: -1 (AUTOTUNE), or 0 for the threads of a pool.
+        most: the largest value TensorFlow accepts; ``None`` without a limit.
     """
 
     name: str
     field: str
     value: int
+    automatic: int = ir.AUTOTUNE
+    most: int | None = None
+
+    def check(self, value: object) -> None:
+        """Raise a :class:`~autopipe.errors.KnobError` unless the knob can have that value."""
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if whole and (value == self.automatic or 1 <= value <= (self.most or value)):  # type: ignore[operator]
+            return
+        limit = f" and <= {self.most}" if self.most else ""
+        raise KnobError(
+            f"{self.name} must be a whole number >= 1{limit}, or {self.automatic} to leave it to TensorFlow, "
+            f"but got {value!r}."
+        )
 
 
 def read_knobs(tree: ir.Node) -> tuple[Knob, ...]:
@@ -45,21 +60,13 @@ def with_knobs(tree: ir.Node, values: Mapping[str, int]) -> ir.Node:
         KnobError: for a knob the pipeline does not have, or a value outside its range.
     """
     located = list(_located(tree))
-    known = [knob.name for _, knob in located]
+    known = {knob.name: knob for _, knob in located}
     for name, value in values.items():
-        _check(name, value, known)
+        if name not in known:
+            raise KnobError(f"A knob must be one of {', '.join(known) or '(there are none)'}, but got {name!r}.")
+        known[name].check(value)
     changes = {path: {knob.field: values[knob.name]} for path, knob in located if knob.name in values}
     return _rebuilt(tree, (), changes)
-
-
-def _check(name: str, value: int, known: list[str]) -> None:
-    if name not in known:
-        raise KnobError(f"A knob must be one of {', '.join(known) or '(there are none)'}, but got {name!r}.")
-    least = 0 if name.endswith(".size") else 1
-    if isinstance(value, bool) or not isinstance(value, int) or not (value >= least or value == ir.AUTOTUNE):
-        raise KnobError(f"{name} must be a whole number >= {least}, or -1 for AUTOTUNE, but got {value!r}.")
-    if name.endswith(".size") and value == ir.AUTOTUNE:
-        raise KnobError(f"{name} must be >= 0, where 0 is TensorFlow's own number, but got -1.")
 
 
 _Path = tuple[int, ...]
@@ -68,13 +75,12 @@ _Path = tuple[int, ...]
 def _located(tree: ir.Node) -> Iterator[tuple[_Path, Knob]]:
     seen: dict[str, int] = {}
     for path, node in _post_order(tree, ()):
-        found = _knob_of(node)
-        if found is None:
+        knob = _knob_of(node)
+        if knob is None:
             continue
-        label, field, value = found
-        seen[label] = seen.get(label, 0) + 1
-        suffix = f"#{seen[label]}" if seen[label] > 1 else ""
-        yield path, Knob(f"{label}{suffix}.{field}", field, value)
+        seen[knob.name] = seen.get(knob.name, 0) + 1
+        suffix = f"#{seen[knob.name]}" if seen[knob.name] > 1 else ""
+        yield path, replace(knob, name=f"{knob.name}{suffix}.{knob.field}")
 
 
 def _post_order(node: ir.Node, path: _Path) -> Iterator[tuple[_Path, ir.Node]]:
@@ -83,18 +89,20 @@ def _post_order(node: ir.Node, path: _Path) -> Iterator[tuple[_Path, ir.Node]]:
     yield path, node
 
 
-def _knob_of(node: ir.Node) -> tuple[str, str, int] | None:
+def _knob_of(node: ir.Node) -> Knob | None:
+    """Return the knob of a stage, named as the stage is."""
     match node:
-        case ir.Map(num_parallel_calls=int(value)):
-            return f"map[{node.fn.name}]", "num_parallel_calls", value
-        case ir.Interleave(num_parallel_calls=int(value)):
-            return f"interleave[{node.fn.name}]", "num_parallel_calls", value
-        case ir.Batch(num_parallel_calls=int(value)):
-            return "batch", "num_parallel_calls", value
-        case ir.Prefetch(buffer_size=int(value)):
-            return "prefetch", "buffer_size", value
+        case ir.Map(num_parallel_calls=int(calls)):
+            return Knob(f"map[{node.fn.name}]", "num_parallel_calls", calls)
+        case ir.Interleave(num_parallel_calls=int(calls), cycle_length=cycle):
+            most = None if cycle == ir.AUTOTUNE else cycle
+            return Knob(f"interleave[{node.fn.name}]", "num_parallel_calls", calls, most=most)
+        case ir.Batch(num_parallel_calls=int(calls)):
+            return Knob("batch", "num_parallel_calls", calls)
+        case ir.Prefetch(buffer_size=size):
+            return Knob("prefetch", "buffer_size", size)
         case ir.ThreadPool(size=size):
-            return "thread_pool", "size", size
+            return Knob("thread_pool", "size", size, automatic=0)
     return None
 
 

@@ -1,6 +1,6 @@
 """The rule named as this file."""
 
-from autopipe.pipeline.ir import End, Node, Options, Prefetch
+from autopipe.pipeline.ir import End, Node, Prefetch, last_stage
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import ReadAheadUnseen
 
@@ -12,11 +12,6 @@ def prefetch_at_end(node: Node) -> Rewrite | None:
     The pipeline makes the next element while the model trains on this one. The sequence is the same. It takes:
     nothing upstream that could be seen to run ahead, such as a variable that a map counts in.
     """
-    if not isinstance(node, End):
-        return None
-    last = node.input
-    while isinstance(last, Options):
-        last = last.input
-    if isinstance(last, Prefetch):
+    if not isinstance(node, End) or isinstance(last_stage(node.input), Prefetch):
         return None
     return Rewrite(node.on(Prefetch(input=node.input)), provided=(ReadAheadUnseen(node.input),))

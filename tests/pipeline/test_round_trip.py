@@ -92,18 +92,18 @@ PIPELINES = {
     "map_sparse": lambda f: numbers().map(sparse),
     "parallel_map": lambda f: numbers().map(plus_one, num_parallel_calls=2, deterministic=True),
     "parallel_map_autotune": lambda f: numbers().map(plus_one, num_parallel_calls=AUTOTUNE),
-    "parallel_map_unbounded": lambda f: numbers().map(
-        plus_one, num_parallel_calls=2, use_unbounded_threadpool=True
-    ),
+    "parallel_map_unbounded": lambda f: numbers().map(plus_one, num_parallel_calls=2, use_unbounded_threadpool=True),
     "seeded_random_map": lambda f: numbers().map(lambda x: tf.random.uniform((), seed=3)),
     "filter": lambda f: numbers().filter(is_even, name="evens"),
     "filter_ragged": lambda f: numbers().map(ragged).filter(lambda x: x.nrows() > 1),
     "batch": lambda f: numbers().batch(3, drop_remainder=True),
     "batch_ragged": lambda f: numbers().map(ragged).batch(3),
     "parallel_batch": lambda f: numbers().batch(3, num_parallel_calls=2, deterministic=True),
-    "padded_batch": lambda f: numbers()
-    .map(lambda x: (tf.fill([x], x), tf.strings.as_string(tf.fill([x], x))))
-    .padded_batch(3, padded_shapes=([None], [25]), padding_values=(np.int64(-1), "pad"), drop_remainder=True),
+    "padded_batch": lambda f: (
+        numbers()
+        .map(lambda x: (tf.fill([x], x), tf.strings.as_string(tf.fill([x], x))))
+        .padded_batch(3, padded_shapes=([None], [25]), padding_values=(np.int64(-1), "pad"), drop_remainder=True)
+    ),
     "padded_batch_dict": lambda f: numbers().map(lambda x: {"a": tf.fill([x], 1.5)}).padded_batch(4),
     "unbatch": lambda f: numbers().map(pair).batch(4).unbatch(),
     "unbatch_ragged": lambda f: numbers().map(ragged).batch(4).unbatch(),
@@ -134,10 +134,12 @@ PIPELINES = {
     "ragged_batch_then_shuffle": lambda f: numbers().ragged_batch(3).shuffle(4, seed=1),
     "group_by_window": lambda f: numbers().group_by_window(lambda x: x % 2, lambda key, w: w.batch(3), 4).take(3),
     "sample_from_datasets": lambda f: Dataset.sample_from_datasets([numbers(), numbers()], seed=3).batch(2),
-    "ignore_errors": lambda f: numbers()
-    .map(lambda x: tf.debugging.check_numerics(1.0 / tf.cast(x % 5, tf.float32), "inf"))
-    .ignore_errors()
-    .batch(2),
+    "ignore_errors": lambda f: (
+        numbers()
+        .map(lambda x: tf.debugging.check_numerics(1.0 / tf.cast(x % 5, tf.float32), "inf"))
+        .ignore_errors()
+        .batch(2)
+    ),
 }
 
 

@@ -26,9 +26,7 @@ def test_calls_a_function_that_only_computes_in_parallel(keeps):
 
 
 def test_calls_an_unseeded_random_function_in_parallel_where_it_is_faster():
-    done = assert_rewrites(
-        RULE, tf.data.Dataset.range(50).map(noisy), "range(0, 50) | map(noisy, calls=AUTOTUNE)"
-    )
+    done = assert_rewrites(RULE, tf.data.Dataset.range(50).map(noisy), "range(0, 50) | map(noisy, calls=AUTOTUNE)")
     assert done.steps[0].keeps is Keeps.TRAINING
 
 
