@@ -74,10 +74,9 @@ _COMPARISONS = {
 
 
 def _leaves(element: Any) -> list[Any]:
-    import numpy as np
     import tensorflow as tf
 
-    return [np.asarray(tensor.numpy()) for tensor in tf.nest.flatten(element, expand_composites=True)]
+    return [_array(tensor.numpy()) for tensor in tf.nest.flatten(element, expand_composites=True)]
 
 
 def _rows(elements: list[Any]) -> Iterator[list[Any]]:
@@ -96,7 +95,7 @@ def _digest(element: Any, digits: int | None = None) -> bytes:
 
     leaves = element if isinstance(element, list) else _leaves(element)
     digest = hashlib.sha256()
-    for leaf in map(np.asarray, leaves):
+    for leaf in map(_array, leaves):
         rounded = np.round(leaf, digits) + 0.0 if digits and np.issubdtype(leaf.dtype, np.inexact) else leaf
         content = repr(rounded.tolist()).encode() if rounded.dtype == object else rounded.tobytes()
         digest.update(f"{rounded.dtype}{rounded.shape}".encode() + content)
@@ -104,6 +103,11 @@ def _digest(element: Any, digits: int | None = None) -> bytes:
 
 
 def _form(leaves: list[Any]) -> tuple[Any, ...]:
+    return tuple((str(leaf.dtype), leaf.shape) for leaf in map(_array, leaves))
+
+
+def _array(leaf: Any) -> Any:
+    """Return a leaf as an array; strings as objects, since their lengths are values and not a type."""
     import numpy as np
 
-    return tuple((str(leaf.dtype), leaf.shape) for leaf in map(np.asarray, leaves))
+    return np.asarray(leaf, dtype=object if isinstance(leaf, bytes) else None)

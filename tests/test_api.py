@@ -1,0 +1,170 @@
+"""Bad input ends in one clear error that names the remedy and loses nothing."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.errors import ArgumentError, AutopipeError, DatasetError, KnobError, PlanError
+
+Dataset = tf.data.Dataset
+
+
+def double(x):
+    return x * 2
+
+
+def triple(x):
+    return x * 3
+
+
+@pytest.mark.parametrize("given", [None, [1, 2], np.arange(3), "train"])
+def test_what_is_not_a_dataset_is_named(given):
+    with pytest.raises(DatasetError, match=f"but received {type(given).__name__}. Make one with"):
+        autopipe.optimize(given)
+
+
+@pytest.mark.parametrize("empty", [Dataset.range(0), Dataset.range(9).take(0).map(double).batch(2)])
+def test_an_empty_dataset_is_refused(empty):
+    with pytest.raises(DatasetError, match="must have elements.*a file pattern that matches nothing"):
+        autopipe.optimize(empty)
+
+
+def test_a_dataset_made_inside_a_tf_function_is_refused():
+    @tf.function
+    def inside():
+        with pytest.raises(DatasetError, match="made inside a tf.function"):
+            autopipe.optimize(Dataset.range(3))
+        return 0
+
+    inside()
+
+
+def failing_on(bad):
+    def check(x):
+        tf.debugging.assert_none_equal(x, tf.constant(bad, tf.int64), message="bad element")
+        return tf.reshape(tf.cast(x, tf.float32), [1])
+
+    return check
+
+
+def always_failing(path):
+    return tf.io.decode_jpeg(path)
+
+
+def test_a_function_that_always_raises_is_shown_with_its_error_and_the_remedy():
+    dataset = Dataset.from_tensor_slices(["a", "b"]).cache().map(always_failing)
+    with pytest.raises(DatasetError, match="every one tried in .*always_failing.* raised: .*Mend the function"):
+        autopipe.optimize(dataset)
+
+
+def test_one_bad_element_among_good_ones_fails_where_it_did_and_the_others_are_kept():
+    dataset = autopipe.optimize(Dataset.range(6).cache().map(failing_on(3)), keeps="sequence")
+    assert [step.rule for step in dataset.explain().rewriting.steps] != []
+    good = []
+    iterator = iter(dataset)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="bad element"):
+        for element in iterator:
+            good.append(int(element[0]))
+    assert good == [0, 1, 2]
+    assert [int(element[0]) for element in dataset.ignore_errors()] == [0, 1, 2, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"keeps": "all"}, 'keeps must be one of "training", "elements", "sequence", but got \'all\''),
+        ({"keeps": None}, "but got None"),
+        ({"ram_budget": -1}, "ram_budget must be a number of bytes >= 0, but got -1"),
+        ({"ram_budget": "2GB"}, "but got '2GB'"),
+        ({"rules": ["faster"]}, "A rule must be one of .*vectorize_map, but got 'faster'"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments, words):
+    with pytest.raises(ArgumentError, match=words):
+        autopipe.optimize(Dataset.range(3), **arguments)
+
+
+def test_only_the_rules_that_were_named_are_used():
+    dataset = autopipe.optimize(Dataset.range(9).cache().map(double).batch(2), rules=["prefetch_at_end"])
+    assert dataset.plan.rules == ("prefetch_at_end",)
+
+
+def plan_of(dataset, tmp_path, **changes):
+    path = tmp_path / "plan.json"
+    autopipe.optimize(dataset).plan.save(path)
+    content = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_a_plan_is_applied_to_the_same_pipeline_made_anew(tmp_path):
+    def make():
+        return Dataset.range(20).cache().map(double).batch(2)
+
+    first = autopipe.optimize(make(), rules=["cache_after_map", "prefetch_at_end"])
+    first.retune({"prefetch.buffer_size": 7})
+    first.plan.save(tmp_path / "plan.json")
+
+    again = autopipe.optimize(make(), plan=tmp_path / "plan.json")
+
+    assert again.plan.rules == first.plan.rules
+    assert again.knobs == first.knobs
+    assert list(again.as_numpy_iterator())[3].tolist() == [12, 14]
+
+
+def test_a_plan_of_another_pipeline_is_refused(tmp_path):
+    path = plan_of(Dataset.range(9).map(double), tmp_path)
+    with pytest.raises(PlanError, match="must be for this pipeline.*autopipe tune"):
+        autopipe.optimize(Dataset.range(9).map(triple), plan=path)
+
+
+def test_a_plan_with_an_unknown_knob_is_refused(tmp_path):
+    path = plan_of(Dataset.range(9).map(double), tmp_path, knobs={"warp.speed": 9})
+    with pytest.raises(KnobError, match="A knob must be one of .*, but got 'warp.speed'"):
+        autopipe.optimize(Dataset.range(9).map(double), plan=path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("not json", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
+        ("[]", "it holds a list"),
+        ('{"schema": 99, "fingerprint": "x"}', "its schema is 99"),
+        ('{"schema": 1}', "it has no fingerprint"),
+        ('{"schema": 1, "fingerprint": "x", "run": "rm"}', "unknown field 'run'"),
+        ('{"schema": 1, "fingerprint": "x", "rules": "all"}', "its rules is a str"),
+        ('{"schema": 1, "fingerprint": "x", "knobs": {"a": "b"}}', "not all whole numbers"),
+    ],
+)
+def test_a_damaged_plan_is_refused_with_the_reason(text, words, tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    with pytest.raises(PlanError, match=f"{words}.*Make a new one with: autopipe tune"):
+        autopipe.optimize(Dataset.range(3), plan=path)
+
+
+def test_a_plan_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(PlanError, match="must be a readable text file, but .*nowhere.json"):
+        autopipe.optimize(Dataset.range(3), plan=tmp_path / "nowhere.json")
+
+
+def test_every_error_is_an_autopipe_error():
+    for name in autopipe.errors.__all__:
+        assert issubclass(getattr(autopipe.errors, name), AutopipeError)
+
+
+def test_a_pipeline_is_not_run_where_python_code_would_notice():
+    ran = []
+
+    def numbers():
+        ran.append(1)
+        yield 1
+
+    made = Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int64)).cache().map(double).batch(1)
+    account = autopipe.explain(made)
+    assert not ran
+    assert "a sample would show, since the generator is Python code" in str(account)

@@ -1,0 +1,92 @@
+"""The package as a whole: light to import, layered, complete in the wheel, its examples true."""
+
+import ast
+import doctest
+import importlib
+import pkgutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import autopipe
+
+ROOT = Path(__file__).parents[1]
+SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+
+
+def modules():
+    names = []
+    for package in SETUPTOOLS["packages"]:
+        path = importlib.import_module(package).__path__
+        names += [package, *(f"{package}.{each.name}" for each in pkgutil.iter_modules(path) if not each.ispkg)]
+    return sorted(set(names))
+
+
+@pytest.mark.parametrize("name", modules())
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")
+@pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning")
+@pytest.mark.filterwarnings("ignore:AutoGraph could not transform")
+def test_the_examples_in_docstrings_run(name):
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0
+
+
+def test_importing_autopipe_does_not_import_tensorflow():
+    code = "import sys, autopipe, autopipe.telemetry; print([m for m in ('tensorflow', 'keras', 'optuna') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there_and_sorted():
+    assert list(autopipe.__all__) == sorted(autopipe.__all__)
+    for name in autopipe.__all__:
+        assert getattr(autopipe, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = autopipe.nothing
+
+
+def imported_modules(path, module):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("autopipe"):
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("autopipe"))
+
+
+def test_imports_point_one_way():
+    known = set(modules())
+    graph = {}
+    for name in known:
+        file = importlib.import_module(name).__file__
+        found = {each for each in imported_modules(Path(file), name) if each in known and each != name}
+        # A package's __init__ re-exports its own modules, and the top one imports lazily.
+        graph[name] = set() if name == "autopipe" else {each for each in found if each != "autopipe"}
+    TopologicalSorter(graph).prepare()
+
+
+def test_every_mapped_folder_is_in_the_package_list():
+    folders = {"autopipe": ROOT / "autopipe"} | {
+        package: ROOT / folder for package, folder in SETUPTOOLS["package-dir"].items()
+    }
+    found = set(folders)
+    for path in (ROOT / "autopipe").rglob("__init__.py"):
+        found.add(".".join(path.parent.relative_to(ROOT).parts))
+    assert set(SETUPTOOLS["packages"]) == found
+
+
+def test_a_wheel_holds_every_source_file(tmp_path):
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")}
+    expected = set()
+    for package in SETUPTOOLS["packages"]:
+        folder = ROOT / SETUPTOOLS["package-dir"].get(package, package.replace(".", "/"))
+        expected |= {f"{package.replace('.', '/')}/{path.name}" for path in folder.glob("*.py")}
+    assert packed == expected
