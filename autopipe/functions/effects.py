@@ -21,7 +21,9 @@ _CALLS = frozenset(
     "SymbolicGradient While _If _While".split()
 )
 # Stateful by registration, but without an effect that another element or another run could see.
-_HARMLESS = frozenset("Assert NoOp Placeholder RangeDataset TensorDataset TensorSliceDataset _Arg _Retval".split())
+_HARMLESS = frozenset(
+    "Assert CheckNumerics CheckNumericsV2 NoOp Placeholder RangeDataset TensorDataset TensorSliceDataset _Arg _Retval".split()
+)
 _FILE_READS = frozenset(
     "FixedLengthRecordDataset FixedLengthRecordDatasetV2 MatchingFiles ReadFile TFRecordDataset "
     "TFRecordDatasetV2 TextLineDataset".split()

@@ -1,0 +1,71 @@
+"""What functions do besides computing: each kind found, also inside branches and calls."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+from autopipe.functions.effects import Effects, effects
+from autopipe.pipeline.extract import extract
+
+Dataset = tf.data.Dataset
+TABLE = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1]), 0)
+VARIABLE = tf.Variable(1, dtype=tf.int64)
+FLIP = keras.layers.RandomFlip("horizontal")
+GENERATOR = tf.random.Generator.from_seed(1)
+
+
+@tf.function
+def drawing():
+    return tf.random.uniform(())
+
+
+def in_a_branch(x):
+    return tf.cond(x > 1, lambda: tf.random.uniform(()), lambda: 0.0)
+
+
+def in_a_loop(x):
+    return tf.while_loop(lambda i: i < x, lambda i: i + tf.cast(tf.random.uniform(()) > -1.0, tf.int64), [x * 0])
+
+
+FUNCTIONS = {
+    "arithmetic": (lambda x: x * 2 + 1, {}),
+    "assertion": (lambda x: (tf.debugging.assert_non_negative(x), x)[1], {}),
+    "stateless random": (lambda x: tf.random.stateless_uniform((), [1, 2]), {}),
+    "pure branch": (lambda x: tf.cond(x > 1, lambda: x, lambda: -x), {}),
+    "random": (lambda x: tf.random.uniform(()), {"unseeded_random"}),
+    "seeded random": (lambda x: tf.random.uniform((), seed=1), {"seeded_random"}),
+    "shuffle": (lambda x: tf.random.shuffle([x, x]), {"unseeded_random"}),
+    "random in a call": (lambda x: drawing(), {"unseeded_random"}),
+    "random in a branch": (in_a_branch, {"unseeded_random"}),
+    "random in a loop": (in_a_loop, {"unseeded_random"}),
+    "file": (lambda x: tf.io.read_file(tf.strings.as_string(x)), {"file_reads"}),
+    "table": (lambda x: TABLE.lookup(tf.strings.as_string(x)), {"table_reads"}),
+    "variable": (lambda x: x * VARIABLE, {"variable_reads"}),
+    "python": (lambda x: tf.py_function(lambda y: y, [x], tf.int64), {"python"}),
+    "numpy": (lambda x: tf.numpy_function(lambda y: y, [x], tf.int64), {"python"}),
+    "stateless numpy": (lambda x: tf.numpy_function(lambda y: y, [x], tf.int64, stateful=False), {"python"}),
+    "assignment": (lambda x: VARIABLE.assign_add(x), {"other", "variable_reads"}),
+    "print": (lambda x: (tf.print(x), x)[1], {"other"}),
+    "keras layer": (lambda x: FLIP(tf.ones([2, 2, 1]), training=True), {"other", "variable_reads"}),
+    "generator": (lambda x: GENERATOR.uniform(()), {"other"}),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.filterwarnings("ignore")
+def test_each_effect_is_found(name):
+    function, kinds = FUNCTIONS[name]
+    found = effects(extract(Dataset.range(3).map(function)).fn)
+    assert {kind for kind in Effects.__dataclass_fields__ if getattr(found, kind)} == set(kinds)
+    assert found.pure is (not kinds)
+
+
+def test_readers_inside_an_interleave_read_files():
+    made = Dataset.from_tensor_slices(["a"]).interleave(tf.data.TFRecordDataset)
+    assert effects(extract(made).fn) == Effects(file_reads=("TFRecordDataset",))
+
+
+def test_an_op_that_tensorflow_does_not_know_is_not_pure():
+    from autopipe.functions.effects import _is_stateful
+
+    assert _is_stateful("AnOpOfSomebodyElse")

@@ -1,0 +1,93 @@
+"""The private parts of TensorFlow that autopipe relies on. When one of these fails, TensorFlow changed there."""
+
+import pytest
+import tensorflow as tf
+
+Dataset = tf.data.Dataset
+RANGE = Dataset.range(4)
+
+
+def same(x):
+    return x
+
+
+ATTRIBUTES = [
+    (RANGE.map(same), "_MapDataset", "_input_dataset _force_synchronous _use_inter_op_parallelism _name"),
+    (
+        RANGE.map(same, num_parallel_calls=2),
+        "_ParallelMapDataset",
+        "_num_parallel_calls _deterministic _use_unbounded_threadpool _preserve_cardinality",
+    ),
+    (RANGE.filter(lambda x: x > 1), "_FilterDataset", "_input_dataset _predicate"),
+    (RANGE.flat_map(Dataset.range), "_FlatMapDataset", "_input_dataset _map_func"),
+    (RANGE.interleave(Dataset.range), "_InterleaveDataset", "_cycle_length _block_length"),
+    (
+        RANGE.interleave(Dataset.range, num_parallel_calls=2),
+        "_ParallelInterleaveDataset",
+        "_cycle_length _block_length _num_parallel_calls _buffer_output_elements _prefetch_input_elements",
+    ),
+    (RANGE.batch(2), "_BatchDataset", "_batch_size _drop_remainder"),
+    (RANGE.batch(2, num_parallel_calls=2), "_ParallelBatchDataset", "_num_parallel_calls _deterministic"),
+    (RANGE.padded_batch(2), "_PaddedBatchDataset", "_padded_shapes _padding_values _drop_remainder"),
+    (RANGE.shuffle(2), "_ShuffleDataset", "_buffer_size _seed _seed2 _reshuffle_each_iteration"),
+    (RANGE.repeat(2), "_RepeatDataset", "_count"),
+    (RANGE.cache(), "CacheDataset", "_filename"),
+    (RANGE.prefetch(2), "_PrefetchDataset", "_buffer_size"),
+    (RANGE.take(2), "_TakeDataset", "_count"),
+    (RANGE.skip(2), "_SkipDataset", "_count"),
+    (RANGE.shard(2, 0), "_ShardDataset", "_num_shards _index"),
+    (Dataset.zip((RANGE, RANGE)), "_ZipDataset", "_datasets"),
+    (RANGE.concatenate(RANGE), "_ConcatenateDataset", "_name"),
+    (RANGE.with_options(tf.data.Options()), "_OptionsDataset", "_input_dataset"),
+    (RANGE, "_RangeDataset", "_start _stop _step"),
+    (Dataset.from_tensors(1), "_TensorDataset", "_tensors"),
+    (Dataset.from_tensor_slices([1]), "_TensorSliceDataset", "_tensors"),
+    (
+        tf.data.TFRecordDataset(["a"]),
+        "TFRecordDatasetV2",
+        "_filenames _compression_type _buffer_size _num_parallel_reads",
+    ),
+    (tf.data.TextLineDataset(["a"]), "TextLineDatasetV2", "_filenames _compression_type _buffer_size _impl"),
+    (
+        tf.data.FixedLengthRecordDataset(["a"], 2),
+        "FixedLengthRecordDatasetV2",
+        "_filenames _record_bytes _header_bytes _footer_bytes _impl",
+    ),
+]
+
+
+@pytest.mark.parametrize(("dataset", "name", "attributes"), ATTRIBUTES, ids=[each[1] for each in ATTRIBUTES])
+def test_a_transformation_keeps_its_arguments(dataset, name, attributes):
+    assert type(dataset).__name__ == name, tf.__version__
+    missing = [attribute for attribute in attributes.split() if not hasattr(dataset, attribute)]
+    assert not missing, f"TensorFlow {tf.__version__} has no {name}.{missing[0]}"
+
+
+def test_a_dataset_shows_its_inputs_functions_and_form():
+    dataset = RANGE.map(same)
+    (wrapper,) = dataset._functions()
+    assert [type(each).__name__ for each in dataset._inputs()] == ["_RangeDataset"]
+    assert wrapper._func is same
+    assert wrapper._input_structure == RANGE.element_spec
+    assert wrapper.output_structure == dataset.element_spec
+    assert wrapper.function.captured_inputs == []
+    assert (list(dataset._flat_types), list(dataset._flat_shapes)) == ([tf.int64], [tf.TensorShape([])])
+
+
+def test_unbatch_puts_a_normalizing_map_and_a_restructuring_before_itself():
+    restructured = RANGE.batch(2).unbatch()._input_dataset
+    assert type(restructured).__name__ == "_RestructuredDataset"
+    assert type(restructured._input_dataset).__name__ == "_MapDataset"
+
+
+def test_an_iterator_shows_its_resource_and_holds_its_dataset():
+    iterator = iter(RANGE)
+    assert iterator._iterator_resource.dtype == tf.resource
+    assert iterator._dataset is not None
+
+
+def test_stateful_ops_are_registered_as_such():
+    from tensorflow.python.framework import op_def_registry
+
+    assert op_def_registry.get("RandomUniform").is_stateful
+    assert not op_def_registry.get("AddV2").is_stateful

@@ -1,0 +1,95 @@
+"""Measurements come from running the user's own elements, and only where nobody would notice."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autopipe.errors import DatasetError
+from autopipe.pipeline import ir
+from autopipe.pipeline.extract import extract
+from autopipe.planning.measure import SampleMeasurements, largest_cardinality
+from autopipe.rules._base import MeasurementError
+
+Dataset = tf.data.Dataset
+
+
+def test_fixed_shapes_are_forecast_to_the_byte():
+    tree = extract(Dataset.range(1000).map(lambda x: tf.zeros([10, 10], tf.uint8)))
+    assert SampleMeasurements().cache_bytes(tree) == 1000 * 100
+
+
+def test_changing_shapes_are_forecast_from_a_sample_and_not_too_low():
+    sizes = np.random.default_rng(0).integers(50, 150, 2000)
+    tree = extract(Dataset.from_tensor_slices(sizes).map(lambda n: tf.zeros([n], tf.uint8)))
+    assert sizes.sum() * 0.9 < SampleMeasurements().cache_bytes(tree) < sizes.sum() * 1.25
+
+
+def test_the_most_elements_of_a_filter_are_those_that_go_in():
+    assert largest_cardinality(extract(Dataset.range(9).filter(lambda x: x > 3).map(lambda x: x))) == 9
+    assert largest_cardinality(extract(Dataset.range(9).repeat())) is None
+    assert largest_cardinality(extract(Dataset.range(3).flat_map(Dataset.range))) is None
+
+
+def test_an_endless_pipeline_has_no_size():
+    with pytest.raises(MeasurementError, match="number of elements is not known"):
+        SampleMeasurements().cache_bytes(extract(Dataset.range(9).repeat()))
+
+
+def test_a_sample_fills_no_shuffle_buffer_and_no_cache_file(tmp_path):
+    calls = []
+
+    def load(x):
+        calls.append(1)
+        return x
+
+    made = Dataset.range(10**6).map(lambda x: x + 1).cache(str(tmp_path / "cache")).shuffle(10**6).repeat(3)
+    SampleMeasurements().cache_bytes(extract(made))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_elements_that_raise_are_passed_over_unless_all_do():
+    def fails_on_odd(x):
+        return tf.debugging.check_numerics(1.0 / tf.cast(1 - x % 2, tf.float32), "odd number")
+
+    assert SampleMeasurements().cache_bytes(extract(Dataset.range(10).map(fails_on_odd))) == 40
+    with pytest.raises(DatasetError, match="every one tried in .* raised: .*odd number"):
+        SampleMeasurements().cache_bytes(extract(Dataset.range(1, 10, 2).map(fails_on_odd)))
+
+
+def sides(before, after):
+    old, new = extract(before), extract(after)
+    (over,) = [node for node in ir.walk(old) if isinstance(node, ir.Source)]
+    (other,) = [node for node in ir.walk(new) if isinstance(node, ir.Source)]
+    return old, ir.substitute(new, other, over), over
+
+
+def test_differences_are_found():
+    same = sides(Dataset.range(9).map(lambda x: x + x), Dataset.range(9).map(lambda x: x * 2))
+    other = sides(Dataset.range(9).map(lambda x: x + x), Dataset.range(9).map(lambda x: x * 3))
+    assert SampleMeasurements().same(*same, exact=True) is None
+    assert SampleMeasurements().same(*other, exact=True) == "values differ"
+
+
+def test_rounding_counts_only_where_it_may_not():
+    nearly = sides(
+        Dataset.range(9).map(lambda x: tf.cast(x, tf.float32) / 3.0),
+        Dataset.range(9).map(lambda x: tf.cast(x, tf.float32) / 3.0000004),
+    )
+    assert SampleMeasurements().same(*nearly, exact=False) is None
+    assert SampleMeasurements().same(*nearly, exact=True) == "values differ"
+
+
+def test_a_pipeline_that_does_ten_times_the_work_is_measured_slower():
+    def work(times):
+        def busy(x):
+            for _ in range(times):
+                x = tf.linalg.matmul(x, x)
+            return x
+
+        return busy
+
+    data = Dataset.from_tensor_slices(np.full((8, 96, 96), 0.01, "float32"))
+    before, after, over = sides(data.map(work(40)).batch(4), data.map(work(2)).batch(4))
+    median, low, high = SampleMeasurements().speed(before, after, over)
+    assert low <= median <= high
+    assert median > 1.5
