@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sides import Answers
 
 from autopipe.errors import RewriteError
 from autopipe.optimizer import rewrite
@@ -15,6 +14,7 @@ from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps, Rewrite, Rule, catalogue
 from autopipe.verify import compare
+from sides import Answers
 
 Dataset = tf.data.Dataset
 

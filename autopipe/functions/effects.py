@@ -22,7 +22,8 @@ _CALLS = frozenset(
 )
 # Stateful by registration, but without an effect that another element or another run could see.
 _HARMLESS = frozenset(
-    "Assert CheckNumerics CheckNumericsV2 NoOp Placeholder RangeDataset TensorDataset TensorSliceDataset _Arg _Retval".split()
+    "Assert CheckNumerics CheckNumericsV2 NoOp Placeholder RangeDataset TensorDataset TensorSliceDataset "
+    "_Arg _Retval".split()
 )
 _FILE_READS = frozenset(
     "FixedLengthRecordDataset FixedLengthRecordDatasetV2 MatchingFiles ReadFile TFRecordDataset "

@@ -166,9 +166,7 @@ def test_an_exception_in_training_leaves_no_listener_behind():
 
     def run():
         with pytest.raises(RuntimeError, match="boom"):
-            recorder().fit(
-                autopipe.optimize(rows().batch(4)), verbose=0, callbacks=[PipelineTuner(verbose=0), Boom()]
-            )
+            recorder().fit(autopipe.optimize(rows().batch(4)), verbose=0, callbacks=[PipelineTuner(verbose=0), Boom()])
 
     import gc
 

@@ -19,7 +19,9 @@ def run(search, busy_of, drift=lambda number: 1.0):
     while not search.finished:
         history.append(dict(search.running))
         busy = min(busy_of(search.running) * drift(len(history)), 1.0)
-        search.feed(Window(steps=100, seconds=100 / (busy * 50 + 1), waiting_seconds=100 / (busy * 50 + 1) * (1 - busy)))
+        search.feed(
+            Window(steps=100, seconds=100 / (busy * 50 + 1), waiting_seconds=100 / (busy * 50 + 1) * (1 - busy))
+        )
         assert len(history) < 500
     return history
 
