@@ -63,24 +63,26 @@ def rewrite(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements:
     Raises:
         RewriteError: if a rule changes the type or the number of elements; the rule is named.
     """
-    state: ir.Node = ir.End(input=tree)
+    state = ir.End(input=tree)
     signature = _Signature.of(tree)
     steps: list[Step] = []
     refused: dict[tuple[str, ir.Node], Refusal] = {}
     while found := _first_rewrite(state, rules, keeps, measurements, refused):
         site, result, step = found
-        state = ir.substitute(state, site, result)
+        changed = ir.substitute(state, site, result)
+        assert isinstance(changed, ir.End)
+        state = changed
         steps.append(step)
-        signature.check(*state.inputs, step)
+        signature.check(state.input, step)
         if len(steps) > _MOST_STEPS:
             raise RewriteError(f"Rules must come to an end, but {step.rule} was applied {_MOST_STEPS} steps on.")
     standing = set(ir.walk(state))
     refusals = tuple(refusal for (_, site), refusal in refused.items() if site in standing)
-    return Rewriting(tree, *state.inputs, tuple(steps), refusals)
+    return Rewriting(tree, state.input, tuple(steps), refusals)
 
 
 def _first_rewrite(
-    state: ir.Node,
+    state: ir.End,
     rules: Sequence[Rule],
     keeps: Keeps,
     measurements: Measurements,
@@ -99,7 +101,7 @@ def _first_rewrite(
     return None
 
 
-def _sites(state: ir.Node, rules: Sequence[Rule]) -> Iterator[tuple[ir.Node, Rule]]:
+def _sites(state: ir.End, rules: Sequence[Rule]) -> Iterator[tuple[ir.Node, Rule]]:
     for node in ir.walk(state):
         for rule in rules:
             yield node, rule

@@ -83,8 +83,8 @@ def _rows(elements: list[Any]) -> Iterator[list[Any]]:
     """Yield the rows of batched elements, and elements that are no batch as they are."""
     for element in elements:
         leaves = _leaves(element)
-        sizes = {leaf.shape[0] if leaf.ndim else None for leaf in leaves}
-        if len(sizes) == 1 and None not in sizes:
+        sizes = {leaf.shape[0] if leaf.ndim else -1 for leaf in leaves}
+        if len(sizes) == 1 and -1 not in sizes:
             yield from ([leaf[row] for leaf in leaves] for row in range(sizes.pop()))
         else:
             yield leaves
