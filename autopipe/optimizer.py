@@ -111,12 +111,12 @@ def _judge(rule: Rule, site: ir.Node, candidate: Rewrite, keeps: Keeps, measurem
     offered = rule.keeps if candidate.keeps is None else candidate.keeps
     demanded, why = _demanded(site, candidate.result, keeps)
     if offered < demanded:
-        return Refusal(rule.name, _text(site), f"it keeps {offered} only, and {why}")
+        return Refusal(rule.name, _place(site), f"it keeps {offered} only, and {why}")
     proofs: list[Proof] = []
     for obligation in candidate.provided:
         proof = obligation.check(Site(site, demanded, measurements))
         if not proof.holds:
-            return Refusal(rule.name, _text(site), proof.because)
+            return Refusal(rule.name, _place(site), proof.because)
         proofs.append(proof)
     before, after = _changed_text(site, candidate.result)
     return Step(rule.name, before, after, offered, tuple(proofs))
@@ -137,6 +137,15 @@ def _demanded(site: ir.Node, result: ir.Node, keeps: Keeps) -> tuple[Keeps, str]
 
 def _text(node: ir.Node) -> str:
     return one_line(node.input if isinstance(node, ir.End) else node)
+
+
+def _place(site: ir.Node) -> str:
+    """Return where a site is: its last two stages."""
+    node = site.input if isinstance(site, ir.End) else site
+    if len(node.inputs) != 1:
+        return _text(node)
+    (before,) = node.inputs
+    return f"{'... | ' if before.inputs else ''}{stage(before)} | {stage(node)}"
 
 
 def _changed_text(before: ir.Node, after: ir.Node) -> tuple[str, str]:

@@ -26,7 +26,7 @@ def tree_lines(node: ir.Node, indent: str = "") -> list[str]:
     for position, child in enumerate(node.inputs):
         branch = indent + ("  " if len(node.inputs) > 1 else "")
         if len(node.inputs) > 1:
-            lines.append(f"{indent}branch {position}")
+            lines.append(f"{indent}branch {position + 1}")
         lines += tree_lines(child, branch)
     return [*lines, f"{indent}{stage(node)}"]
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
 
 from autopipe.optimizer import Refusal, Rewriting, Step
 from autopipe.pipeline import ir
@@ -30,7 +32,7 @@ class Explanation:
     def __str__(self) -> str:
         out = StringIO()
         Console(file=out, width=110, color_system=None).print(self)
-        return out.getvalue().rstrip("\n")
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as plain values."""
@@ -56,9 +58,7 @@ class Explanation:
         }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from _pipeline("Pipeline as written", self.rewriting.before)
-        if self.rewriting.steps:
-            yield from _pipeline("Pipeline as run", self.rewriting.after)
+        yield _pipelines(self.rewriting)
         yield _heading(f"Changed, keeping {self.plan.keeps}")
         if not self.rewriting.steps:
             yield Padding("nothing: no rule applies, so it runs as it was written", (0, 0, 0, 2))
@@ -84,26 +84,41 @@ def _heading(text: str) -> Text:
     return Text(text, style="bold")
 
 
-def _pipeline(title: str, tree: ir.Node) -> Iterator[Any]:
-    yield _heading(title)
-    shown = Tree(_stage_text(tree), guide_style="dim")
-    _add_inputs(shown, tree)
-    yield Padding(shown, (0, 0, 1, 2))
+def _pipelines(rewriting: Rewriting) -> RenderableType:
+    """Show the pipeline, source first; where it changed, both sides with what moved or is new in colour."""
+    if not rewriting.steps:
+        return Group(_heading("Pipeline"), Padding(_lines(rewriting.before, None, ""), (0, 0, 1, 2)))
+    before = Counter(stage(node) for node in ir.walk(rewriting.before))
+    after = Counter(stage(node) for node in ir.walk(rewriting.after))
+    sides = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 3, 0, 0))
+    sides.add_column("Pipeline as written", overflow="fold")
+    sides.add_column("Pipeline as run", overflow="fold")
+    sides.add_row(_lines(rewriting.before, before - after, "red"), _lines(rewriting.after, after - before, "green"))
+    return sides
 
 
-def _add_inputs(shown: Tree, node: ir.Node) -> None:
-    # A chain is one column, the consumer's end on top; only branches indent.
-    while len(node.inputs) == 1:
-        (node,) = node.inputs
-        shown.add(_stage_text(node))
-    for child in node.inputs:
-        _add_inputs(shown.add(_stage_text(child)), child)
+def _lines(node: ir.Node, changed: Counter[str] | None, style: str) -> Text:
+    lines = []
+    for depth, each in _in_order(node, 0):
+        shown = each if isinstance(each, str) else stage(each)
+        line = Text("  " * depth).append(shown, style=style if changed and changed[shown] else "")
+        location = None if isinstance(each, str) else _location(each)
+        lines.append(line.append(f"  {location}", style="dim") if location else line)
+    return Text("\n").join(lines)
 
 
-def _stage_text(node: ir.Node) -> Text:
-    location = getattr(getattr(node, "fn", None) or getattr(node, "predicate", None), "location", None)
-    text = Text(stage(node))
-    return text.append(f"  {location}", style="dim") if location else text
+def _in_order(node: ir.Node, depth: int) -> Iterator[tuple[int, ir.Node | str]]:
+    branches = len(node.inputs) > 1
+    for number, child in enumerate(node.inputs, 1):
+        if branches:
+            yield depth, f"branch {number}"
+        yield from _in_order(child, depth + branches)
+    yield depth, node
+
+
+def _location(node: ir.Node) -> str | None:
+    function = getattr(node, "fn", None) or getattr(node, "predicate", None)
+    return getattr(function, "location", None)
 
 
 def _step(number: int, step: Step) -> Iterator[Any]:

@@ -1,9 +1,9 @@
 import pytest
 import tensorflow as tf
-from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 
 from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
+from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "cache_after_map"
 

@@ -1,8 +1,8 @@
 import pytest
 import tensorflow as tf
-from sides import assert_no_match, assert_refuses, assert_rewrites
 
 from autopipe.rules import Keeps
+from sides import assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "prefetch_at_end"
 

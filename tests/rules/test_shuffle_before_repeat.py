@@ -1,9 +1,9 @@
 import pytest
 import tensorflow as tf
-from sides import apply, assert_no_match, assert_refuses, assert_rewrites
 
 from autopipe.pipeline.build import build
 from autopipe.rules import Keeps
+from sides import apply, assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "shuffle_before_repeat"
 

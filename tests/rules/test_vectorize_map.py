@@ -1,8 +1,8 @@
 import pytest
 import tensorflow as tf
-from sides import Answers, assert_no_match, assert_refuses, assert_rewrites
 
 from autopipe.rules import Keeps
+from sides import Answers, assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "vectorize_map"
 
