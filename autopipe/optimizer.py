@@ -53,7 +53,7 @@ def rewrite(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements:
 
     Args:
         tree: the pipeline as it was written.
-        rules: the rules to try, in this order at every node from the end to the sources.
+        rules: the rules to try, in this order, each at every node from the end to the sources.
         keeps: what must be kept. Where the author asked for reproducibility, the sequence is.
         measurements: what obligations ask about the user's elements.
 
@@ -102,8 +102,8 @@ def _first_rewrite(
 
 
 def _sites(state: ir.End, rules: Sequence[Rule]) -> Iterator[tuple[ir.Node, Rule]]:
-    for node in ir.walk(state):
-        for rule in rules:
+    for rule in rules:
+        for node in ir.walk(state):
             yield node, rule
 
 

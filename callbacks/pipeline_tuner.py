@@ -8,14 +8,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from autopipe.callbacks._watching import WatchingCallback
-from autopipe.search_spaces import SearchSpace, default
-
 from autopipe.errors import ArgumentError
 from autopipe.pipeline import ir
 from autopipe.pipeline.knobs import read_knobs
 from autopipe.planning.machine import Machine
 from autopipe.planning.plan import Plan
 from autopipe.runtime import OptimizedDataset, Reading
+from autopipe.search_spaces import SearchSpace, default
 from autopipe.tuning.search import Search, Trial
 from autopipe.tuning.window import OBJECTIVES, WindowMeter
 
@@ -105,11 +104,11 @@ class PipelineTuner(WatchingCallback):
         return replace(self.dataset.plan, knobs=self.best, machine=asdict(Machine.here()), measured=self._measured())
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Begin the windows anew: none may reach over validation or checkpoints."""
+        """Leave out of the windows what happened since the last step: validation, checkpoints, a cold start."""
         super().on_epoch_begin(epoch, logs)
-        self._windows.restart()
+        self._windows.pause()
         more_to_come = epoch + 1 < (self.params or {}).get("epochs", 1)
-        self._filling = self.search is None and more_to_come
+        self._filling = self.dataset is None and more_to_come
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""

@@ -171,6 +171,13 @@ def test_the_record_shows_only_what_changed_and_what_still_stands():
     assert all(where.endswith("map(noise)") for where in sites)
 
 
+def test_a_cache_is_moved_before_the_map_behind_it_is_vectorized():
+    done = rewrite(
+        extract(Dataset.range(9).cache().map(add).batch(3)), catalogue(), keeps=Keeps.SEQUENCE, measurements=Answers()
+    )
+    assert one_line(done.after) == "range(0, 9) | map(add, calls=AUTOTUNE) | cache() | batch(3) | prefetch(AUTOTUNE)"
+
+
 def test_every_rule_says_its_shape_and_its_argument():
     for rule in catalogue():
         assert " -> " in rule.shape

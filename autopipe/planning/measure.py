@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +58,10 @@ class SampleMeasurements:
 
     def same(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
         """Run both on the same elements and return the first difference."""
+        with _failures_are_unmeasurable():
+            return self._first_difference(before, after, over, exact)
+
+    def _first_difference(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
         source = self._sample_source(over)
         pairs = zip(_run(before, over, source), _run(after, over, source), strict=True)
         for left, right in pairs:
@@ -67,6 +72,11 @@ class SampleMeasurements:
 
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
         """Time short windows of both, one after the other, and compare neighbours."""
+        with _failures_are_unmeasurable():
+            ratios = self._speed_ratios(before, after, over)
+        return statistics.median(ratios), min(ratios), max(ratios)
+
+    def _speed_ratios(self, before: ir.Node, after: ir.Node, over: ir.Node) -> list[float]:
         source = ir.Repeat(input=self._sample_source(over))
         old, new = (_Stopwatch(build(ir.Prefetch(input=ir.substitute(side, over, source)))) for side in (before, after))
         batches = old.batches_in(_WINDOW_SECONDS), new.batches_in(_WINDOW_SECONDS)
@@ -75,7 +85,7 @@ class SampleMeasurements:
         while len(ratios) < _PAIRS and (len(ratios) < 2 or time.perf_counter() < end):
             slow, fast = old.seconds_per_batch(batches[0]), new.seconds_per_batch(batches[1])
             ratios.append(slow / fast)
-        return statistics.median(ratios), min(ratios), max(ratios)
+        return ratios
 
     def _sample_source(self, node: ir.Node) -> ir.Node:
         """Return a source of sampled elements, held in memory."""
@@ -139,6 +149,17 @@ def _take_sample(node: ir.Node, count: int) -> list[Any]:
             "Mend the function or its input; single bad elements can be left out with ignore_errors()."
         ) from failure
     raise MeasurementError("the pipeline has no elements")
+
+
+@contextmanager
+def _failures_are_unmeasurable() -> Iterator[None]:
+    """Turn an error of the user's function on one element into a reason not to measure."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise MeasurementError(f"an element of the sample raised: {_one_sentence(error)}") from error
 
 
 def _without_buffers(node: ir.Node) -> ir.Node:

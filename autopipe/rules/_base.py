@@ -101,11 +101,16 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Rule:
-    """A named rewrite. Calling it on a node gives what the node would become, or ``None``."""
+    """A named rewrite. Calling it on a node gives what the node would become, or ``None``.
+
+    Attributes:
+        last: whether it waits until no other rule applies, since what it makes hides the shapes they look for.
+    """
 
     name: str
     keeps: Keeps
     match: Callable[[Any], Rewrite | None]
+    last: bool = False
 
     def __call__(self, node: ir.Node) -> Rewrite | None:
         return self.match(node)
@@ -122,18 +127,19 @@ class Rule:
         return "\n".join(line.strip() for line in lines).strip()
 
 
-def rule(*, keeps: Keeps) -> Callable[[Callable[[Any], Rewrite | None]], Rule]:
+def rule(*, keeps: Keeps, last: bool = False) -> Callable[[Callable[[Any], Rewrite | None]], Rule]:
     """Make a rule of a function; the rule is named as the function is."""
-    return lambda match: Rule(match.__name__, keeps, match)
+    return lambda match: Rule(match.__name__, keeps, match, last)
 
 
 @lru_cache(maxsize=1)
 def catalogue() -> tuple[Rule, ...]:
-    """Return every rule there is, by name. A file of this package is a rule; no list has to be edited.
+    """Return every rule, in the order they are tried. Each file of this package is one; there is no list to edit.
 
     >>> [rule.name for rule in catalogue()][:2]
     ['cache_after_map', 'parallel_map']
     """
     package = importlib.import_module("autopipe.rules")
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name[0] != "_")
-    return tuple(getattr(importlib.import_module(f"autopipe.rules.{name}"), name) for name in names)
+    rules = [getattr(importlib.import_module(f"autopipe.rules.{name}"), name) for name in names]
+    return tuple(sorted(rules, key=lambda rule: rule.last))

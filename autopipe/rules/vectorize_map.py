@@ -8,7 +8,7 @@ from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import Faster, HasBatchedForm, SameOnSample
 
 
-@rule(keeps=Keeps.ELEMENTS)
+@rule(keeps=Keeps.ELEMENTS, last=True)
 def vectorize_map(node: Node) -> Rewrite | None:
     """map(f) | batch(b)  ->  batch(b) | map(vectorized f)
 

@@ -101,6 +101,7 @@ def _train(dataset: OptimizedDataset, tuner: Any, model: Any, deadline: float) -
         dataset,
         epochs=1_000_000,
         steps_per_epoch=64 if endless else None,
+        shuffle=False,
         verbose=0,
         callbacks=[tuner, Stop()],
     )

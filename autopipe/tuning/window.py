@@ -64,12 +64,12 @@ def pick_objective(name: str, first: Window) -> str:
 
 
 class WindowMeter:
-    """Cuts a training run into windows. Steps just after a change are left out of them.
+    """Cuts a training run into windows. Steps just after a change, or after a pause, are left out of them.
 
     Args:
         least_seconds: a window lasts at least so long,
         least_steps: and has at least so many steps.
-        skipped_steps: steps not counted after :meth:`restart`, while buffers made before it drain.
+        skipped_steps: steps not counted after :meth:`restart` or :meth:`pause`, while buffers made before it drain.
     """
 
     def __init__(self, least_seconds: float = 0.3, least_steps: int = 8, skipped_steps: int = 3) -> None:
@@ -80,34 +80,75 @@ class WindowMeter:
 
     def restart(self) -> None:
         """Forget the window under way."""
+        self._so_far = _Sums()
+        self._stretch: _Stretch | None = None
         self._to_skip = self.skipped_steps
-        self._open: tuple[StallCounter, float, StallReading, int] | None = None
-        self._steps = 0
+
+    def pause(self) -> None:
+        """Leave out the time until the next step; the window under way goes on after it."""
+        if self._stretch is not None:
+            self._so_far = self._so_far.with_(self._stretch, self._latest)
+        self._stretch = None
+        self._to_skip = self.skipped_steps
 
     def step(self, stall: StallCounter, gpu: Sampler | None) -> Window | None:
         """Count one step that has ended; return the window when that completes it."""
-        if self._open is not None and self._open[0] is not stall:
-            self.restart()
-        if self._open is None:
+        if self._stretch is not None and self._stretch.stall is not stall:
+            self.pause()
+        if self._stretch is None:
             self._to_skip -= 1
             if self._to_skip <= 0:
-                self._begin(stall, gpu)
+                self._latest = time.perf_counter()
+                self._stretch = _Stretch(stall, gpu, self._latest, stall.read(), gpu.mark() if gpu else 0)
             return None
-        self._steps += 1
-        _, began, waited, mark = self._open
-        seconds = time.perf_counter() - began
-        if self._steps < self.least_steps or seconds < self.least_seconds:
+        self._latest = time.perf_counter()
+        self._stretch.steps += 1
+        steps = self._so_far.steps + self._stretch.steps
+        seconds = self._so_far.seconds + self._latest - self._stretch.began
+        if steps < self.least_steps or seconds < self.least_seconds:
             return None
-        now = stall.read()
-        window = Window(
-            steps=now.batches - waited.batches,
-            seconds=seconds,
-            waiting_seconds=now.waiting_seconds - waited.waiting_seconds,
-            gpu=gpu.mean(mark) if gpu else None,
-        )
-        self._begin(stall, gpu)
+        window = self._so_far.with_(self._stretch, self._latest).window()
+        self._so_far = _Sums()
+        self._stretch = _Stretch(stall, gpu, self._latest, stall.read(), gpu.mark() if gpu else 0)
         return window
 
-    def _begin(self, stall: StallCounter, gpu: Sampler | None) -> None:
-        self._steps = 0
-        self._open = (stall, time.perf_counter(), stall.read(), gpu.mark() if gpu else 0)
+
+@dataclass
+class _Stretch:
+    """Steps in a row from one iterator."""
+
+    stall: StallCounter
+    gpu: Sampler | None
+    began: float
+    waited: StallReading
+    mark: int
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What the stretches of a window add up to."""
+
+    steps: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+    waiting: float = 0.0
+    gpu_seconds: float = 0.0
+    gpu_busy_seconds: float = 0.0
+
+    def with_(self, stretch: _Stretch, until: float) -> _Sums:
+        now = stretch.stall.read()
+        seconds = until - stretch.began
+        gpu = stretch.gpu.mean(stretch.mark) if stretch.gpu else None
+        return _Sums(
+            steps=self.steps + stretch.steps,
+            batches=self.batches + now.batches - stretch.waited.batches,
+            seconds=self.seconds + seconds,
+            waiting=self.waiting + now.waiting_seconds - stretch.waited.waiting_seconds,
+            gpu_seconds=self.gpu_seconds + (0.0 if gpu is None else seconds),
+            gpu_busy_seconds=self.gpu_busy_seconds + (gpu or 0.0) * seconds,
+        )
+
+    def window(self) -> Window:
+        gpu = self.gpu_busy_seconds / self.gpu_seconds if self.gpu_seconds else None
+        return Window(self.batches, self.seconds, self.waiting, gpu)

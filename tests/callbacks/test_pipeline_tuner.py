@@ -121,6 +121,22 @@ def test_the_same_losses_with_and_without_the_tuner_where_the_sequence_is_kept()
         tf.random.set_seed(None)
 
 
+def test_with_a_memory_cache_the_search_begins_when_it_is_full():
+    model = recorder()
+    dataset = autopipe.optimize(rows().repeat(8).map(identity).cache().batch(4))
+    epochs = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            epochs.append(tuner.search is not None and tuner.search.first is not None)
+
+    tuner = PipelineTuner(trials=1, window_seconds=0.001, objective="rate", verbose=0)
+    model.fit(dataset, epochs=4, verbose=0, callbacks=[tuner, Watch()])
+    assert epochs[0] is False
+    assert epochs[-1] is True
+    assert len(tuner.search.trials) == 1
+
+
 def slow(x, y):
     return tf.numpy_function(_wait, [x], tf.float32), y
 

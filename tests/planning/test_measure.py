@@ -93,3 +93,13 @@ def test_a_pipeline_that_does_ten_times_the_work_is_measured_slower():
     median, low, high = SampleMeasurements().speed(before, after, over)
     assert low <= median <= high
     assert median > 1.5
+
+
+def test_an_element_that_raises_while_two_sides_run_is_a_reason_not_to_measure():
+    def fails_on_three(x):
+        return tf.debugging.check_numerics(1.0 / tf.cast(3 - x, tf.float32), "it is three")
+
+    both = sides(Dataset.range(9).map(fails_on_three), Dataset.range(9).map(fails_on_three))
+    for question in (lambda: SampleMeasurements().same(*both, exact=True), lambda: SampleMeasurements().speed(*both)):
+        with pytest.raises(MeasurementError, match="an element of the sample raised: .*it is three"):
+            question()

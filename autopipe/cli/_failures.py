@@ -1,0 +1,91 @@
+"""How a command ends when something is wrong: what is printed, and the exit code."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from autopipe.cli.targets import UserCodeError
+from autopipe.errors import AutopipeError
+
+__all__ = ["REFUSED", "USERS_OWN", "ends_with_exit_code", "running_users_pipeline"]
+
+REFUSED = 1
+USERS_OWN = 3
+
+
+def ends_with_exit_code(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command print what it raises as a message, and end with the exit code that stands for it."""
+
+    @functools.wraps(command)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except AutopipeError as error:
+            _print_error(str(error))
+            raise typer.Exit(REFUSED) from None
+        except UserCodeError as error:
+            _print_user_error(error)
+            raise typer.Exit(USERS_OWN) from None
+
+    return guarded
+
+
+@contextmanager
+def running_users_pipeline(origin: str) -> Iterator[None]:
+    """Tell what the user's pipeline or model raises, which comes out of TensorFlow or Keras, from autopipe's own.
+
+    Raises:
+        UserCodeError: for the former.
+    """
+    try:
+        yield
+    except AutopipeError:
+        raise
+    except Exception as error:
+        innermost = traceback.extract_tb(error.__traceback__)[-1]
+        if innermost.filename.startswith(_folders("keras", "tensorflow")):
+            raise UserCodeError(origin) from error
+        raise
+
+
+def _print_user_error(error: UserCodeError) -> None:
+    cause = error.__cause__
+    assert cause is not None
+    account = traceback.TracebackException.from_exception(cause)
+    _keep_users_frames(account)
+    sys.stderr.write("".join(account.format()))
+    _print_error(f"The above was raised by your own code, in {error.origin} or what it calls; autopipe stopped there.")
+
+
+def _print_error(message: str) -> None:
+    Console(stderr=True).print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+
+
+def _keep_users_frames(account: traceback.TracebackException) -> None:
+    folders = ("<frozen ", *_folders("autopipe", "keras", "tensorflow"))
+    each: traceback.TracebackException | None = account
+    while each is not None:
+        frames = [
+            frame
+            for frame in each.stack
+            if not frame.filename.startswith(folders) and "__autograph_generated_file" not in frame.filename
+        ]
+        each.stack = traceback.StackSummary.from_list(frames)
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+
+
+def _folders(*packages: str) -> tuple[str, ...]:
+    specs = [importlib.util.find_spec(package) for package in packages]
+    return tuple(f"{Path(spec.origin).parent}{os.sep}" for spec in specs if spec and spec.origin)

@@ -1,0 +1,64 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["Arguments", "AsJson", "KeepsOption", "Promise", "Target", "parse_arguments"]
+
+
+class Promise(str, enum.Enum):
+    """The values of ``--keeps``; ``autopipe.rules.Keeps`` needs a slow import."""
+
+    SEQUENCE = "sequence"
+    ELEMENTS = "elements"
+    TRAINING = "training"
+
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="The function that returns the dataset: [bold]file.py:function[/] or [bold]module:function[/].",
+        show_default=False,
+    ),
+]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arg",
+        metavar="NAME=VALUE",
+        help="An argument for the function; repeat for more. A value that is no Python literal is text.",
+        show_default=False,
+    ),
+]
+KeepsOption = Annotated[
+    Promise,
+    typer.Option(
+        "--keeps",
+        help="What must stay: the same values in the same order; the same elements; what leaves training equivalent.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def parse_arguments(texts: list[str] | None) -> dict[str, Any]:
+    """Return the arguments that ``NAME=VALUE`` texts give.
+
+    Raises:
+        typer.BadParameter: if one is not of that form.
+    """
+    arguments: dict[str, Any] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise typer.BadParameter(f"must be NAME=VALUE, but got {text!r}.", param_hint="--arg")
+        try:
+            arguments[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            arguments[name] = value
+    return arguments

@@ -1,0 +1,136 @@
+"""The command named as this file."""
+
+from __future__ import annotations
+
+import json
+import platform
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from autopipe.cli._options import AsJson
+from autopipe.quiet import load_tensorflow
+
+__all__ = ["doctor"]
+
+_PACKAGES = {
+    "autopipe": "keras-autopipe",
+    "tensorflow": "tensorflow",
+    "keras": "keras",
+    "optuna": "optuna",
+    "numpy": "numpy",
+}
+_GIBIBYTE = 2**30
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Show what autopipe finds on this machine: versions, GPUs, and the cores and memory it may really use."""
+    load_tensorflow()
+    report = {"versions": _versions(), "gpu": _gpu(), "machine": _machine()}
+    if as_json:
+        typer.echo(json.dumps(report, indent=2))
+    else:
+        Console().print(_table(report))
+
+
+def _versions() -> dict[str, str | None]:
+    versions: dict[str, str | None] = {"python": platform.python_version()}
+    for name, package in _PACKAGES.items():
+        try:
+            versions[name] = version(package)
+        except PackageNotFoundError:
+            # TensorFlow comes under several names: tensorflow-cpu, tf-nightly.
+            versions[name] = None
+    return versions
+
+
+def _gpu() -> dict[str, Any]:
+    """Return the GPUs that the driver reports and those that TensorFlow uses, and why one of them has none."""
+    import tensorflow as tf
+
+    from autopipe.telemetry import GpuMeter
+
+    meter = GpuMeter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        reading = meter.read()
+    meter.close()
+    driver = [
+        {"index": gpu.index, "name": gpu.name, "utilization": gpu.utilization, "memory_bytes": gpu.memory_total_bytes}
+        for gpu in (reading.devices if reading else ())
+    ]
+    in_tensorflow = [device.name for device in tf.config.list_physical_devices("GPU")]
+    notes = [str(warning.message) for warning in caught]
+    if not driver and not notes:
+        notes.append("The driver reports no GPU that this process may use; CUDA_VISIBLE_DEVICES may hide them.")
+    if driver and not in_tensorflow:
+        notes.append('TensorFlow uses none of these GPUs. Run: pip install "tensorflow[and-cuda]"')
+    return {"driver": driver, "tensorflow": in_tensorflow, "notes": notes}
+
+
+def _machine() -> dict[str, Any]:
+    import psutil
+
+    from autopipe.planning.machine import Machine
+
+    here = Machine.here()
+    memory = psutil.virtual_memory()
+    return {
+        "host": here.host,
+        "cores": here.cores,
+        "host_cores": psutil.cpu_count() or here.cores,
+        "memory_bytes": here.memory_bytes,
+        "host_memory_bytes": memory.total,
+        "available_bytes": here.available_bytes,
+        "host_available_bytes": memory.available,
+    }
+
+
+def _table(report: dict[str, Any]) -> Table:
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, found in report["versions"].items():
+        table.add_row(name, Text(found) if found else Text("not installed under that name", style="yellow"))
+    table.add_row()
+    for title, lines in (("GPU, driver", _driver_lines(report["gpu"])), ("GPU, TensorFlow", _tensorflow(report))):
+        for number, line in enumerate(lines):
+            table.add_row("" if number else title, line)
+    table.add_row()
+    machine = report["machine"]
+    table.add_row("cores", _of_host(machine["cores"], machine["host_cores"], "{:g}", "affinity or a cgroup quota"))
+    for title, mine, hosts in (
+        ("memory", "memory_bytes", "host_memory_bytes"),
+        ("memory, free", "available_bytes", "host_available_bytes"),
+    ):
+        sizes = machine[mine] / _GIBIBYTE, machine[hosts] / _GIBIBYTE
+        table.add_row(title, _of_host(*sizes, "{:.1f} GiB", "a cgroup"))
+    return table
+
+
+def _driver_lines(gpu: dict[str, Any]) -> list[Text]:
+    notes = [Text(note, style="yellow") for note in gpu["notes"]]
+    return [*map(_gpu_line, gpu["driver"]), *notes]
+
+
+def _gpu_line(gpu: dict[str, Any]) -> Text:
+    return Text(
+        f"{gpu['index']}: {gpu['name']}, {gpu['memory_bytes'] / _GIBIBYTE:.0f} GiB, {gpu['utilization']:.0%} busy"
+    )
+
+
+def _tensorflow(report: dict[str, Any]) -> list[Text]:
+    return [Text(name) for name in report["gpu"]["tensorflow"]] or [Text("none: training runs on the CPU")]
+
+
+def _of_host(mine: float, hosts: float, figures: str, limiter: str) -> Text:
+    """Return what this process may use; marked where that is clearly less than the host has."""
+    text = Text(figures.format(mine))
+    if mine < 0.99 * hosts:
+        text.append(f"  of the host's {figures.format(hosts)}: limited by {limiter}", style="yellow")
+    return text

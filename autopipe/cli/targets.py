@@ -1,0 +1,198 @@
+"""Finding the functions that the user names as ``file.py:function`` or ``module:function``."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from autopipe.errors import AutopipeError, TargetError
+
+__all__ = ["UserCodeError", "load_dataset", "load_model", "load_target", "user_code"]
+
+
+class UserCodeError(Exception):
+    """The user's own code raised; ``__cause__`` is what it raised.
+
+    Args:
+        origin: the file or module it is in.
+    """
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(origin)
+        self.origin = origin
+
+
+@contextmanager
+def user_code(origin: str) -> Iterator[None]:
+    """Run code of the user's: what it raises, a call of ``sys.exit()`` too, becomes a ``UserCodeError``."""
+    try:
+        yield
+    except AutopipeError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserCodeError(origin) from error
+
+
+def load_target(text: str) -> Callable[..., Any]:
+    """Return the function that ``file.py:function`` or ``module:function`` names.
+
+    A file is imported with its folder on ``sys.path``, under a private name, so that ``if __name__ == "__main__"``
+    does not hold; a file that two targets name is imported once.
+
+    Raises:
+        TargetError: if the text names no function.
+        UserCodeError: if the import raises.
+    """
+    origin, colon, name = text.rpartition(":")
+    if not colon or not origin or not name:
+        raise TargetError(
+            f"A target must be file.py:function or module:function, but got {text!r}. "
+            "Name the function that returns the dataset, as in train.py:make_dataset."
+        )
+    module = _load_file(origin) if origin.endswith(".py") or os.sep in origin else _load_module(origin)
+    target = getattr(module, name, None)
+    if not callable(target):
+        raise TargetError(_no_function(text, module, origin, name))
+    return target  # type: ignore[no-any-return]
+
+
+def load_dataset(text: str, arguments: Mapping[str, Any]) -> Any:
+    """Call the function that ``text`` names and return its dataset as it was written.
+
+    Args:
+        text: ``file.py:function`` or ``module:function``.
+        arguments: given to the function by name.
+
+    Raises:
+        TargetError: if there is no such function, it takes other arguments, or returns no ``tf.data.Dataset``.
+        UserCodeError: if the import or the function raises.
+    """
+    import tensorflow as tf
+
+    dataset = _call(text, arguments)
+    if not isinstance(dataset, tf.data.Dataset):
+        raise TargetError(
+            f"{text} must return a tf.data.Dataset, but it returned {_described(dataset)}. "
+            "Write a function that returns the dataset given to fit(), and name that."
+        )
+    # A script that calls autopipe.optimize() itself is looked at as it was before.
+    return getattr(dataset, "original", dataset)
+
+
+def load_model(text: str) -> Any:
+    """Call the function that ``text`` names and return its compiled Keras model.
+
+    Raises:
+        TargetError: if there is no such function, it takes arguments, or returns no compiled model.
+        UserCodeError: if the import or the function raises.
+    """
+    import keras
+
+    model = _call(text, {})
+    if not isinstance(model, keras.Model) or not model.compiled:
+        received = "a model that is not compiled" if isinstance(model, keras.Model) else _described(model)
+        raise TargetError(
+            f"{text} must return a compiled keras.Model, but it returned {received}. "
+            "Call model.compile(...) in it and return the model."
+        )
+    return model
+
+
+def _call(text: str, arguments: Mapping[str, Any]) -> Any:
+    target = load_target(text)
+    try:
+        signature = inspect.signature(target)
+    except ValueError:
+        raise TargetError(
+            f"A target must be a function written in Python, but {text} is not. Wrap it in one, and name that."
+        ) from None
+    try:
+        signature.bind(**arguments)
+    except TypeError as mismatch:
+        takes = ", ".join(signature.parameters) or "no arguments"
+        raise TargetError(
+            f"{text} must be callable with the arguments given, but {mismatch}; it takes {takes}. "
+            "Give one with --arg name=value for each, or write a function that needs none."
+        ) from None
+    with user_code(text.rpartition(":")[0]):
+        return target(**arguments)
+
+
+def _load_file(origin: str) -> ModuleType:
+    path = Path(origin).expanduser().resolve()
+    if not path.is_file():
+        near = get_close_matches(path.name, [each.name for each in path.parent.glob("*.py")])
+        raise TargetError(f"A target must be in a Python file, but there is no file {origin!r}.{_did_you_mean(near)}")
+    name = f"_autopipe_target_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    _put_on_path(path.parent)
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"A target must be in a Python file, but {origin!r} cannot be imported. Name a .py file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with user_code(origin):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _load_module(origin: str) -> ModuleType:
+    _put_on_path(Path.cwd())
+    try:
+        with user_code(origin):
+            return importlib.import_module(origin)
+    except UserCodeError as error:
+        missing = error.__cause__
+        # A module that the user's module imports in vain is the user's to mend, with the traceback.
+        if isinstance(missing, ModuleNotFoundError) and f"{origin}.".startswith(f"{missing.name}."):
+            near = get_close_matches(origin, [each.stem for each in Path.cwd().glob("*.py")])
+            raise TargetError(
+                f"A target must be in a file or module that can be imported, but there is no module {origin!r}. "
+                f"For a file, write its path with .py.{_did_you_mean([f'{each}.py' for each in near])}"
+            ) from None
+        raise
+
+
+def _put_on_path(folder: Path) -> None:
+    # It stays there, since functions may import when they are called.
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _no_function(text: str, module: ModuleType, origin: str, name: str) -> str:
+    if hasattr(module, name):
+        return (
+            f"A target must be a function, but {text} is {_described(getattr(module, name))}. "
+            f"Write a function that returns it: def make_{name}(): return {name}."
+        )
+    functions = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
+    near = get_close_matches(name, functions)
+    return f"A target must name a function, but {origin} has no {name!r}.{_did_you_mean(near or sorted(functions)[:5])}"
+
+
+def _did_you_mean(names: list[str]) -> str:
+    return f" Did you mean {' or '.join(names)}?" if names else " Check the spelling."
+
+
+def _described(value: object) -> str:
+    if value is None:
+        return "None (is the return missing?)"
+    kind = type(value).__name__
+    if isinstance(value, tuple | list):
+        return f"a {kind} of {len(value)}"
+    return f"an object of type {kind}"

@@ -1,0 +1,107 @@
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+TRAIN = """
+import tensorflow as tf
+
+import shapes
+
+
+def make_dataset(batch_size=4, name="x"):
+    return tf.data.Dataset.range(64).cache().map(shapes.column).batch(batch_size)
+
+
+def make_model():
+    import keras
+
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def make_uncompiled():
+    import keras
+
+    return keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+
+
+def needs_folder(folder):
+    return make_dataset()
+
+
+def train_and_validation():
+    return make_dataset(), make_dataset()
+
+
+def forgets():
+    make_dataset()
+
+
+def optimizes():
+    import autopipe
+
+    return autopipe.optimize(make_dataset())
+
+
+def empty():
+    return make_dataset().take(0)
+
+
+def raises():
+    return make_dataset()["no such [key]"]
+
+
+def raises_late():
+    def check(x):
+        tf.debugging.assert_less(x, tf.constant(40, tf.int64), message="too big")
+        return x
+
+    return tf.data.Dataset.range(64).map(check).batch(2)
+
+
+def raises_always():
+    return tf.data.Dataset.range(64).cache().map(lambda x: tf.debugging.check_numerics(0.0 / tf.zeros([]), "bad"))
+
+
+dataset = make_dataset()
+"""
+SHAPES = """
+import tensorflow as tf
+
+
+def column(x):
+    return tf.reshape(tf.cast(x, tf.float32), [1]), tf.cast(x, tf.float32)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget what a target put on the path and imported."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    for name in ("shapes", "train"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a user's train.py, entered."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "shapes.py").write_text(SHAPES)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def user_file(tmp_path: Path) -> Callable[[str], str]:
+    """Write a user's file and return its path."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "own.py"
+        path.write_text(text)
+        return str(path)
+
+    return write

@@ -1,0 +1,217 @@
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from autopipe import Plan
+from autopipe.cli.main import app
+from autopipe.planning.machine import Machine
+from autopipe.rules import catalogue
+from autopipe.telemetry import DeviceReading, GpuReading, TelemetryWarning
+from autopipe.tuning import offline
+from autopipe.tuning.search import Trial
+
+
+def autopipe(*arguments: str) -> Result:
+    return CliRunner(env={"COLUMNS": "100"}).invoke(app, arguments)
+
+
+@pytest.mark.usefixtures("project")
+class TestExplain:
+    def test_says_what_it_would_do(self) -> None:
+        result = autopipe("explain", "train.py:make_dataset")
+        assert result.exit_code == 0
+        assert "Pipeline as written" in result.stdout
+        assert "prefetch_at_end  keeps sequence" in result.stdout
+
+    def test_keeps_is_passed_on(self) -> None:
+        result = autopipe("explain", "train.py:make_dataset", "--keeps", "sequence")
+        assert "keeping sequence" in " ".join(result.stdout.split())
+
+    def test_arguments_are_literals_or_text(self) -> None:
+        result = autopipe("explain", "train.py:make_dataset", "--arg", "batch_size=16", "--arg", "name=a=b", "--json")
+        account = json.loads(result.stdout)
+        assert account["before"][-1] == "batch(16)"
+        assert [step["rule"] for step in account["steps"]]
+
+    @pytest.mark.parametrize(
+        ("target", "exit_code", "said"),
+        [
+            ("train.py:make_datset", 1, "Did you mean make_dataset"),
+            ("train.py:empty", 1, "the one received is empty"),
+            ("train.py:raises", 3, "raised by your own code, in train.py"),
+            ("train.py:raises_always", 1, "every one tried"),
+        ],
+    )
+    def test_errors_have_one_message_and_an_exit_code(self, target: str, exit_code: int, said: str) -> None:
+        result = autopipe("explain", target)
+        assert result.exit_code == exit_code
+        assert result.stderr.count("error: ") == 1
+        assert said in result.stderr
+        assert not result.stdout
+
+    def test_the_traceback_of_the_users_code_shows_only_that(self) -> None:
+        traceback = autopipe("explain", "train.py:raises").stderr
+        assert 'return make_dataset()["no such [key]"]' in traceback
+        assert "TypeError" in traceback
+        assert "targets.py" not in traceback
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            (),
+            ("train.py:make_dataset", "--arg", "batch_size"),
+            ("train.py:make_dataset", "--arg", "batch size=4"),
+            ("train.py:make_dataset", "--keeps", "everything"),
+        ],
+    )
+    def test_a_wrong_command_line_ends_with_2(self, arguments: tuple[str, ...]) -> None:
+        assert autopipe("explain", *arguments).exit_code == 2
+
+
+class TestRules:
+    def test_lists_every_rule_with_its_shape(self) -> None:
+        result = autopipe("rules")
+        assert result.exit_code == 0
+        lines = result.stdout.splitlines()
+        for rule in catalogue():
+            (line,) = (line for line in lines if f" {rule.name} " in line)
+            assert str(rule.keeps) in line
+
+    def test_verbose_gives_the_arguments(self) -> None:
+        said = " ".join(autopipe("rules", "--verbose").stdout.split())
+        for rule in catalogue():
+            assert " ".join(rule.argument.split()) in said
+
+
+class FakeMeter:
+    """Reads one GPU, or warns."""
+
+    reading: GpuReading | None = GpuReading((DeviceReading(0, "H200 [test]", 0.25, 0, 8 * 2**30),))
+
+    def read(self) -> GpuReading | None:
+        if self.reading is None:
+            warnings.warn("No driver here. Install one.", TelemetryWarning, stacklevel=2)
+        return self.reading
+
+    def close(self) -> None:
+        pass
+
+
+class TestDoctor:
+    def test_json_tells_versions_and_what_may_be_used(self) -> None:
+        report = json.loads(autopipe("doctor", "--json").stdout)
+        assert all(report["versions"][name] for name in ("python", "tensorflow", "keras", "optuna", "autopipe"))
+        assert 0 < report["machine"]["cores"] <= report["machine"]["host_cores"]
+        assert 0 < report["machine"]["memory_bytes"] <= report["machine"]["host_memory_bytes"]
+
+    def test_limits_below_the_hosts_are_marked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        here = Machine(cores=0.5, memory_bytes=2**30, available_bytes=2**29, host="pod")
+        monkeypatch.setattr(Machine, "here", lambda: here)
+        said = autopipe("doctor").stdout
+        assert "0.5  of the host's" in said
+        assert "limited by affinity or a cgroup quota" in said
+        assert "1.0 GiB  of the host's" in said
+
+    def test_no_limit_no_mark(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        here = Machine(cores=4096, memory_bytes=2**50, available_bytes=2**50, host="big")
+        monkeypatch.setattr(Machine, "here", lambda: here)
+        assert "limited by" not in autopipe("doctor").stdout
+
+    def test_why_there_is_no_gpu_is_a_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(FakeMeter, "reading", None)
+        monkeypatch.setattr("autopipe.telemetry.GpuMeter", FakeMeter)
+        result = autopipe("doctor")
+        assert result.exit_code == 0
+        assert "No driver here. Install one." in result.stdout
+        assert not result.stderr
+
+    def test_gpus_that_tensorflow_does_not_use_are_pointed_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("autopipe.telemetry.GpuMeter", FakeMeter)
+        monkeypatch.setattr("tensorflow.config.list_physical_devices", lambda kind: [])
+        said = autopipe("doctor").stdout
+        assert "0: H200 [test], 8 GiB, 25% busy" in said
+        assert 'pip install "tensorflow[and-cuda]"' in said
+
+
+@pytest.mark.usefixtures("project")
+class TestTune:
+    @pytest.fixture
+    def calls(self, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+        """Stand in for the search: two trials, the second kept."""
+        calls: list[dict[str, Any]] = []
+
+        def tune(dataset: Any, **options: Any) -> Plan:
+            calls.append({"dataset": dataset, **options})
+            knobs = {"prefetch.buffer_size": 4}
+            options["on_trial"](Trial(1, {"prefetch.buffer_size": 2}, -0.1, 0.0, False, 0.1))
+            options["on_trial"](Trial(2, knobs, 0.25, 0.0, True, 0.1))
+            return Plan("ab12", knobs=knobs, measured={"objective": "rate", "before": 1000.0, "after": 1250.0})
+
+        monkeypatch.setattr(offline, "tune", tune)
+        return calls
+
+    def test_writes_the_plan_and_says_what_came_of_it(self, calls: list[dict[str, Any]], project: Path) -> None:
+        result = autopipe(
+            "tune", "train.py:make_dataset", "-o", "plan.json", "--step-ms", "12", "--trials", "2", "--seconds", "9"
+        )
+        assert result.exit_code == 0
+        first, second, last = result.stdout.splitlines()
+        assert first == "trial 1/2: -10.0%, not kept, best gain +0.0%: prefetch.buffer_size=2"
+        assert second == "trial 2/2: +25.0%, kept, best gain +25.0%: prefetch.buffer_size=4"
+        assert "rate 1,000 -> 1,250 steps/s, best knobs prefetch.buffer_size=4; the plan is in plan.json" in last
+        assert Plan.load(project / "plan.json").knobs == {"prefetch.buffer_size": 4}
+        (call,) = calls
+        assert (call["step_seconds"], call["trials"], call["seconds"]) == (0.012, 2, 9.0)
+        assert call["model"] is None
+
+    def test_the_model_is_the_users(self, calls: list[dict[str, Any]]) -> None:
+        result = autopipe("tune", "train.py:make_dataset", "-o", "plan.json", "--model", "train.py:make_model")
+        assert result.exit_code == 0
+        assert calls[0]["model"].compiled
+
+    def test_keeps_is_passed_on(self, calls: list[dict[str, Any]]) -> None:
+        autopipe("tune", "train.py:make_dataset", "-o", "plan.json", "--keeps", "sequence")
+        assert calls[0]["dataset"].plan.keeps == "sequence"
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            (),
+            ("-o", "no/such/folder/plan.json"),
+            ("-o", "plan.json", "--trials", "0"),
+            ("-o", "plan.json", "--step-ms", "3", "--model", "train.py:make_model"),
+        ],
+    )
+    def test_a_wrong_command_line_ends_with_2(self, calls: list[dict[str, Any]], arguments: tuple[str, ...]) -> None:
+        assert autopipe("tune", "train.py:make_dataset", *arguments).exit_code == 2
+        assert not calls
+
+    @pytest.mark.filterwarnings("default::autopipe.telemetry.TelemetryWarning")
+    def test_a_real_search_gives_a_plan_for_this_pipeline(self, project: Path) -> None:
+        result = autopipe(
+            "tune", "train.py:make_dataset", "-o", "plan.json", "--trials", "1", "--seconds", "1", "--step-ms", "5"
+        )
+        assert result.exit_code == 0, result.output
+        plan = Plan.load(project / "plan.json")
+        account = json.loads(autopipe("explain", "train.py:make_dataset", "--json").stdout)
+        assert set(plan.knobs) >= set(account["knobs"])
+        assert plan.fingerprint
+
+    @pytest.mark.filterwarnings("default::autopipe.telemetry.TelemetryWarning")
+    def test_what_the_pipeline_raises_is_the_users_own(self, project: Path) -> None:
+        result = autopipe("tune", "train.py:raises_late", "-o", "plan.json", "--seconds", "5")
+        assert result.exit_code == 3
+        assert "too big" in result.stderr
+        assert "raised by your own code, in train.py:raises_late" in result.stderr
+        assert not (project / "plan.json").exists()
+
+
+def test_demo_refuses_a_folder_that_is_not_there() -> None:
+    result = autopipe("demo", "--images", "no/such/folder")
+    assert result.exit_code == 1
+    assert "there is no folder 'no/such/folder'" in result.stderr
+    assert "Traceback" not in result.stderr

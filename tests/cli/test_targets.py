@@ -1,0 +1,107 @@
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from autopipe.cli.targets import UserCodeError, load_dataset, load_model, load_target
+from autopipe.errors import TargetError
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+@pytest.mark.parametrize("text", ["train.py:make_dataset", "./train.py:make_dataset", "train:make_dataset"])
+def test_a_file_and_a_module_name_a_function(text: str) -> None:
+    dataset = load_dataset(text, {"batch_size": 16})
+    features, labels = next(iter(dataset))
+    assert features.shape == (16, 1)
+    assert labels.numpy().tolist() == list(range(16))
+
+
+def test_a_file_elsewhere_finds_the_modules_beside_it(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert isinstance(load_dataset(f"{project}/train.py:make_dataset", {}), tf.data.Dataset)
+
+
+def test_a_file_has_a_private_name_and_is_imported_once(user_file: Callable[[str], str]) -> None:
+    path = user_file("def name():\n    return __name__\n\ndef other():\n    return __name__\n")
+    first, second = load_target(f"{path}:name"), load_target(f"{path}:other")
+    assert first() == second()
+    assert first() not in ("__main__", "own")
+    assert first.__globals__ is second.__globals__
+
+
+def test_an_optimized_dataset_is_taken_as_it_was_written() -> None:
+    assert not hasattr(load_dataset("train.py:optimizes", {}), "explain")
+
+
+@pytest.mark.parametrize(
+    ("text", "received", "remedy"),
+    [
+        ("train.py", "'train.py'", "train.py:make_dataset"),
+        ("train.py:", "'train.py:'", "train.py:make_dataset"),
+        (":make_dataset", "':make_dataset'", "train.py:make_dataset"),
+        ("trian.py:make_dataset", "no file 'trian.py'", "Did you mean train.py?"),
+        ("nowhere/zebra.py:make_dataset", "no file 'nowhere/zebra.py'", "Check the spelling"),
+        ("trian:make_dataset", "no module 'trian'", "Did you mean train.py?"),
+        ("train.sub:make_dataset", "no module 'train.sub'", "write its path with .py"),
+        ("train.py:make_datset", "no 'make_datset'", "Did you mean make_dataset"),
+        ("train.py:dataset", "_BatchDataset", "def make_dataset(): return dataset"),
+        ("train.py:needs_folder", "missing a required argument: 'folder'", "--arg name=value"),
+        ("train.py:train_and_validation", "a tuple of 2", "returns the dataset given to fit()"),
+        ("train.py:forgets", "None (is the return missing?)", "returns the dataset"),
+        ("builtins:print", "returned None", "returns the dataset"),
+        ("builtins:dict", "not", "Wrap it in one"),
+    ],
+)
+def test_what_is_refused_and_the_remedy(text: str, received: str, remedy: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        load_dataset(text, {})
+    message = str(caught.value)
+    assert " must " in message
+    assert received in message
+    assert remedy in message
+
+
+def test_an_argument_the_function_does_not_take_is_refused() -> None:
+    with pytest.raises(TargetError, match="'batchsize'; it takes batch_size, name"):
+        load_dataset("train.py:make_dataset", {"batchsize": 4})
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        ("import no_such_module_anywhere", ModuleNotFoundError),
+        ("def broken(:", SyntaxError),
+        ("import sys; sys.exit(0)", SystemExit),
+        ("1 / 0", ZeroDivisionError),
+    ],
+)
+def test_what_an_import_raises_is_the_users_own(
+    user_file: Callable[[str], str], body: str, cause: type[BaseException]
+) -> None:
+    path = user_file(body)
+    for _ in range(2):
+        # A second attempt must not find the half-imported module of the first.
+        with pytest.raises(UserCodeError) as caught:
+            load_target(f"{path}:make_dataset")
+        assert isinstance(caught.value.__cause__, cause)
+        assert caught.value.origin == path
+
+
+def test_a_module_that_imports_a_missing_one_is_the_users_own(project: Path) -> None:
+    (project / "shapes.py").write_text("import no_such_module_anywhere")
+    sys.modules.pop("shapes", None)
+    with pytest.raises(UserCodeError):
+        load_target("train:make_dataset")
+
+
+def test_a_model_must_be_compiled() -> None:
+    assert load_model("train.py:make_model").compiled
+    with pytest.raises(TargetError, match=r"a model that is not compiled.*model\.compile"):
+        load_model("train.py:make_uncompiled")
+    with pytest.raises(TargetError, match="an object of type _BatchDataset"):
+        load_model("train.py:make_dataset")

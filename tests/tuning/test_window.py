@@ -1,0 +1,55 @@
+"""Windows hold only steps that say something: none just after a change, and no pause between epochs."""
+
+import time
+
+import tensorflow as tf
+
+from autopipe.telemetry import StallCounter
+from autopipe.tuning.window import WindowMeter
+
+
+def step(meter, stall, seconds=0.002, waiting=0.001):
+    time.sleep(seconds)
+    stall.add(tf.constant(waiting, tf.float64))
+    return meter.step(stall, None)
+
+
+def test_a_window_counts_its_steps_and_their_waiting():
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=3), StallCounter()
+    windows = [step(meter, stall) for _ in range(13)]
+    complete = [number for number, window in enumerate(windows, 1) if window]
+    assert complete == [8, 13]
+    assert [windows[number - 1].steps for number in complete] == [5, 5]
+    assert abs(windows[7].waiting_seconds - 0.005) < 1e-9
+    assert windows[7].seconds >= 0.01
+
+
+def test_a_pause_and_a_new_iterator_are_left_out_and_the_window_goes_on():
+    meter = WindowMeter(least_seconds=0.0, least_steps=6, skipped_steps=1)
+    first, second = StallCounter(), StallCounter()
+    assert not any(step(meter, first) for _ in range(4))
+    meter.pause()
+    time.sleep(0.2)
+    windows = [step(meter, second) for _ in range(4)]
+    assert windows[:3] == [None] * 3
+    assert windows[3].steps == 6
+    assert windows[3].seconds < 0.1
+
+
+def test_a_restart_forgets_the_window_under_way():
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=3, skipped_steps=1), StallCounter()
+    assert not any(step(meter, stall) for _ in range(3))
+    meter.restart()
+    windows = [step(meter, stall, waiting=0.5) for _ in range(4)]
+    assert windows[:3] == [None] * 3
+    assert windows[3].waiting_seconds == 1.5
+
+
+def test_a_window_lasts_as_long_as_it_must():
+    meter, stall = WindowMeter(least_seconds=0.05, least_steps=1, skipped_steps=1), StallCounter()
+    window = None
+    while window is None:
+        window = step(meter, stall)
+    assert window.seconds >= 0.05
+    assert 0 <= window.busy <= 1
+    assert window.rate == window.steps / window.seconds
