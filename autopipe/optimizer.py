@@ -94,7 +94,7 @@ def _first_rewrite(
         candidate = rule(site)
         if candidate is None:
             continue
-        outcome = _judge(rule, site, candidate, keeps, measurements)
+        outcome = _judge(rule, site, state, candidate, keeps, measurements)
         if isinstance(outcome, Step):
             return site, candidate.result, outcome
         refused[rule.name, site] = outcome
@@ -107,14 +107,16 @@ def _sites(state: ir.End, rules: Sequence[Rule]) -> Iterator[tuple[ir.Node, Rule
             yield node, rule
 
 
-def _judge(rule: Rule, site: ir.Node, candidate: Rewrite, keeps: Keeps, measurements: Measurements) -> Step | Refusal:
+def _judge(
+    rule: Rule, site: ir.Node, state: ir.End, candidate: Rewrite, keeps: Keeps, measurements: Measurements
+) -> Step | Refusal:
     offered = rule.keeps if candidate.keeps is None else candidate.keeps
     demanded, why = _demanded(site, candidate.result, keeps)
     if offered < demanded:
         return Refusal(rule.name, _place(site), f"it keeps {offered} only, and {why}")
     proofs: list[Proof] = []
     for obligation in candidate.provided:
-        proof = obligation.check(Site(site, demanded, measurements))
+        proof = obligation.check(Site(site, state, demanded, measurements))
         if not proof.holds:
             return Refusal(rule.name, _place(site), proof.because)
         proofs.append(proof)

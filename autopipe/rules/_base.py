@@ -75,9 +75,10 @@ class Measurements(Protocol):
 
 @dataclass(frozen=True)
 class Site:
-    """Where a rule wants to act: the node, what the user demands there, and a way to measure."""
+    """Where a rule wants to act: the node, the whole pipeline, what must be kept there, and a way to measure."""
 
     node: ir.Node
+    pipeline: ir.Node
     demanded: Keeps
     measurements: Measurements
 

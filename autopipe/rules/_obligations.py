@@ -17,6 +17,7 @@ __all__ = [
     "FitsMemory",
     "HasBatchedForm",
     "InMemory",
+    "NoNewReadAhead",
     "OrderUnseen",
     "ReadAheadUnseen",
     "Reshuffles",
@@ -52,16 +53,40 @@ class OrderUnseen:
     fn: Function
 
     def check(self, site: Site) -> Proof:
-        """Allow what only computes, reads, or draws without a seed."""
+        """Allow what only computes, reads files, or draws without a seed."""
         found = effects(self.fn)
-        harmless = Effects(
-            unseeded_random=found.unseeded_random, file_reads=found.file_reads, table_reads=found.table_reads
-        )
+        harmless = Effects(unseeded_random=found.unseeded_random, file_reads=found.file_reads)
         if found != harmless:
             return Proof(False, f"{self.fn} {found.describe()}, and parallel calls would change when it does")
         if found.unseeded_random and site.demanded is not Keeps.TRAINING:
             return Proof(False, f"{self.fn} {found.describe()}, and keeps={site.demanded} fixes the order of draws")
         return Proof(True, f"{self.fn} {found.describe()}, and elements stay in order")
+
+
+@dataclass(frozen=True)
+class NoNewReadAhead:
+    """Calling a map in parallel takes no element earlier than TensorFlow does by itself, or nobody can see it."""
+
+    mapped: ir.Map
+
+    def check(self, site: Site) -> Proof:
+        """TensorFlow calls a stateless function in parallel, unless an option of the pipeline forbids it."""
+        if effects(self.mapped.fn).unseeded_random or not _parallel_by_default(site.pipeline):
+            return ReadAheadUnseen(self.mapped.input).check(site)
+        return Proof(True, "TensorFlow takes elements ahead for it by itself")
+
+
+def _parallel_by_default(pipeline: ir.Node) -> bool:
+    for node in ir.walk(pipeline):
+        if isinstance(node, ir.Options):
+            switches = (
+                node.options.autotune.enabled,
+                node.options.experimental_optimization.apply_default_optimizations,
+                node.options.experimental_optimization.map_parallelization,
+            )
+            if False in switches:
+                return False
+    return True
 
 
 @dataclass(frozen=True)

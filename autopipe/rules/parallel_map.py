@@ -5,7 +5,7 @@ from dataclasses import replace
 from autopipe.functions.effects import effects
 from autopipe.pipeline.ir import AUTOTUNE, Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._obligations import Faster, OrderUnseen
+from autopipe.rules._obligations import Faster, NoNewReadAhead, OrderUnseen
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -15,13 +15,14 @@ def parallel_map(node: Node) -> Rewrite | None:
     Calls of f run at once and their results are put back in order, so the sequence is the same. TensorFlow does
     this by itself for functions without state; it does not for functions that draw random numbers without a seed.
     Those are changed too under keeps="training", where measured faster: which element gets which draw changes. It
-    takes: nothing in f from which the order of calls could be seen.
+    takes: nothing in f from which the order of calls could be seen, and nothing upstream that could be seen to run
+    further ahead than it does.
     """
     match node:
         case Map(num_parallel_calls=None, synchronous=False):
             parallel = replace(node, num_parallel_calls=AUTOTUNE)
+            unseen = (OrderUnseen(node.fn), NoNewReadAhead(node))
             if effects(node.fn).unseeded_random:
-                gain = (Faster(node, parallel, over=node.input),)
-                return Rewrite(parallel, (OrderUnseen(node.fn), *gain), keeps=Keeps.TRAINING)
-            return Rewrite(parallel, provided=(OrderUnseen(node.fn),))
+                return Rewrite(parallel, (*unseen, Faster(node, parallel, over=node.input)), keeps=Keeps.TRAINING)
+            return Rewrite(parallel, provided=unseen)
     return None

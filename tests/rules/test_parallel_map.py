@@ -54,6 +54,23 @@ def test_refuses_a_function_that_counts():
     assert_refuses(RULE, tf.data.Dataset.range(50).map(counting), "keeps state (AssignAddVariableOp)")
 
 
+def test_refuses_a_lookup_since_the_table_may_be_filled_in_between():
+    table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, default_value=0)
+    assert_refuses(RULE, tf.data.Dataset.range(50).map(table.lookup), "looks up in a table that may be filled")
+
+
+def generated():
+    return tf.data.Dataset.from_generator(lambda: iter(range(5)), output_signature=tf.TensorSpec((), tf.int64))
+
+
+def test_reads_a_generator_ahead_only_where_tensorflow_does_so_by_itself():
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    assert_rewrites(RULE, generated().map(double), "generator | map(double, calls=AUTOTUNE)")
+    assert_refuses(RULE, generated().map(double).with_options(options), "the generator is Python code, and it would")
+    assert_refuses(RULE, generated().map(noisy), "the generator is Python code, and it would run ahead")
+
+
 def test_does_not_match_a_parallel_or_synchronous_map():
     assert_no_match(RULE, tf.data.Dataset.range(50).map(double, num_parallel_calls=1))
     assert_no_match(RULE, tf.data.Dataset.range(50).map(double, synchronous=True))
