@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from autopipe.errors import RewriteError
@@ -65,9 +65,9 @@ def rewrite(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements:
     """
     state = ir.End(input=tree)
     signature = _Signature.of(tree)
+    driver = _Driver(tuple(rules), keeps, measurements)
     steps: list[Step] = []
-    refused: dict[tuple[str, ir.Node], Refusal] = {}
-    while found := _first_rewrite(state, rules, keeps, measurements, refused):
+    while found := driver.first_rewrite(state):
         site, result, step = found
         changed = ir.substitute(state, site, result)
         assert isinstance(changed, ir.End)
@@ -76,52 +76,51 @@ def rewrite(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements:
         signature.check(state.input, step)
         if len(steps) > _MOST_STEPS:
             raise RewriteError(f"Rules must come to an end, but {step.rule} was applied {_MOST_STEPS} steps on.")
-    standing = set(ir.walk(state))
-    refusals = tuple(refusal for (_, site), refusal in refused.items() if site in standing)
-    return Rewriting(tree, state.input, tuple(steps), refusals)
+    return Rewriting(tree, state.input, tuple(steps), driver.standing_refusals(state))
 
 
-def _first_rewrite(
-    state: ir.End,
-    rules: Sequence[Rule],
-    keeps: Keeps,
-    measurements: Measurements,
-    refused: dict[tuple[str, ir.Node], Refusal],
-) -> tuple[ir.Node, ir.Node, Step] | None:
-    for site, rule in _sites(state, rules):
-        if (rule.name, site) in refused:
-            continue
-        candidate = rule(site)
-        if candidate is None:
-            continue
-        outcome = _judge(rule, site, state, candidate, keeps, measurements)
-        if isinstance(outcome, Step):
-            return site, candidate.result, outcome
-        refused[rule.name, site] = outcome
-    return None
+@dataclass
+class _Driver:
+    """Tries rules at every node, and asks no rule twice at a node where it was refused."""
 
+    rules: tuple[Rule, ...]
+    keeps: Keeps
+    measurements: Measurements
+    refused: dict[tuple[str, ir.Node], Refusal] = field(default_factory=dict)
 
-def _sites(state: ir.End, rules: Sequence[Rule]) -> Iterator[tuple[ir.Node, Rule]]:
-    for rule in rules:
-        for node in ir.walk(state):
-            yield node, rule
+    def first_rewrite(self, state: ir.End) -> tuple[ir.Node, ir.Node, Step] | None:
+        """Return the first rewrite that is allowed: its site, what becomes of it and the record."""
+        for rule in self.rules:
+            for site in ir.walk(state):
+                if (rule.name, site) in self.refused:
+                    continue
+                candidate = rule(site)
+                if candidate is None:
+                    continue
+                outcome = self._judge(rule, site, state, candidate)
+                if isinstance(outcome, Step):
+                    return site, candidate.result, outcome
+                self.refused[rule.name, site] = outcome
+        return None
 
+    def standing_refusals(self, state: ir.End) -> tuple[Refusal, ...]:
+        """Return the refusals at nodes that are still there."""
+        standing = set(ir.walk(state))
+        return tuple(refusal for (_, site), refusal in self.refused.items() if site in standing)
 
-def _judge(
-    rule: Rule, site: ir.Node, state: ir.End, candidate: Rewrite, keeps: Keeps, measurements: Measurements
-) -> Step | Refusal:
-    offered = rule.keeps if candidate.keeps is None else candidate.keeps
-    demanded, why = _demanded(site, candidate.result, keeps)
-    if offered < demanded:
-        return Refusal(rule.name, _place(site), f"it keeps {offered} only, and {why}")
-    proofs: list[Proof] = []
-    for obligation in candidate.provided:
-        proof = obligation.check(Site(site, state, demanded, measurements))
-        if not proof.holds:
-            return Refusal(rule.name, _place(site), proof.because)
-        proofs.append(proof)
-    before, after = _changed_text(site, candidate.result)
-    return Step(rule.name, before, after, offered, tuple(proofs))
+    def _judge(self, rule: Rule, site: ir.Node, state: ir.End, candidate: Rewrite) -> Step | Refusal:
+        offered = rule.keeps if candidate.keeps is None else candidate.keeps
+        demanded, why = _demanded(site, candidate.result, self.keeps)
+        if offered < demanded:
+            return Refusal(rule.name, _place(site), f"it keeps {offered} only, and {why}")
+        proofs: list[Proof] = []
+        for obligation in candidate.provided:
+            proof = obligation.check(Site(site, state, demanded, self.measurements))
+            if not proof.holds:
+                return Refusal(rule.name, _place(site), proof.because)
+            proofs.append(proof)
+        before, after = _changed_text(site, candidate.result)
+        return Step(rule.name, before, after, offered, tuple(proofs))
 
 
 def _demanded(site: ir.Node, result: ir.Node, keeps: Keeps) -> tuple[Keeps, str]:
