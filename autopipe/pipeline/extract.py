@@ -133,6 +133,16 @@ def _deterministic(text: str) -> bool | None:
     return {"true": True, "false": False, "default": None}[text]
 
 
+def _unary(kind: Callable[..., ir.Node], *arguments: str) -> Callable[[Any], ir.Node]:
+    """Return the reader of a transformation that keeps its arguments under their own names."""
+
+    def read(ds: Any) -> ir.Node:
+        values = {argument: _scalar(getattr(ds, f"_{argument}")) for argument in arguments}
+        return kind(input=_extract(ds._input_dataset), name=ds._name, **values)
+
+    return read
+
+
 def _tensors(ds: Any) -> ir.Node:
     return ir.Tensors(dataset=ds, components=tuple(ds._tensors), name=ds._name)
 
@@ -231,15 +241,6 @@ def _bytes_held(node: ir.Node) -> int:
     return sum(tensor.dtype.size * int(tensor.shape.num_elements() or 0) for tensor in node.components)
 
 
-def _batch(ds: Any) -> ir.Node:
-    return ir.Batch(
-        input=_extract(ds._input_dataset),
-        batch_size=_scalar(ds._batch_size),
-        drop_remainder=_scalar(ds._drop_remainder),
-        name=ds._name,
-    )
-
-
 def _parallel_batch(ds: Any) -> ir.Node:
     return ir.Batch(
         input=_extract(ds._input_dataset),
@@ -281,35 +282,6 @@ def _shuffle(ds: Any) -> ir.Node:
         buffer_size=_scalar(ds._buffer_size),
         seeds=(_scalar(ds._seed), _scalar(ds._seed2)),
         reshuffle_each_iteration=ds._reshuffle_each_iteration is not False,
-        name=ds._name,
-    )
-
-
-def _repeat(ds: Any) -> ir.Node:
-    return ir.Repeat(input=_extract(ds._input_dataset), count=_scalar(ds._count), name=ds._name)
-
-
-def _cache(ds: Any) -> ir.Node:
-    return ir.Cache(input=_extract(ds._input_dataset), filename=_scalar(ds._filename), name=ds._name)
-
-
-def _prefetch(ds: Any) -> ir.Node:
-    return ir.Prefetch(input=_extract(ds._input_dataset), buffer_size=_scalar(ds._buffer_size), name=ds._name)
-
-
-def _take(ds: Any) -> ir.Node:
-    return ir.Take(input=_extract(ds._input_dataset), count=_scalar(ds._count), name=ds._name)
-
-
-def _skip(ds: Any) -> ir.Node:
-    return ir.Skip(input=_extract(ds._input_dataset), count=_scalar(ds._count), name=ds._name)
-
-
-def _shard(ds: Any) -> ir.Node:
-    return ir.Shard(
-        input=_extract(ds._input_dataset),
-        num_shards=_scalar(ds._num_shards),
-        index=_scalar(ds._index),
         name=ds._name,
     )
 
@@ -404,11 +376,11 @@ def _parallel_reads(implementation: Any) -> int | None:
 
 
 _READERS: dict[str, Callable[[Any], ir.Node]] = {
-    "CacheDataset": _cache,
+    "CacheDataset": _unary(ir.Cache, "filename"),
     "FixedLengthRecordDatasetV2": _fixed_length,
     "TFRecordDatasetV2": _tfrecord,
     "TextLineDatasetV2": _text_lines,
-    "_BatchDataset": _batch,
+    "_BatchDataset": _unary(ir.Batch, "batch_size", "drop_remainder"),
     "_ConcatenateDataset": _concatenate,
     "_FilterDataset": _filter,
     "_FlatMapDataset": _flat_map,
@@ -419,13 +391,13 @@ _READERS: dict[str, Callable[[Any], ir.Node]] = {
     "_ParallelBatchDataset": _parallel_batch,
     "_ParallelInterleaveDataset": _parallel_interleave,
     "_ParallelMapDataset": _parallel_map,
-    "_PrefetchDataset": _prefetch,
+    "_PrefetchDataset": _unary(ir.Prefetch, "buffer_size"),
     "_RangeDataset": _range,
-    "_RepeatDataset": _repeat,
-    "_ShardDataset": _shard,
+    "_RepeatDataset": _unary(ir.Repeat, "count"),
+    "_ShardDataset": _unary(ir.Shard, "num_shards", "index"),
     "_ShuffleDataset": _shuffle,
-    "_SkipDataset": _skip,
-    "_TakeDataset": _take,
+    "_SkipDataset": _unary(ir.Skip, "count"),
+    "_TakeDataset": _unary(ir.Take, "count"),
     "_TensorDataset": _tensors,
     "_TensorSliceDataset": _tensor_slices,
     "_UnbatchDataset": _unbatch,
