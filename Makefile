@@ -2,10 +2,10 @@ VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: help demo test lint types unit clean
+.PHONY: help demo bench bench-quick test lint types unit clean
 
 help:             ## Show the targets.
-	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 $(VENV)/.installed: pyproject.toml
 	python3 -m venv $(VENV)
@@ -15,6 +15,12 @@ $(VENV)/.installed: pyproject.toml
 
 demo: $(VENV)/.installed   ## Train on real photographs as a newcomer writes it, then with autopipe.
 	$(PYTHON) examples/flowers.py
+
+bench: $(VENV)/.installed   ## Measure every pipeline against what a user would write instead; writes RESULTS.md.
+	$(PYTHON) -m benchmarks --output benchmarks/results --report RESULTS.md
+
+bench-quick: $(VENV)/.installed   ## The same in under 5 minutes, without tuning; writes into build/benchmarks.
+	$(PYTHON) -m benchmarks --quick
 
 test: lint types unit      ## Everything that must pass before a commit.
 

@@ -1,0 +1,157 @@
+"""Interleaved measuring: every variant of a case takes its turn in every round, so that drift hits all alike."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import autopipe
+from autopipe.tuning.offline import tune
+from benchmarks.cases._base import Case
+
+__all__ = ["REFERENCE", "VARIANTS", "CaseResult", "Ratio", "VariantResult", "make_variant", "measure"]
+
+REFERENCE = "expert"
+VARIANTS = ("naive", "expert", "best", "autopipe(naive)", "autopipe(expert)")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast one variant is as another: the median over rounds, and its extremes."""
+
+    median: float
+    lowest: float
+    highest: float
+
+    @classmethod
+    def of(cls, ratios: list[float]) -> Ratio:
+        """Return the ratio that the ratios of all rounds show."""
+        return cls(statistics.median(ratios), min(ratios), max(ratios))
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ({self.lowest:.2f}-{self.highest:.2f})"
+
+
+@dataclass(frozen=True)
+class VariantResult:
+    """One variant of one case.
+
+    Attributes:
+        first_epoch_rate: units per second of the first epoch, in which caches fill.
+        rates: units per second in each round after it.
+        preparing_seconds: what ``optimize()`` and the tuner took; 0 for a pipeline written by hand.
+        rules: the rules autopipe applied.
+    """
+
+    first_epoch_rate: float
+    rates: tuple[float, ...]
+    preparing_seconds: float = 0.0
+    rules: tuple[str, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        """The median rate."""
+        return statistics.median(self.rates)
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """Every variant of one case, measured in the same rounds."""
+
+    letter: str
+    name: str
+    title: str
+    unit: str
+    variants: dict[str, VariantResult]
+
+    def ratio(self, variant: str, reference: str = REFERENCE) -> Ratio:
+        """Return how many times as fast a variant is, round by round."""
+        pairs = zip(self.variants[variant].rates, self.variants[reference].rates, strict=True)
+        return Ratio.of([ours / theirs for ours, theirs in pairs])
+
+
+def make_variant(case: Case, variant: str, data: Any, tuning_seconds: float) -> Any:
+    """Return the dataset of a variant; autopipe's is tuned for so long, at the most."""
+    written, _, of = variant.partition("(")
+    if not of:
+        return getattr(case, written)(data)
+    dataset = autopipe.optimize(getattr(case, of.rstrip(")"))(data))
+    if tuning_seconds:
+        tune(dataset, seconds=tuning_seconds)
+    return dataset
+
+
+def measure(
+    case: Case,
+    folder: Path,
+    *,
+    rounds: int,
+    window_seconds: float,
+    tuning_seconds: float,
+    on_window: Callable[[str], None] = lambda variant: None,
+) -> CaseResult:
+    """Run every variant of a case: a whole first epoch each, then rounds of one window each.
+
+    Args:
+        case: the job.
+        folder: an empty folder for its data.
+        rounds: windows of each variant.
+        window_seconds: a window is an epoch, or the start of one that lasts so long.
+        tuning_seconds: time given to the tuner for autopipe's variants.
+        on_window: told before each window.
+    """
+    data = case.make_data(folder)
+    datasets: dict[str, Any] = {}
+    first: dict[str, float] = {}
+    preparing: dict[str, float] = {}
+    for variant in VARIANTS:
+        on_window(variant)
+        began = time.perf_counter()
+        datasets[variant] = make_variant(case, variant, data, tuning_seconds)
+        preparing[variant] = time.perf_counter() - began
+        first[variant] = _rate(datasets[variant], None)
+    rates: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    for number in range(rounds):
+        for variant in _rotated(VARIANTS, number):
+            on_window(variant)
+            rates[variant].append(_rate(datasets[variant], window_seconds))
+    results = {
+        variant: VariantResult(
+            first_epoch_rate=first[variant],
+            rates=tuple(rates[variant]),
+            preparing_seconds=preparing[variant] if "(" in variant else 0.0,
+            rules=datasets[variant].plan.rules if "(" in variant else (),
+        )
+        for variant in VARIANTS
+    }
+    return CaseResult(case.letter, case.name, case.title, case.unit, results)
+
+
+def _rate(dataset: Any, seconds: float | None) -> float:
+    """Read one epoch from a new iterator, as Keras does, or its start; return units per second."""
+    units = 0
+    began = time.perf_counter()
+    for size in _batch_sizes(dataset):
+        units += size
+        if seconds is not None and time.perf_counter() - began > seconds:
+            break
+    return units / (time.perf_counter() - began)
+
+
+def _batch_sizes(dataset: Any) -> Iterator[int]:
+    import tensorflow as tf
+
+    for batch in dataset:
+        leaf = tf.nest.flatten(batch, expand_composites=True)[0]
+        yield int(leaf.shape[0])
+
+
+def _rotated(names: tuple[str, ...], by: int) -> Iterator[str]:
+    """Yield all names, starting with another one in each round."""
+    start = by % len(names)
+    return islice((*names, *names), start, start + len(names))

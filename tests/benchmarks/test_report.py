@@ -1,0 +1,48 @@
+"""The report says what was measured, and ratios are taken within rounds."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from benchmarks import report
+from benchmarks.measuring import VARIANTS, CaseResult, VariantResult
+
+
+def result(letter, name, **rates):
+    by_variant = {"naive": "naive", "expert": "expert", "best": "best", "ours": VARIANTS[3], "on_expert": VARIANTS[4]}
+    variants = {by_variant[key]: VariantResult(each[0], tuple(each)) for key, each in rates.items()}
+    return CaseResult(letter, name, f"the {name} job", "images", variants)
+
+
+FAST = result(
+    "a", "fast", naive=[5, 5, 5], expert=[10, 20, 40], best=[80, 160, 320], ours=[40, 80, 80], on_expert=[10, 20, 40]
+)
+SLOW = result(
+    "b", "slow", naive=[1, 1, 1], expert=[10, 10, 10], best=[10, 10, 10], ours=[9, 9, 9], on_expert=[8, 10, 8]
+)
+
+
+def test_ratios_compare_neighbours_in_a_round():
+    ratio = FAST.ratio("autopipe(naive)")
+    assert (ratio.median, ratio.lowest, ratio.highest) == (4.0, 2.0, 4.0)
+    assert str(ratio) == "4.00 (2.00-4.00)"
+
+
+def test_the_summary_names_the_worst_pipelines():
+    assert report.summary([FAST, SLOW]) == (
+        "summary: autopipe(naive)/expert geomean 1.90 worst 0.90 (slow), autopipe(naive)/best geomean 0.67, "
+        "autopipe(expert)/expert worst 0.80 (slow)"
+    )
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_all_files_are_written(tmp_path):
+    report.write([FAST, SLOW], tmp_path / "out", tmp_path / "RESULTS.md", "make bench")
+    content = json.loads((tmp_path / "out/results.json").read_text())
+    assert [each["name"] for each in content] == ["fast", "slow"]
+    assert ET.parse(tmp_path / "out/chart.svg").getroot().tag.endswith("svg")
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "| a | fast | images | 5 | 20 | 160 | 80 | 4.00 (2.00-4.00) |" in text
+    assert text.rstrip().endswith(f"`{report.summary([FAST, SLOW])}`")
