@@ -20,6 +20,7 @@ load_tensorflow()
 from autopipe.telemetry import TelemetryWarning  # noqa: E402  TensorFlow is loaded without its notices first
 from benchmarks import report  # noqa: E402
 from benchmarks.cases._base import Case, all_cases  # noqa: E402
+from benchmarks.epochs import EPOCHS, LoaderResult, compare_loaders, missing_peers  # noqa: E402
 from benchmarks.measuring import VARIANTS, CaseResult, measure  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
@@ -45,15 +46,14 @@ def main(
     """Measure each pipeline as a newcomer, an expert and a master write it, and with autopipe on the first two."""
     wanted = {name for name in only.split(",") if name}
     cases = [
-        case
-        for case in all_cases()
-        if (case.quick or not quick) and (not wanted or {case.name, case.letter} & wanted)
+        case for case in all_cases() if (case.quick or not quick) and (not wanted or {case.name, case.letter} & wanted)
     ]
     console = Console()
     warnings.simplefilter("ignore", TelemetryWarning)
     results = [_run(case, _QUICK if quick else _FULL, console) for case in cases]
+    loaders = {} if quick or wanted else _loaders(cases, console)
     command = "make bench-quick" if quick else "make bench"
-    report.write(results, output, write_report or output / "RESULTS.md", command)
+    report.write(results, loaders, output, write_report or output / "RESULTS.md", command)
     console.print(f"The report, results.json and chart.svg are in {output}.", soft_wrap=True)
     console.print(report.summary(results), soft_wrap=True, highlight=False)
 
@@ -75,6 +75,21 @@ def _run(case: Case, effort: _Effort, console: Console) -> CaseResult:
     ratio = result.ratio("autopipe(naive)")
     console.print(f"{case.letter} {case.name:24} {ratio} x expert   {rates} {case.unit}/s", soft_wrap=True)
     return result
+
+
+def _loaders(cases: list[Case], console: Console) -> dict[str, list[LoaderResult]]:
+    """Compare with other loaders on the flower job, without and with augmentation."""
+    for line in missing_peers():
+        console.print(line, soft_wrap=True)
+    compared = {}
+    for case in cases:
+        if case.letter != "a":
+            continue
+        with tempfile.TemporaryDirectory() as folder, console.status(f"{EPOCHS} epochs of {case.name}") as status:
+            compared[case.name] = compare_loaders(
+                case, Path(folder), augment="augmented" in case.name, on_epoch=status.update
+            )
+    return compared
 
 
 if __name__ == "__main__":

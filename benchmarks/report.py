@@ -6,12 +6,14 @@ import datetime
 import json
 import math
 import platform
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
 from autopipe.planning.machine import Machine
+from benchmarks.epochs import LoaderResult
 from benchmarks.measuring import VARIANTS, CaseResult
 
 __all__ = ["markdown", "summary", "write"]
@@ -33,7 +35,7 @@ def summary(results: Sequence[CaseResult]) -> str:
     )
 
 
-def markdown(results: Sequence[CaseResult], command: str) -> str:
+def markdown(results: Sequence[CaseResult], loaders: Mapping[str, Sequence[LoaderResult]], command: str) -> str:
     """Return the report: the machine, the rates, the ratios with their spread, and the summary."""
     machine = Machine.here()
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
@@ -59,14 +61,46 @@ def markdown(results: Sequence[CaseResult], command: str) -> str:
             f"| {each.ratio('autopipe(naive)')} | {each.ratio('autopipe(naive)', 'best')} "
             f"| {each.ratio('autopipe(expert)')} | {', '.join(each.variants['autopipe(naive)'].rules) or 'none'} |"
         )
-    return "\n".join([*lines, "", f"`{summary(results)}`", ""])
+    lines += ["", f"`{summary(results)}`", ""]
+    for name, compared in loaders.items():
+        lines += _loader_table(name, compared)
+    return "\n".join(lines)
 
 
-def write(results: Sequence[CaseResult], folder: Path, report: Path, command: str) -> None:
+def _loader_table(name: str, compared: Sequence[LoaderResult]) -> list[str]:
+    slowest = max(each.seconds for each in compared)
+    lines = [
+        f"## Ten epochs of {name}, without a model",
+        "",
+        "Seconds in all, with what `optimize()` takes to prepare and the first epoch; epochs of all loaders in turn.",
+        "",
+        "| loader | seconds | times the slowest | first epoch | median of the others | |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    for each in sorted(compared, key=lambda each: each.seconds):
+        first, *others = each.epoch_seconds
+        lines.append(
+            f"| {each.name} | {each.seconds:.2f} | {slowest / each.seconds:.1f} | {first:.2f} "
+            f"| {statistics.median(others):.2f} | {each.note} |"
+        )
+    return [*lines, ""]
+
+
+def write(
+    results: Sequence[CaseResult],
+    loaders: Mapping[str, Sequence[LoaderResult]],
+    folder: Path,
+    report: Path,
+    command: str,
+) -> None:
     """Write ``results.json`` and ``chart.svg`` into ``folder``, and the Markdown report."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps([asdict(each) for each in results], indent=1) + "\n")
-    report.write_text(markdown(results, command))
+    content = {
+        "cases": [asdict(each) for each in results],
+        "loaders": {name: [asdict(each) for each in compared] for name, compared in loaders.items()},
+    }
+    (folder / "results.json").write_text(json.dumps(content, indent=1) + "\n")
+    report.write_text(markdown(results, loaders, command))
     _draw(results, folder / "chart.svg")
 
 

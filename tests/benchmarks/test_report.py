@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from benchmarks import report
+from benchmarks.epochs import LoaderResult
 from benchmarks.measuring import VARIANTS, CaseResult, VariantResult
 
 
@@ -39,10 +40,12 @@ def test_the_summary_names_the_worst_pipelines():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 def test_all_files_are_written(tmp_path):
-    report.write([FAST, SLOW], tmp_path / "out", tmp_path / "RESULTS.md", "make bench")
+    loaders = {"flowers": [LoaderResult("ours", 1.0, (2.0, 1.0, 1.0)), LoaderResult("theirs", 0.0, (9.0, 8.0, 8.0))]}
+    report.write([FAST, SLOW], loaders, tmp_path / "out", tmp_path / "RESULTS.md", "make bench")
     content = json.loads((tmp_path / "out/results.json").read_text())
-    assert [each["name"] for each in content] == ["fast", "slow"]
+    assert [each["name"] for each in content["cases"]] == ["fast", "slow"]
     assert ET.parse(tmp_path / "out/chart.svg").getroot().tag.endswith("svg")
     text = (tmp_path / "RESULTS.md").read_text()
     assert "| a | fast | images | 5 | 20 | 160 | 80 | 4.00 (2.00-4.00) |" in text
-    assert text.rstrip().endswith(f"`{report.summary([FAST, SLOW])}`")
+    assert f"`{report.summary([FAST, SLOW])}`" in text
+    assert "| ours | 5.00 | 5.0 | 2.00 | 1.00 |  |" in text

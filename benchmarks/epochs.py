@@ -1,0 +1,90 @@
+"""Ten epochs of the flower job, first epoch and preparation included: autopipe beside other loaders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cases._base import Case
+from benchmarks.measuring import make_variant
+from benchmarks.peers._base import all_peers
+
+__all__ = ["EPOCHS", "LoaderResult", "compare_loaders", "missing_peers"]
+
+EPOCHS = 10
+_VARIANTS = ("naive", "expert", "autopipe(naive)", "autopipe(expert)")
+
+
+@dataclass(frozen=True)
+class LoaderResult:
+    """One loader on one case.
+
+    Attributes:
+        name: the loader, or the variant of the case.
+        preparing_seconds: until it can be read: ``optimize()`` with its measuring, for autopipe.
+        epoch_seconds: each epoch.
+        note: what it does otherwise.
+    """
+
+    name: str
+    preparing_seconds: float
+    epoch_seconds: tuple[float, ...]
+    note: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.preparing_seconds + sum(self.epoch_seconds)
+
+
+def missing_peers() -> list[str]:
+    """Return a line for each peer that is not installed, saying how to install it."""
+    return [f"{peer.name} is not installed: {peer.install}" for peer in all_peers() if not peer.installed]
+
+
+def compare_loaders(case: Case, folder: Path, *, augment: bool, on_epoch: Callable[[str], None]) -> list[LoaderResult]:
+    """Run ten epochs of every loader, an epoch of each in turn.
+
+    Args:
+        case: the flower job; its data is the folder of class folders.
+        folder: an empty folder for the data.
+        augment: whether the images are augmented.
+        on_epoch: told of the loader before each of its epochs.
+    """
+    data = case.make_data(folder)
+    makers: dict[str, Callable[[], Callable[[], Iterable[Any]]]] = {
+        variant: lambda variant=variant: _epochs_of(make_variant(case, variant, data, tuning_seconds=0.0))
+        for variant in _VARIANTS
+    }
+    peers = [peer for peer in all_peers() if peer.installed]
+    makers |= {peer.name: lambda peer=peer: peer.make(data, augment) for peer in peers}
+    notes = {peer.name: peer.note for peer in peers}
+
+    preparing: dict[str, float] = {}
+    loaders: dict[str, Callable[[], Iterable[Any]]] = {}
+    for name, make in makers.items():
+        preparing[name], loaders[name] = _timed(make)
+    seconds: dict[str, list[float]] = {name: [] for name in loaders}
+    for _ in range(EPOCHS):
+        for name, epoch in loaders.items():
+            on_epoch(name)
+            seconds[name].append(_timed(lambda epoch=epoch: _read(epoch()))[0])
+    return [LoaderResult(name, preparing[name], tuple(seconds[name]), notes.get(name, "")) for name in loaders]
+
+
+def _epochs_of(dataset: Any) -> Callable[[], Iterable[Any]]:
+    return lambda: dataset
+
+
+def _read(batches: Iterable[Any]) -> None:
+    for _ in batches:
+        pass
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    result = call()
+    return time.perf_counter() - began, result

@@ -1,0 +1,48 @@
+"""What a peer is: another way to get the batches of the flower job."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["BATCH", "SIZE", "Peer", "all_peers"]
+
+SIZE = (192, 192)
+BATCH = 32
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another loader.
+
+    Attributes:
+        name: as people call it.
+        package: the module it needs.
+        install: the command that installs that.
+        make: given the folder of class folders and whether to augment, returns a function that gives the batches of
+            one epoch: float images of 192x192 in [0, 1], 32 at a time.
+        note: what it does otherwise than the pipelines, if anything.
+    """
+
+    name: str
+    package: str
+    install: str
+    make: Callable[[Path, bool], Callable[[], Iterable[Any]]]
+    note: str = ""
+
+    @property
+    def installed(self) -> bool:
+        """Whether its module can be imported."""
+        return importlib.util.find_spec(self.package) is not None
+
+
+def all_peers() -> tuple[Peer, ...]:
+    """Return every peer: each module of this package is one."""
+    package = importlib.import_module("benchmarks.peers")
+    names = sorted(each.name for each in pkgutil.iter_modules(package.__path__) if each.name[0] != "_")
+    return tuple(importlib.import_module(f"benchmarks.peers.{name}").PEER for name in names)
