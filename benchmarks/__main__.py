@@ -29,16 +29,15 @@ ROOT = Path(__file__).parents[1]
 @dataclass(frozen=True)
 class _Effort:
     rounds: int
-    window_seconds: float
     tuning_seconds: float
 
 
-_QUICK = _Effort(rounds=5, window_seconds=0.3, tuning_seconds=0.0)
-_FULL = _Effort(rounds=7, window_seconds=1.0, tuning_seconds=15.0)
+_QUICK = _Effort(rounds=5, tuning_seconds=0.0)
+_FULL = _Effort(rounds=7, tuning_seconds=15.0)
 
 
 def main(
-    quick: Annotated[bool, typer.Option(help="Under 5 minutes: short windows, no tuning, some cases.")] = False,
+    quick: Annotated[bool, typer.Option(help="Under 5 minutes: fewer rounds, no tuning, some cases.")] = False,
     only: Annotated[str, typer.Option(help="Only cases whose name or letter is one of these, by commas.")] = "",
     output: Annotated[Path, typer.Option(help="Where results.json and chart.svg go.")] = ROOT / "build/benchmarks",
     write_report: Annotated[Path | None, typer.Option("--report", help="Where the Markdown report goes.")] = None,
@@ -66,9 +65,8 @@ def _run(case: Case, effort: _Effort, console: Console) -> CaseResult:
             case,
             Path(folder),
             rounds=effort.rounds,
-            window_seconds=effort.window_seconds,
             tuning_seconds=effort.tuning_seconds,
-            on_window=lambda variant: bar.advance(task),
+            on_epoch=lambda variant: bar.advance(task),
         )
     gc.collect()
     rates = "  ".join(f"{name} {each.rate:,.0f}" for name, each in result.variants.items())

@@ -91,35 +91,35 @@ def measure(
     folder: Path,
     *,
     rounds: int,
-    window_seconds: float,
     tuning_seconds: float,
-    on_window: Callable[[str], None] = lambda variant: None,
+    on_epoch: Callable[[str], None] = lambda variant: None,
 ) -> CaseResult:
-    """Run every variant of a case: a whole first epoch each, then rounds of one window each.
+    """Run every variant of a case: a first epoch each, then rounds of one epoch each.
+
+    Epochs are whole: the start of one would count the filling of a shuffle buffer against what flows out of it.
 
     Args:
         case: the job.
         folder: an empty folder for its data.
-        rounds: windows of each variant.
-        window_seconds: a window is an epoch, or the start of one that lasts so long.
+        rounds: epochs of each variant after its first.
         tuning_seconds: time given to the tuner for autopipe's variants.
-        on_window: told before each window.
+        on_epoch: told of the variant before each of its epochs.
     """
     data = case.make_data(folder)
     datasets: dict[str, Any] = {}
     first: dict[str, float] = {}
     preparing: dict[str, float] = {}
     for variant in VARIANTS:
-        on_window(variant)
+        on_epoch(variant)
         began = time.perf_counter()
         datasets[variant] = make_variant(case, variant, data, tuning_seconds)
         preparing[variant] = time.perf_counter() - began
-        first[variant] = _rate(datasets[variant], None)
+        first[variant] = _rate(datasets[variant])
     rates: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     for number in range(rounds):
         for variant in _rotated(VARIANTS, number):
-            on_window(variant)
-            rates[variant].append(_rate(datasets[variant], window_seconds))
+            on_epoch(variant)
+            rates[variant].append(_rate(datasets[variant]))
     results = {
         variant: VariantResult(
             first_epoch_rate=first[variant],
@@ -132,14 +132,10 @@ def measure(
     return CaseResult(case.letter, case.name, case.title, case.unit, results)
 
 
-def _rate(dataset: Any, seconds: float | None) -> float:
-    """Read one epoch from a new iterator, as Keras does, or its start; return units per second."""
-    units = 0
+def _rate(dataset: Any) -> float:
+    """Read one epoch from a new iterator, as Keras does; return units per second."""
     began = time.perf_counter()
-    for size in _batch_sizes(dataset):
-        units += size
-        if seconds is not None and time.perf_counter() - began > seconds:
-            break
+    units = sum(_batch_sizes(dataset))
     return units / (time.perf_counter() - began)
 
 
