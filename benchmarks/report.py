@@ -132,7 +132,7 @@ def _draw(results: Sequence[CaseResult], path: Path) -> None:
     axes.set_xscale("log")
     axes.set_yticks([row - 0.3 for row in range(len(results))], [f"{e.letter}  {e.name}" for e in reversed(results)])
     axes.set_xlabel("times the speed of the expert's pipeline")
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside lower center", ncols=len(shown))
     figure.savefig(path)
     pyplot.close(figure)
 
