@@ -29,11 +29,12 @@ ROOT = Path(__file__).parents[1]
 @dataclass(frozen=True)
 class _Effort:
     rounds: int
+    least_seconds: float
     tuning_seconds: float
 
 
-_QUICK = _Effort(rounds=5, tuning_seconds=0.0)
-_FULL = _Effort(rounds=7, tuning_seconds=15.0)
+_QUICK = _Effort(rounds=5, least_seconds=0.4, tuning_seconds=0.0)
+_FULL = _Effort(rounds=7, least_seconds=1.0, tuning_seconds=15.0)
 
 
 def main(
@@ -65,6 +66,7 @@ def _run(case: Case, effort: _Effort, console: Console) -> CaseResult:
             case,
             Path(folder),
             rounds=effort.rounds,
+            least_seconds=effort.least_seconds,
             tuning_seconds=effort.tuning_seconds,
             on_epoch=lambda variant: bar.advance(task),
         )

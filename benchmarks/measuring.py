@@ -91,17 +91,19 @@ def measure(
     folder: Path,
     *,
     rounds: int,
+    least_seconds: float,
     tuning_seconds: float,
     on_epoch: Callable[[str], None] = lambda variant: None,
 ) -> CaseResult:
-    """Run every variant of a case: a first epoch each, then rounds of one epoch each.
+    """Run every variant of a case: a first epoch each, then rounds of whole epochs.
 
     Epochs are whole: the start of one would count the filling of a shuffle buffer against what flows out of it.
 
     Args:
         case: the job.
         folder: an empty folder for its data.
-        rounds: epochs of each variant after its first.
+        rounds: how often each variant takes its turn after its first epoch.
+        least_seconds: a turn is so many epochs that it lasts so long.
         tuning_seconds: time given to the tuner for autopipe's variants.
         on_epoch: told of the variant before each of its epochs.
     """
@@ -119,7 +121,7 @@ def measure(
     for number in range(rounds):
         for variant in _rotated(VARIANTS, number):
             on_epoch(variant)
-            rates[variant].append(_rate(datasets[variant]))
+            rates[variant].append(_rate(datasets[variant], least_seconds))
     results = {
         variant: VariantResult(
             first_epoch_rate=first[variant],
@@ -132,10 +134,12 @@ def measure(
     return CaseResult(case.letter, case.name, case.title, case.unit, results)
 
 
-def _rate(dataset: Any) -> float:
-    """Read one epoch from a new iterator, as Keras does; return units per second."""
+def _rate(dataset: Any, least_seconds: float = 0.0) -> float:
+    """Read whole epochs, each from a new iterator as Keras does, for so long; return units per second."""
+    units = 0
     began = time.perf_counter()
-    units = sum(_batch_sizes(dataset))
+    while not units or time.perf_counter() - began < least_seconds:
+        units += sum(_batch_sizes(dataset))
     return units / (time.perf_counter() - began)
 
 
