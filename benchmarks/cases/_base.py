@@ -40,7 +40,7 @@ class Case:
     expert: Callable[[Any], Any]
     best: Callable[[Any], Any]
     units_per_epoch: Callable[[Any], int]
-    quick: bool = True
+    quick: bool = False
 
 
 def all_cases() -> tuple[Case, ...]:

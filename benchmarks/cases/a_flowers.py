@@ -115,12 +115,13 @@ def _finish(image: Any, label: Any) -> Any:
 _flower_case = partial(Case, letter="a", unit="images", make_data=make_data, units_per_epoch=count_files)
 
 CASES: tuple[Case, ...] = (
-    _flower_case(name="flowers", title="JPEG files, resized", naive=naive, expert=expert, best=best, quick=False),
+    _flower_case(name="flowers", title="JPEG files, resized", naive=naive, expert=expert, best=best),
     _flower_case(
         name="flowers_augmented",
         title="JPEG files, resized, flipped and brightened",
         naive=partial(naive, augmented=True),
         expert=partial(expert, augmented=True),
         best=best_augmented,
+        quick=True,
     ),
 )

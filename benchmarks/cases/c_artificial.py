@@ -116,5 +116,6 @@ CASES: tuple[Case, ...] = (
         expert=expert,
         best=best,
         units_per_epoch=lambda files: files.count * files.samples,
+        quick=True,
     ),
 )

@@ -60,5 +60,6 @@ CASES: tuple[Case, ...] = (
         expert=expert,
         best=best,
         units_per_epoch=count_files,
+        quick=True,
     ),
 )

@@ -101,5 +101,6 @@ CASES: tuple[Case, ...] = (
         expert=expert,
         best=best,
         units_per_epoch=lambda files: sum(1 for _ in tf.data.TFRecordDataset(files)),
+        quick=True,
     ),
 )

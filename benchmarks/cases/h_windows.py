@@ -67,5 +67,6 @@ CASES: tuple[Case, ...] = (
         expert=expert,
         best=best,
         units_per_epoch=_count,
+        quick=True,
     ),
 )
