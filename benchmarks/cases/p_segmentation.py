@@ -10,11 +10,11 @@ import tensorflow as tf
 from autopipe.examples.photographs import jpeg_files, make_photographs
 from benchmarks.cases._base import Case
 
-_COUNT = 600
+_COUNT = 800
 _SIDE = 160
 _LEVELS = 3
 _BATCH = 32
-_SHUFFLED = 600
+_SHUFFLED = 800
 _AUTOTUNE = tf.data.AUTOTUNE
 
 
