@@ -3,10 +3,7 @@
 from autopipe.functions.effects import effects
 from autopipe.pipeline.ir import Map, Node, Shuffle
 from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._obligations import CallsUnseen, ErrorsSurface, NotMuchLarger
-
-# A buffer of no size holds everything; how much that is does not matter where elements are not larger before f.
-_WHOLE_EPOCH = 10**12
+from autopipe.rules._obligations import WHOLE_EPOCH, CallsUnseen, ErrorsSurface, NotMuchLarger
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -21,7 +18,7 @@ def shuffle_before_map(node: Node) -> Rewrite | None:
     """
     match node:
         case Shuffle(input=Map(preserve_cardinality=True) as mapped):
-            held = node.buffer_size if node.buffer_size > 0 else _WHOLE_EPOCH
+            held = node.buffer_size if node.buffer_size > 0 else WHOLE_EPOCH
             size = NotMuchLarger(mapped.input, than=mapped, count=held)
             provided = (CallsUnseen(mapped.fn), ErrorsSurface(mapped.fn), size)
             keeps = Keeps.TRAINING if effects(mapped.fn).unseeded_random else None

@@ -54,6 +54,19 @@ def expert(files: list[str]) -> Any:
     return examples.shuffle(_SHUFFLED).batch(_BATCH).prefetch(_AUTOTUNE)
 
 
+def autotune(files: list[str]) -> Any:
+    """Set AUTOTUNE everywhere, and cache nothing: the records of a real job outgrow memory."""
+    records = tf.data.TFRecordDataset(files, num_parallel_reads=_FILES)
+    examples = records.map(_parse, num_parallel_calls=_AUTOTUNE)
+    return examples.shuffle(_SHUFFLED).batch(_BATCH, num_parallel_calls=_AUTOTUNE).prefetch(_AUTOTUNE)
+
+
+def best_uncached(files: list[str]) -> Any:
+    """Read in parallel, and parse a batch at once."""
+    records = tf.data.TFRecordDataset(files, num_parallel_reads=_FILES).shuffle(_SHUFFLED)
+    return records.batch(_BATCH).map(_parse_batch, _AUTOTUNE).prefetch(_AUTOTUNE)
+
+
 def best(files: list[str]) -> Any:
     """Shuffle and batch serialized examples, one small tensor each, and parse a batch at once."""
     records = tf.data.TFRecordDataset(files, num_parallel_reads=_FILES).cache()
@@ -100,6 +113,18 @@ CASES: tuple[Case, ...] = (
         naive=naive,
         expert=expert,
         best=best,
+        units_per_epoch=lambda files: sum(1 for _ in tf.data.TFRecordDataset(files)),
+        quick=True,
+    ),
+    Case(
+        letter="e",
+        name="parse_example_uncached",
+        title="the same, with AUTOTUNE everywhere and no cache",
+        unit="examples",
+        make_data=make_data,
+        naive=naive,
+        expert=autotune,
+        best=best_uncached,
         units_per_epoch=lambda files: sum(1 for _ in tf.data.TFRecordDataset(files)),
         quick=True,
     ),

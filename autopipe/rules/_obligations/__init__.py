@@ -13,7 +13,9 @@ from autopipe.rules._obligations.functions import (
     WorkBeforeChange,
 )
 from autopipe.rules._obligations.measured import (
+    WHOLE_EPOCH,
     Faster,
+    FewerBytes,
     FitsDisk,
     FitsMemory,
     NotMuchLarger,
@@ -36,6 +38,7 @@ from autopipe.rules._obligations.stages import (
 )
 
 __all__ = [
+    "WHOLE_EPOCH",
     "ArraysOnHost",
     "AsWellKnown",
     "CallsUnseen",
@@ -44,6 +47,7 @@ __all__ = [
     "DrawsApart",
     "ErrorsSurface",
     "Faster",
+    "FewerBytes",
     "FitsDisk",
     "FitsMemory",
     "HasBatchedForm",

@@ -9,7 +9,9 @@ from autopipe.pipeline import ir, trees
 from autopipe.rules._base import MeasurementError, Proof, Site
 
 __all__ = [
+    "WHOLE_EPOCH",
     "Faster",
+    "FewerBytes",
     "FitsDisk",
     "FitsMemory",
     "NotMuchLarger",
@@ -18,6 +20,9 @@ __all__ = [
     "WorthCaching",
     "WorthCachingOnDisk",
 ]
+
+# What a buffer of no size may hold; how much that is does not matter where only sizes of elements are compared.
+WHOLE_EPOCH = 10**12
 
 _MEBIBYTE = 2**20
 _GIBIBYTE = 2**30
@@ -141,6 +146,27 @@ class NotMuchLarger:
         if (ours - theirs) * self.count <= _LITTLE_MEMORY:
             return Proof(True, f"{self.count:,} elements are held with {held}")
         return Proof(False, f"{self.count:,} elements would be held with {held}")
+
+
+@dataclass(frozen=True)
+class FewerBytes:
+    """So many elements of one pipeline take clearly less memory than those of each of the others."""
+
+    measures: ClassVar[bool] = True
+    pipeline: ir.Node = field(repr=False)
+    than: tuple[ir.Node, ...] = field(repr=False)
+    count: int
+
+    def check(self, site: Site) -> Proof:
+        """Run all on a sample; what saves little is not worth a stage more."""
+        try:
+            ours, *theirs = map(site.measurements.element_bytes, (self.pipeline, *self.than))
+        except MeasurementError as unknown:
+            return Proof(False, f"the size of its elements is not known: {unknown}")
+        fewer = (min(theirs) - ours) * self.count > _LITTLE_MEMORY
+        others = " or ".join(f"{each:,.0f}" for each in theirs)
+        sizes = f"{ours:,.0f} bytes each at the cut and not {others}"
+        return Proof(fewer, f"{self.count:,} elements are held, with {sizes}")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,36 @@
+"""The rule named as this file."""
+
+from dataclasses import replace
+
+from autopipe.functions.fixed_part import split_before_growth
+from autopipe.functions.rounding import rounds_alike
+from autopipe.pipeline.ir import Map, Node, Shuffle
+from autopipe.rules._base import Keeps, Rewrite, rule
+from autopipe.rules._obligations import WHOLE_EPOCH, CallsUnseen, ErrorsSurface, FewerBytes, RoundingUnseen
+
+
+@rule(keeps=Keeps.SEQUENCE)
+def shuffle_fewer_bytes(node: Node) -> Rewrite | None:
+    """map(f) | shuffle(n)  ->  map(first part of f) | shuffle(n) | map(rest of f)
+
+    Where f makes its elements smaller before arithmetic makes them larger again (a photograph becomes a small image
+    of bytes, then of floats), neither order of map and shuffle is good: the buffer holds the largest or the second
+    largest. f is cut where its result takes the fewest bytes. A shuffle never looks at elements, so the order is the
+    same, also with a seed. It takes: fewer bytes at the cut than on both sides of f, nothing in f that could be seen
+    to run in another order, and no ``ignore_errors`` downstream.
+    """
+    match node:
+        case Shuffle(input=Map(preserve_cardinality=True) as mapped):
+            parts = split_before_growth(mapped.fn)
+            if parts is None:
+                return None
+            first, rest = parts
+            early = replace(mapped, fn=first)
+            after = replace(mapped, fn=rest, input=node.on(early))
+            held = node.buffer_size if node.buffer_size > 0 else WHOLE_EPOCH
+            fewer = FewerBytes(early, than=(mapped.input, mapped), count=held)
+            needed = (CallsUnseen(mapped.fn), ErrorsSurface(rest), fewer)
+            if rounds_alike(mapped.fn, first, rest):
+                return Rewrite(after, needed)
+            return Rewrite(after, (*needed, RoundingUnseen()), Keeps.ELEMENTS)
+    return None
