@@ -48,6 +48,7 @@ def main(
         training=parts.run_training(cases, effort, console) if "training" in chosen else (),
         memory=parts.run_memory(cases, effort, console) if "memory" in chosen else (),
         scaling=parts.run_scaling(cases, effort, console) if "scaling" in chosen else None,
+        ceilings=parts.run_ceilings(effort, console) if "ceilings" in chosen else (),
     )
     report.write(results, output, write_report or output / "RESULTS.md", _command(quick, only, named))
     console.print(f"The report and the results are in {output}.", soft_wrap=True)

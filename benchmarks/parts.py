@@ -14,15 +14,28 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.cases._base import Case
+from benchmarks.ceilings import PIPELINES, CeilingResult, measure_ceiling
 from benchmarks.epochs import EPOCHS, LoaderResult, compare_loaders, missing_peers
 from benchmarks.measuring import VARIANTS, CaseResult, measure
 from benchmarks.memory import MemoryResult, measure_memory
 from benchmarks.scaling import ELEMENTS, STAGES, ScalingResult, measure_scaling
 from benchmarks.training import TRAINED, TUNED, TrainingResult, is_trained, train_all
 
-__all__ = ["FULL", "PARTS", "QUICK", "Effort", "run_cases", "run_loaders", "run_memory", "run_scaling", "run_training"]
+__all__ = [
+    "FULL",
+    "PARTS",
+    "QUICK",
+    "Effort",
+    "run_cases",
+    "run_ceilings",
+    "run_loaders",
+    "run_memory",
+    "run_scaling",
+    "run_training",
+]
 
-PARTS = ("cases", "loaders", "training", "memory", "scaling")
+PARTS = ("cases", "loaders", "training", "memory", "scaling", "ceilings")
+_DIAGNOSIS_SECONDS = 6.0
 _SCALED = ("flowers_augmented", "fused_map", "parse_example")
 
 
@@ -40,6 +53,7 @@ class Effort:
         repeats: tries of ``optimize()`` on each length of pipeline, and turns of each number of cores.
         stages: lengths of pipelines.
         elements: numbers of elements.
+        setting_seconds: how long each setting of the knobs runs.
     """
 
     rounds: int
@@ -51,10 +65,11 @@ class Effort:
     repeats: int
     stages: Sequence[int]
     elements: Sequence[int]
+    setting_seconds: float
 
 
-QUICK = Effort(5, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3])
-FULL = Effort(7, 1.0, 15.0, 7, 20.0, 2, 3, STAGES, ELEMENTS)
+QUICK = Effort(5, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.15)
+FULL = Effort(7, 1.0, 15.0, 7, 20.0, 2, 3, STAGES, ELEMENTS, 0.6)
 
 
 def run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
@@ -140,6 +155,23 @@ def run_scaling(cases: Sequence[Case], effort: Effort, console: Console) -> Scal
         )
 
 
+def run_ceilings(effort: Effort, console: Console) -> list[CeilingResult]:
+    """Compare the best rate that ``explain`` states with the best of all settings."""
+    results = []
+    for name in PIPELINES:
+        with _counter(console, name) as advance:
+            result = measure_ceiling(
+                name,
+                diagnosis_seconds=_DIAGNOSIS_SECONDS,
+                seconds=effort.setting_seconds,
+                repeats=effort.rounds,
+                on_setting=advance,
+            )
+        console.print(f"ceiling {name:24} {result.ratio:.2f} x the best of {result.settings} settings")
+        results.append(result)
+    return results
+
+
 @contextmanager
 def _folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +181,19 @@ def _folder() -> Iterator[Path]:
 
 @contextmanager
 def _bar(console: Console, case: Case, total: int) -> Iterator[Any]:
-    columns = (TextColumn(f"{case.letter} {case.name:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with _progress(console, f"{case.letter} {case.name}") as bar:
         task = bar.add_task("", total=total)
         yield lambda variant: bar.advance(task)
+
+
+@contextmanager
+def _counter(console: Console, name: str) -> Iterator[Any]:
+    """Show a bar whose end is known only at the first step."""
+    with _progress(console, name) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda total: bar.update(task, total=total, advance=1)
+
+
+def _progress(console: Console, name: str) -> Progress:
+    columns = (TextColumn(f"{name:26}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True)

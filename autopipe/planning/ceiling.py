@@ -12,7 +12,7 @@ from autopipe.pipeline.knobs import Knob, read_knobs, with_knobs
 from autopipe.planning.profile import Profile
 from autopipe.planning.profiling import leaving_no_file, passing
 
-__all__ = ["Ceiling", "ceiling"]
+__all__ = ["Ceiling", "ceiling", "rate_with", "with_thread_pool"]
 
 _CALLS_PER_CORE = (1, 4, 16, 32)
 _WARMING = 0.25
@@ -48,7 +48,7 @@ def ceiling(tree: ir.Node, profile: Profile, seconds: float) -> Ceiling:
         return best
     with leaving_no_file(tree) as runnable:
         for knobs in tries:
-            rate = _rate(with_knobs(_with_pool(runnable), knobs), seconds / len(tries))
+            rate = rate_with(with_thread_pool(runnable), knobs, seconds / len(tries))
             if rate > best.rate:
                 best = Ceiling(rate, knobs)
     return best
@@ -56,12 +56,12 @@ def ceiling(tree: ir.Node, profile: Profile, seconds: float) -> Ceiling:
 
 def _tries(tree: ir.Node, cores: float) -> Iterator[dict[str, int]]:
     """Yield settings with ever more calls at once; one in which a knob cannot have so many has as many as it can."""
-    calls = [knob for knob in read_knobs(_with_pool(tree)) if knob.field == "num_parallel_calls"]
+    calls = [knob for knob in read_knobs(with_thread_pool(tree)) if knob.field == "num_parallel_calls"]
     if not calls:
         return
     for factor in _CALLS_PER_CORE:
         wanted = max(round(factor * cores), 1)
-        threads = {knob.name: wanted for knob in read_knobs(_with_pool(tree)) if knob.field == "size"}
+        threads = {knob.name: wanted for knob in read_knobs(with_thread_pool(tree)) if knob.field == "size"}
         yield {knob.name: _at_most(wanted, knob) for knob in calls} | threads
 
 
@@ -69,16 +69,18 @@ def _at_most(wanted: int, knob: Knob) -> int:
     return wanted if knob.most is None else min(wanted, knob.most)
 
 
-def _with_pool(tree: ir.Node) -> ir.Node:
+def with_thread_pool(tree: ir.Node) -> ir.Node:
+    """Return the tree with a thread pool, whose size is a knob, unless it has one."""
     if any(isinstance(node, ir.ThreadPool) for node in trees.walk(tree)):
         return tree
     return ir.ThreadPool(input=tree)
 
 
-def _rate(tree: ir.Node, seconds: float) -> float:
-    """Read for so long; what was made while buffers filled is not counted."""
+def rate_with(tree: ir.Node, knobs: Mapping[str, int], seconds: float) -> float:
+    """Read for so long; return elements per second. What was made while buffers filled is not counted."""
+    dataset = build(with_knobs(tree, knobs))
     began = time.perf_counter()
-    counted_from, elements, dataset = began, 0, build(tree)
+    counted_from, elements = began, 0
     while True:
         empty = True
         for _ in passing(iter(dataset)):

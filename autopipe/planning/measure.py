@@ -44,6 +44,10 @@ __all__ = ["SampleMeasurements"]
 _SAMPLE_ELEMENTS = 256
 _CACHE_SAMPLE_ELEMENTS = 32
 _FEW = 8
+_TIMED_ELEMENTS = 2048
+_REPEATS = 8
+# More than a sample ever has; of larger numbers TensorFlow keeps the low bits only.
+_ALL = 10**9
 _MOST_SOURCES = 2
 # No step of a Keras model is shorter, whatever the model: what is little beside that, nobody notices.
 _FASTEST_CONSUMER = 500e-6
@@ -224,23 +228,32 @@ def _held(elements: list[Any]) -> ir.Node:
 def _making_and_reading(node: ir.Node, folder: Path | None) -> tuple[float, float]:
     """Return the seconds it takes to make an element, and to read it from a cache in memory, or else in a folder."""
     made = build(without_buffers(node))
-    few, seconds = _timed(made.take(_FEW))
+    few = _count(made.take(_FEW))
     if not few:
         raise MeasurementError("the pipeline has no elements")
+    first_seconds = _seconds(made.take(few))
     most = SAMPLE_BYTES // max(bytes_of_all(made.element_spec) or 1, 1)
-    count = max(few, min(_SAMPLE_ELEMENTS, int(few * SAMPLE_SECONDS / seconds), most))
+    count = max(few, min(_TIMED_ELEMENTS, int(few * SAMPLE_SECONDS / first_seconds), most))
     if folder is None:
-        return _first_and_second_epoch(made.take(count).cache())
+        return _from_memory(made.take(count).cache(), few, first_seconds)
     with TemporaryDirectory(dir=folder, prefix="sample.") as place:
-        return _first_and_second_epoch(made.take(count).cache(f"{place}/data"), Path(place))
+        return _from_disk(made.take(count).cache(f"{place}/data"), Path(place))
 
 
-def _first_and_second_epoch(cached: Any, place: Path | None = None) -> tuple[float, float]:
-    count, making = _timed(cached)
-    for file in place.iterdir() if place else ():
+def _from_memory(cached: Any, few: int, first_seconds: float) -> tuple[float, float]:
+    """Return the seconds to make an element, and to read it; what it takes to start a pipeline is left out."""
+    making, count = _seconds(cached), _count(cached)
+    enough = count >= 2 * few
+    each = (making - first_seconds) / (count - few) if enough else making / count
+    reading = _seconds(cached.repeat(1 + _REPEATS)) - _seconds(cached)
+    return max(each, 0.0), max(reading, 0.0) / (_REPEATS * count)
+
+
+def _from_disk(cached: Any, place: Path) -> tuple[float, float]:
+    making, count = _seconds(cached), _count(cached)
+    for file in place.iterdir():
         _forget(file)
-    _, reading = _timed(cached)
-    return making / count, reading / count
+    return making / count, _seconds(cached) / count
 
 
 def _forget(file: Path) -> None:
@@ -253,13 +266,17 @@ def _forget(file: Path) -> None:
         os.close(handle)
 
 
-def _timed(dataset: Any) -> tuple[int, float]:
-    """Return how many elements a dataset has and the seconds they take, inside TensorFlow: Python would take longer."""
+def _count(dataset: Any) -> int:
     import tensorflow as tf
 
+    return int(dataset.reduce(tf.constant(0), lambda number, *_: number + 1))
+
+
+def _seconds(dataset: Any) -> float:
+    """Return the seconds it takes to make all elements; to skip them calls no function for each, as counting does."""
     began = time.perf_counter()
-    count = int(dataset.reduce(tf.constant(0), lambda number, *_: number + 1))
-    return count, time.perf_counter() - began
+    next(iter(dataset.skip(_ALL)), None)
+    return time.perf_counter() - began
 
 
 def _functions(*sides: ir.Node) -> Iterator[Function]:

@@ -31,8 +31,9 @@ def plan(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Sa
     """Return the best rewriting of a pipeline that does not measure slower than the pipeline itself.
 
     Each rule is judged on the stages it changes. Together they may still lose: two stages that were fast alone may
-    want the same cores. So the whole is measured against the whole. If it lost, the same is done with fewer kinds of
-    rules, and the fastest that did not lose is taken; if all lost, nothing is changed.
+    want the same cores. So the whole is measured against the whole. A cache must be faster than the same work done by
+    the batch. If what is left lost to the pipeline as it is, the same is done with fewer kinds of rules, and the
+    fastest that did not lose is taken; if all lost, nothing is changed.
 
     Args:
         tree: the pipeline as it was written.
@@ -47,7 +48,29 @@ def plan(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Sa
     best = rewrite(tree, rules, keeps=keeps, measurements=measurements)
     if _was_above_memory(best, rules):
         return best
+    best = _worth_its_memory(best, rules, keeps, measurements)
     return _within_budget(_not_slower(best, rules, keeps, measurements), rules, keeps, measurements)
+
+
+def _worth_its_memory(
+    best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
+) -> Rewriting:
+    """Return the rewriting, or one without new caches where work by the batch is as fast: that holds no memory."""
+    if not any(_caches(step.rule) for step in best.steps):
+        return best
+    without = _without_caches(best, rules, keeps, measurements)
+    by_batch = {rule.name for rule in rules if rule.phase is Phase.BATCH}
+    if not any(step.rule in by_batch for step in without.steps):
+        return best
+    try:
+        speed, _, _ = measurements.whole_speed(best.after, without.after)
+    except MeasurementError:
+        return best
+    if speed < _NOISE:
+        return best
+    reason = f"without it, and with more work done by the batch, the whole measured {speed:.2f}x its speed"
+    refusals = (Refusal(step.rule, step.before, reason) for step in best.steps if _caches(step.rule))
+    return replace(without, refusals=(*without.refusals, *refusals))
 
 
 def _not_slower(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:
@@ -78,10 +101,9 @@ def _within_budget(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measure
     beside = measurements.bytes_beside_caches(best.after)
     if not best.new_cache_bytes or best.new_cache_bytes + beside <= measurements.ram_budget:
         return best
-    fewer = [rule for rule in rules if not rule.name.startswith("cache")]
-    without = rewrite(best.before, fewer, keeps=keeps, measurements=measurements)
+    without = _without_caches(best, rules, keeps, measurements)
     above = f"with buffers and measuring, its cache is above the RAM budget of {measurements.ram_budget:,} bytes"
-    refusals = (Refusal(step.rule, step.before, above) for step in best.steps if step.rule.startswith("cache"))
+    refusals = (Refusal(step.rule, step.before, above) for step in best.steps if _caches(step.rule))
     return replace(without, refusals=(*without.refusals, *refusals))
 
 
@@ -111,7 +133,18 @@ def _alternatives(
 
 
 def _kind(rule: Rule) -> tuple[Phase, bool]:
-    return rule.phase, rule.name.startswith("cache")
+    return rule.phase, _caches(rule.name)
+
+
+def _caches(rule: str) -> bool:
+    return rule.startswith("cache")
+
+
+def _without_caches(
+    best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
+) -> Rewriting:
+    fewer = [rule for rule in rules if not _caches(rule.name)]
+    return rewrite(best.before, fewer, keeps=keeps, measurements=measurements)
 
 
 def _unchanged(lost: Rewriting) -> Rewriting:

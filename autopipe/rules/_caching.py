@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from autopipe.functions.fixed_part import changes_between_epochs
 from autopipe.functions.function import Function
 from autopipe.pipeline.ir import Cache, Map, Node, Prefetch, Repeat, Shuffle
 
@@ -25,12 +26,29 @@ def cached_before_mixing(node: Map, parts: tuple[Function, Function] | None, *, 
 
 
 def _before_mixing(node: Node) -> tuple[Node, list[Node]]:
-    """Return what elements come from, and the stages since then that only mix or repeat them; caches are dropped."""
+    """Return what elements come from, and the stages since then that only mix or repeat them.
+
+    Maps among these that give the same in every epoch go before them. Memory caches are dropped, but for one that
+    keeps the order of a shuffle: that order belongs to it.
+    """
+    fixed: list[Map] = []
     passed: list[Node] = []
-    while isinstance(node, Shuffle | Repeat | Prefetch | Cache):
-        if not isinstance(node, Cache):
-            passed.append(node)
-        elif not node.in_memory:
-            break
+    cached = False
+    while True:
+        match node:
+            case Shuffle() | Repeat() if cached:
+                break
+            case Shuffle() | Repeat() | Prefetch():
+                passed.append(node)
+            case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True) if not (
+                changes_between_epochs(node.fn)
+            ):
+                fixed.append(node)
+            case Cache(in_memory=True):
+                cached = True
+            case _:
+                break
         node = node.input
+    for mapped in reversed(fixed):
+        node = mapped.on(node)
     return node, passed

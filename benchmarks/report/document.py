@@ -11,6 +11,7 @@ from pathlib import Path
 
 from autopipe.planning.machine import Machine
 from benchmarks.report.cases import case_lines
+from benchmarks.report.ceilings import ceiling_lines
 from benchmarks.report.chart import draw
 from benchmarks.report.loaders import loader_lines
 from benchmarks.report.memory import memory_lines
@@ -40,6 +41,7 @@ def markdown(results: Results, command: str) -> str:
         *training_lines(results.training),
         *memory_lines(results.memory),
         *scaling_lines(results.scaling),
+        *ceiling_lines(results.ceilings),
     ]
     return "\n".join(lines)
 

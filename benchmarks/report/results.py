@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.ceilings import CeilingResult
 from benchmarks.epochs import LoaderResult
 from benchmarks.measuring import CaseResult
 from benchmarks.memory import MemoryResult
@@ -23,3 +24,4 @@ class Results:
     training: Sequence[TrainingResult] = ()
     memory: Sequence[MemoryResult] = ()
     scaling: ScalingResult | None = None
+    ceilings: Sequence[CeilingResult] = ()

@@ -10,12 +10,17 @@ import tensorflow as tf
 from benchmarks import report, training
 from benchmarks.cases import a_flowers, d_fused_map, e_parse_example
 from benchmarks.models import MODELS, make_model
-from benchmarks.training import TRAINED, TUNED, train_all
+from benchmarks.training import TRAINED, TUNED, is_trained, train_all
 
 RECORDS = 1_500
 TINY = replace(e_parse_example.CASES[0], make_data=partial(e_parse_example.make_data, records=RECORDS))
 AMOUNTS = {a_flowers: 40, d_fused_map: 40, e_parse_example: 200}
-CASES = [pytest.param(case, amount, id=case.name) for module, amount in AMOUNTS.items() for case in module.CASES]
+CASES = [
+    pytest.param(case, amount, id=case.name)
+    for module, amount in AMOUNTS.items()
+    for case in module.CASES
+    if is_trained(case)
+]
 
 
 @pytest.fixture(scope="module")

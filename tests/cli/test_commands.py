@@ -3,7 +3,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import planted
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -14,6 +13,7 @@ from autopipe.rules import catalogue
 from autopipe.telemetry import DeviceReading, GpuReading, TelemetryWarning
 from autopipe.tuning import offline
 from autopipe.tuning.search import Trial
+from benchmarks import planted
 
 
 def autopipe(*arguments: str) -> Result:

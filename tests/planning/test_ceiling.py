@@ -48,11 +48,11 @@ def tried(monkeypatch):
     """Stand in for running: note what would run, all at the same rate."""
     trees = []
 
-    def rate(tree, seconds):
-        trees.append(tree)
+    def rate(tree, knobs, seconds):
+        trees.append(with_knobs(tree, knobs))
         return 1.0
 
-    monkeypatch.setattr(module, "_rate", rate)
+    monkeypatch.setattr(module, "rate_with", rate)
     return trees
 
 
@@ -79,11 +79,11 @@ def test_ever_more_calls_and_threads_are_tried_and_other_knobs_left(tried):
 def test_the_knobs_can_be_set_on_the_pipeline_in_a_pool():
     tree = extract(NUMBERS.map(wait, num_parallel_calls=1))
     best = ceiling(tree, profile_tree(tree, 0.1), 0.4)
-    pooled = module._with_pool(tree)
-    assert module._with_pool(pooled) is pooled
+    pooled = module.with_thread_pool(tree)
+    assert module.with_thread_pool(pooled) is pooled
     assert with_knobs(pooled, best.knobs)
 
 
 def test_short_pipelines_are_read_again_and_empty_ones_have_no_rate():
-    assert module._rate(extract(Dataset.range(3)), 0.1) > 30
-    assert module._rate(extract(Dataset.range(3).filter(lambda x: x < 0)), 0.1) == 0
+    assert module.rate_with(extract(Dataset.range(3)), {}, 0.1) > 30
+    assert module.rate_with(extract(Dataset.range(3).filter(lambda x: x < 0)), {}, 0.1) == 0

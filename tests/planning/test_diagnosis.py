@@ -2,7 +2,6 @@
 
 import json
 
-import planted
 import pytest
 import tensorflow as tf
 from profiles import cost_of, profile_of
@@ -13,6 +12,7 @@ from autopipe.pipeline.lines import noting_lines
 from autopipe.planning.ceiling import Ceiling
 from autopipe.planning.cost import Bound
 from autopipe.planning.diagnosis import Diagnosis, diagnose
+from benchmarks import planted
 
 NUMBERS = tf.data.Dataset.range(1000)
 

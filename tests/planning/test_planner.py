@@ -33,7 +33,8 @@ def planned(measurements, rules=None):
 
 def test_what_is_not_slower_as_a_whole_is_taken_and_asked_about_once():
     wholes = Wholes(("", 1.0))
-    assert planned(wholes).steps
+    rules = [rule for rule in catalogue() if not rule.name.startswith("cache")]
+    assert planned(wholes, rules).steps
     assert len(wholes.asked) == 1
 
 
@@ -62,6 +63,20 @@ def test_what_lost_by_chance_is_measured_again():
     wholes = Chance()
     assert planned(wholes).steps
     assert len(wholes.asked) == 2
+
+
+JPEG = tf.io.encode_jpeg(tf.zeros((32, 32, 3), tf.uint8)).numpy()
+ROWS = tf.data.Dataset.range(64).map(lambda x: tf.math.lgamma(tf.cast(x, tf.float32) + 1.5)).shuffle(8).batch(16)
+
+
+@pytest.mark.parametrize(("by_the_batch", "cached"), [(0.9, True), (1.0, False), (3.0, False)])
+def test_a_cache_must_be_faster_than_the_same_work_by_the_batch(by_the_batch, cached):
+    wholes = Wholes(("vectorized", by_the_batch), ("", 2.0))
+    done = plan(extract(ROWS), catalogue(), keeps=Keeps.TRAINING, measurements=wholes)
+    assert ("cache()" in one_line(done.after)) is cached
+    assert ("vectorized" in one_line(done.after)) is not cached
+    reasons = [each.reason for each in done.refusals if each.rule == "cache_fixed_work"]
+    assert cached or any(f"the whole measured {by_the_batch:.2f}x its speed" in each for each in reasons)
 
 
 def test_where_the_whole_cannot_be_run_what_each_rule_proved_must_do():

@@ -50,6 +50,27 @@ def test_augmentation_differs_in_every_epoch_and_for_every_element():
     assert not set(first) & set(second)
 
 
+def test_maps_between_the_shuffle_and_the_last_work_go_before_the_cache_too():
+    dataset = JPEGS.cache().map(lambda jpeg: tf.strings.join([jpeg])).shuffle(10, seed=1).repeat(2).map(decode)
+    assert_rewrites(
+        RULE,
+        dataset.map(lambda x: x + tf.random.uniform((), seed=3)).batch(4),
+        "tensor_slices | map(<lambda>) | map(decode) | cache() | shuffle(10, seed=1) | repeat(2) "
+        "| map(<lambda>) | batch(4)",
+    )
+
+
+@pytest.mark.parametrize("mixed", [JPEGS.shuffle(10, seed=1), JPEGS.shuffle(10).repeat(2)])
+def test_refuses_where_a_cache_keeps_the_order_of_a_shuffle(mixed):
+    dataset = mixed.cache().repeat(2).map(decode)
+    assert_refuses(RULE, dataset, "gives each repetition its own order")
+
+
+def test_a_map_that_draws_stays_where_it_is_and_nothing_after_it_is_cached():
+    dataset = JPEGS.shuffle(10).map(lambda jpeg: (jpeg, tf.random.uniform(()))).map(lambda jpeg, _: decode(jpeg))
+    assert_refuses(RULE, dataset, "so each epoch must run it again")
+
+
 def test_the_cache_stands_before_shuffle_and_repeat_and_takes_the_place_of_another():
     dataset = JPEGS.cache().shuffle(10, seed=1).repeat(2).map(seeded).batch(4)
     assert_rewrites(

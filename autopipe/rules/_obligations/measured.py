@@ -30,7 +30,7 @@ _GIBIBYTE = 2**30
 _SHARE_OF_DISK = 0.8
 _LEAST_GAIN = 1.05
 # Less than this per element is the cost of a call, which a batch pays once: no reason to hold elements in memory.
-_LEAST_SAVED_SECONDS = 40e-6
+_LEAST_SAVED_SECONDS = 20e-6
 _LEAST_CACHING_GAIN = 2.0
 _LITTLE_MEMORY = 16 * _MEBIBYTE
 
