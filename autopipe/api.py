@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterable
 from dataclasses import asdict, replace
+from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
 from autopipe.errors import ArgumentError, DatasetError, PlanError
@@ -46,7 +48,9 @@ def optimize(
         keeps: what must stay: ``"sequence"`` (same values, same order), ``"elements"`` (same elements in every
             epoch; order may differ where it was free already, floats may round differently) or ``"training"``
             (also what leaves SGD equivalent: sharper epoch boundaries, other draws of a random augmentation).
-        plan: a plan, or the path of one, made by ``autopipe tune``: its rules and knobs are applied.
+        plan: a plan, or the path of one, made by ``autopipe tune``: its rules and knobs are applied, and what
+            it found to be faster is not measured again. On a machine with other cores, its parallel calls and threads
+            are scaled with them; ``explain()`` says so.
         ram_budget: bytes of memory that may be added for caches; by default half of what the process can get, and 0
             for no new cache.
         disk_cache: a folder where caches that are too large for memory may be kept, also for the next run. What is
@@ -73,21 +77,17 @@ def optimize(
     """
     from autopipe.planning.disk_cache import DiskCache
     from autopipe.planning.ledger import promise
-    from autopipe.planning.planner import plan as make_plan
     from autopipe.runtime import OptimizedDataset
 
-    plan = Plan.load(plan) if isinstance(plan, str | os.PathLike) else plan
+    given = _given(plan)
     tree, identity = _read(dataset)
-    if plan is not None:
-        _check_plan(plan, identity)
-        keeps, rules = plan.keeps, plan.rules if rules is None else rules
+    keeps = _promise(given, identity, keeps)
     disk = None if disk_cache is None else DiskCache(disk_cache)
     measurements = _measurements(ram_budget, seconds, disk)
-    rewriting = make_plan(tree, _rules(rules), keeps=_keeps(keeps), measurements=measurements)
+    rewriting = _rewriting(tree, given, rules, _keeps(keeps), measurements)
     if verify:
         rewriting = _verified(rewriting)
-    applied = tuple(step.rule for step in rewriting.steps)
-    done = Plan(identity, keeps, applied, plan.knobs if plan else {}, _machine(), plan.measured if plan else {})
+    done = _done(identity, keeps, rewriting, given)
     optimized = OptimizedDataset(dataset, rewriting, done, disk)
     promise(optimized, rewriting.new_cache_bytes)
     return optimized
@@ -97,6 +97,7 @@ def explain(
     dataset: Any,
     *,
     keeps: str = "training",
+    plan: Plan | str | os.PathLike[str] | None = None,
     ram_budget: int | None = None,
     seconds: float | None = None,
     consumer: Consumer | None = None,
@@ -106,6 +107,7 @@ def explain(
     Args:
         dataset: a ``tf.data.Dataset``, made eagerly.
         keeps: as for :func:`optimize`.
+        plan: as for :func:`optimize`; its promise counts then.
         ram_budget: as for :func:`optimize`.
         seconds: how long to run the pipeline for the cost of its stages; 0 leaves the costs out. By default 2, and 0
             where Python code, or a variable it assigns, would show that it was run.
@@ -118,6 +120,7 @@ def explain(
     Raises:
         DatasetError: if ``dataset`` is not a dataset, or is empty.
         ArgumentError: if an argument breaks its law.
+        PlanError, KnobError: as for :func:`optimize`.
 
     >>> import tensorflow as tf, autopipe
     >>> account = autopipe.explain(tf.data.Dataset.range(9).repeat(2).shuffle(9), seconds=0.2)
@@ -126,15 +129,16 @@ def explain(
     >>> [finding.code for finding in account.findings]
     ['AP107']
     """
-    from autopipe.planning.planner import plan as make_plan
     from autopipe.report.explanation import Explanation
 
+    given = _given(plan)
     tree, identity = _read(dataset)
+    keeps = _promise(given, identity, keeps)
     measurements = _measurements(ram_budget, _MEASURING_SECONDS)
-    rewriting = make_plan(tree, _rules(None), keeps=_keeps(keeps), measurements=measurements)
-    diagnosis = _diagnose(tree, seconds, consumer)
-    applied = tuple(step.rule for step in rewriting.steps)
-    return Explanation(rewriting, Plan(identity, keeps, applied), diagnosis)
+    rewriting = _rewriting(tree, given, None, _keeps(keeps), measurements)
+    done = _done(identity, keeps, rewriting, given)
+    _check_knobs(rewriting, done)
+    return Explanation(rewriting, done, _diagnose(tree, seconds, consumer))
 
 
 def _diagnose(tree: ir.Node, seconds: float | None, consumer: Consumer | None) -> Diagnosis | None:
@@ -211,16 +215,89 @@ def _rules(names: Iterable[str] | None) -> tuple[Rule, ...]:
     return tuple(rule for name, rule in known.items() if name in wanted)
 
 
+def _given(plan: Plan | str | os.PathLike[str] | None) -> Plan | None:
+    return Plan.load(plan) if isinstance(plan, str | os.PathLike) else plan
+
+
+def _promise(given: Plan | None, identity: str, keeps: str) -> str:
+    if given is None:
+        return keeps
+    _check_plan(given, identity)
+    return given.keeps
+
+
+def _rewriting(
+    tree: ir.Node,
+    given: Plan | None,
+    rules: Iterable[str] | None,
+    keeps: Keeps,
+    measurements: SampleMeasurements,
+) -> Rewriting:
+    """Return what becomes of a pipeline: what a plan says if that is safe here too, or else what measures best."""
+    from autopipe.planning.planner import plan as make_plan
+    from autopipe.planning.replay import replay
+
+    if given is not None and rules is None:
+        rules = given.rules
+        again = replay(tree, given, _rules(rules), keeps=keeps, measurements=measurements)
+        if again is not None:
+            return again
+    return make_plan(tree, _rules(rules), keeps=keeps, measurements=measurements)
+
+
 def _check_plan(plan: Plan, identity: str) -> None:
+    from autopipe.rules import catalogue
+
+    remedy = "Make a new one with: autopipe tune TARGET -o plan.json"
     if plan.fingerprint != identity:
+        there, here = plan.versions.get("tensorflow"), _versions()["tensorflow"]
+        other = "" if there in (None, here) else f", or TensorFlow has, which was {there} and is {here}"
         raise PlanError(
             f"A plan must be for this pipeline, whose fingerprint is {identity}, but got one for "
-            f"{plan.fingerprint}: a stage, an argument or a function has changed since. "
-            "Make a new one with: autopipe tune TARGET -o plan.json"
+            f"{shortened(plan.fingerprint)[1:-1]}: a stage, an argument or a function has changed since{other}. "
+            f"{remedy}"
+        )
+    unknown = sorted(set(plan.rules) - {rule.name for rule in catalogue()})
+    if unknown:
+        raise PlanError(
+            "A plan must name rules of this release, which autopipe rules lists, "
+            f"but got one with {shortened(unknown[0])}. {remedy}"
         )
 
 
-def _machine() -> dict[str, Any]:
+def _done(identity: str, keeps: str, rewriting: Rewriting, given: Plan | None) -> Plan:
+    """Return the plan of what was done; with the numbers of one that was given, as they are on this machine."""
+    from autopipe.pipeline.knobs import read_knobs
     from autopipe.planning.machine import Machine
+    from autopipe.planning.plan import carry_over
 
-    return asdict(Machine.here())
+    applied = tuple(step.rule for step in rewriting.steps)
+    done = Plan(identity, keeps, applied, machine=asdict(Machine.here()), versions=_versions())
+    return done if given is None else carry_over(given, done, read_knobs(_with_thread_pool(rewriting.after)))
+
+
+def _check_knobs(rewriting: Rewriting, done: Plan) -> None:
+    from autopipe.pipeline.knobs import with_knobs
+
+    with_knobs(_with_thread_pool(rewriting.after), done.knobs)
+
+
+def _with_thread_pool(tree: ir.Node) -> ir.Node:
+    from autopipe.pipeline import ir, trees
+
+    there = any(isinstance(node, ir.ThreadPool) for node in trees.walk(tree))
+    return tree if there else ir.ThreadPool(input=tree)
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of what decides how a pipeline runs; where autopipe is not installed, without its own."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    import keras
+    import tensorflow as tf
+
+    versions = {"keras": keras.__version__, "python": platform.python_version(), "tensorflow": tf.__version__}
+    try:
+        return {"autopipe": version("keras-autopipe"), **versions}
+    except PackageNotFoundError:
+        return versions

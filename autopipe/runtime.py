@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from autopipe.functions.effects import effects
+from autopipe.memories import Memories
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build
+from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.knobs import read_knobs, with_knobs
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.plan import Plan
@@ -61,6 +62,7 @@ class Reading:
         iterator: the iterator, or ``None`` once it is gone.
         stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
         knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
+        memories: where its memory caches keep their elements.
         files: where it keeps what its disk caches hold, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
     """
@@ -69,6 +71,7 @@ class Reading:
     iterator: weakref.ReferenceType[Any]
     stall: StallCounter | None
     knobs: dict[str, int]
+    memories: Memories
     files: tuple[str, ...] = ()
     writes: bool = False
 
@@ -88,10 +91,12 @@ class OptimizedDataset(tf.data.Dataset):
         tree = with_knobs(_with_thread_pool(rewriting.after, original), plan.knobs)
         self._autopipe_tree = trees.transform(tree, _with_seed_generator)
         self._files = tuple(disk.filename(cache.input) for cache in _caches_on_disk(tree)) if disk else ()
-        self._caches: dict[ir.Node, Any] = {}
+        self._memories = Memories(self._autopipe_tree)
+        # Iterators over what is derived from this dataset are not known, so they fill and read memories of their own.
+        self._derived = Memories(self._autopipe_tree)
         self._readings: list[Reading] = []
         self._lock = threading.Lock()
-        self._built = build(self._autopipe_tree, self._caches)
+        self._built = self._derived.build(self._autopipe_tree)
         super().__init__(self._built._variant_tensor)
 
     def _inputs(self) -> list[Any]:
@@ -107,10 +112,13 @@ class OptimizedDataset(tf.data.Dataset):
         if not tf.executing_eagerly():
             return super().__iter__()
         stall = StallCounter() if _observers else None
-        files = self._files_of_next_iterator()
-        iterator = iter(self._pipeline(self._build(self._autopipe_tree, files) if files else self._built, stall))
-        reading = Reading(self, weakref.ref(iterator), stall, self.knobs, files, writes=not self._holds(files))
         with self._lock:
+            files, memories = self._files_of_next_iterator(), self._memories_of_next_iterator()
+            plain = not files and not memories.caches
+            dataset = self._built if plain else memories.build(_with_files(self._autopipe_tree, files))
+            iterator = iter(self._pipeline(dataset, stall, memories))
+            writes = not self._holds(files)
+            reading = Reading(self, weakref.ref(iterator), stall, self.knobs, memories, files, writes)
             self._readings = [*self._live(), reading]
         for observer in tuple(_observers):
             observer.reading_started(reading)
@@ -139,9 +147,10 @@ class OptimizedDataset(tf.data.Dataset):
         """Change knobs, at once, also under an iterator that is being read.
 
         Every element is still yielded exactly once per epoch. To be called between two elements, from the thread
-        that takes them. What a memory cache holds is kept. Where an iterator cannot be changed (TensorFlow cannot
-        save a generator's state, that of a seeded random function, or a cache file half written), it goes on as it
-        is, and the next one has the new knobs.
+        that takes them. What a memory cache holds is kept. A knob that is not ``live``, such as the cycle of an
+        interleave, changes from the next iterator on. So do all where an iterator cannot be changed (TensorFlow
+        cannot save a generator's state, that of a seeded random function, a cache file half written, or a memory
+        cache that two iterators read): it goes on as it is.
 
         Args:
             knobs: values by the names in :attr:`knobs`; the others stay.
@@ -161,11 +170,10 @@ class OptimizedDataset(tf.data.Dataset):
         with self._lock:
             if tree == self._autopipe_tree:
                 return
-            self._readings = self._live()
-            self._caches = {} if self._readings else _filled_caches(self._autopipe_tree, tree, self._caches)
             self._autopipe_tree = tree
-            self._built = build(tree, self._caches)
+            self._built = self._derived.build(tree)
             self._variant_tensor_attr = self._built._variant_tensor
+            self._readings = self._live()
             if not _waits_for_next_epoch(tree):
                 for reading in self._readings:
                     self._change(reading)
@@ -176,28 +184,44 @@ class OptimizedDataset(tf.data.Dataset):
             self._files = tuple(map(self._disk.again, self._files))
         return self._files
 
+    def _memories_of_next_iterator(self) -> Memories:
+        """Return the memories of the next iterator: those that are full, or that no other iterator fills."""
+        others = [reading.memories for reading in self._live()]
+        full = next((each for each in (self._memories, *others) if each.full), None) if others else None
+        if full is not None:
+            self._memories = full
+        elif self._memories in others:
+            self._memories = Memories(self._autopipe_tree)
+        return self._memories
+
     def _holds(self, files: tuple[str, ...]) -> bool:
         return self._disk is None or all(map(self._disk.holds, files))
 
-    def _build(self, tree: ir.Node, files: tuple[str, ...]) -> Any:
-        return build(_with_files(tree, files), self._caches)
-
     def _change(self, reading: Reading) -> None:
-        """Make an iterator go on over the pipeline as it is now."""
+        """Make an iterator go on over the pipeline as it is now, but for the knobs that wait for the next one."""
         iterator = reading.iterator()
-        if iterator is None or reading.writes:
+        if iterator is None or reading.writes or self._is_shared(reading.memories):
+            return
+        knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(self._autopipe_tree) if knob.live}
+        if knobs == reading.knobs:
             return
         # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
-        own = trees.transform(self._autopipe_tree, _without_seed_generator)
-        if _repoint(iterator, self._pipeline(self._build(own, reading.files), reading.stall)):
-            reading.knobs = self.knobs
+        own = trees.transform(with_knobs(self._autopipe_tree, knobs), _without_seed_generator)
+        dataset = reading.memories.build(_with_files(own, reading.files))
+        if _repoint(iterator, self._pipeline(dataset, reading.stall, reading.memories)):
+            reading.knobs = knobs
 
-    def _pipeline(self, dataset: Any, stall: StallCounter | None) -> Any:
+    def _is_shared(self, memories: Memories) -> bool:
+        """Return whether two iterators read the same memory caches: one would see them empty while one is restored."""
+        return bool(memories.caches) and sum(reading.memories is memories for reading in self._live()) > 1
+
+    def _pipeline(self, dataset: Any, stall: StallCounter | None, memories: Memories) -> Any:
         """Return the dataset an iterator runs: with a meter at its end where there is a counter for it."""
         if stall is not None:
             dataset = metered(dataset, stall, inner_prefetch=_ends_synchronously(self._autopipe_tree))
-        # The iterator holds its dataset; this makes it hold the functions too, which TensorFlow frees otherwise.
-        dataset._autopipe_owner = (self, self._autopipe_tree)
+        # The iterator holds its dataset; this makes it hold the functions and what caches keep their elements in too,
+        # which TensorFlow frees otherwise.
+        dataset._autopipe_owner = (self, self._autopipe_tree, memories)
         return dataset
 
     def _live(self) -> list[Reading]:
@@ -208,26 +232,39 @@ def _repoint(iterator: Any, dataset: Any) -> bool:
     """Make a live iterator go on over another pipeline of the same stages, from where it is.
 
     Returns:
-        Whether it does; ``False`` where TensorFlow cannot save its state, and it goes on as it was.
+        Whether it does; ``False`` where TensorFlow cannot save its state, or carry it over, and it goes on as it was.
     """
     resource = iterator._iterator_resource
     try:
         state = tf.raw_ops.SerializeIterator(resource_handle=resource, external_state_policy=_IGNORE_EXTERNAL_STATE)
     except tf.errors.UnimplementedError:
         return False
-    tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
-    tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
+    try:
+        _restore(resource, dataset, state)
+    except tf.errors.OpError:
+        # TensorFlow may make other stages of it, by rewrites of its own. The state is still that of the old ones.
+        _restore(resource, iterator._dataset, state)
+        return False
     iterator._dataset = dataset
     return True
+
+
+def _restore(resource: Any, dataset: Any, state: Any) -> None:
+    tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
+    tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
 
 
 def _waits_for_next_epoch(tree: ir.Node) -> bool:
     """Return whether changing an iterator of this pipeline would change what it, or the next one, yields.
 
-    TensorFlow does not save the state of a seeded random function. And a seeded shuffle that starts anew within one
+    TensorFlow does not save the state of a seeded random function. It takes one of two readers of a memory cache for
+    one that has read all of it, once the other has filled it. And a seeded shuffle that starts anew within one
     iterator takes its seeds from where the next iterator will.
     """
     if any(effects(fn).seeded_random for fn in trees.functions(tree)):
+        return True
+    read = sum(isinstance(node, ir.Cache) and node.in_memory for node in trees.walk(tree))
+    if read > len(memory_caches(tree)):
         return True
     finite = (node for node in trees.walk(tree) if isinstance(node, ir.Repeat) and node.count >= 0)
     return any(_is_reseeded(node) for repeat in finite for node in trees.walk(repeat))
@@ -268,19 +305,6 @@ def _with_thread_pool(tree: ir.Node, original: Any) -> ir.Node:
     if any(isinstance(node, ir.ThreadPool) for node in trees.walk(tree)):
         return tree
     return ir.ThreadPool(input=tree)
-
-
-def _filled_caches(old: ir.Node, new: ir.Node, caches: dict[ir.Node, Any]) -> dict[ir.Node, Any]:
-    """Return the memory caches under their nodes in the new tree, with what they hold.
-
-    A filled cache does not ask the stages below it any more, so that their new numbers do not matter to it.
-    """
-    if isinstance(old, ir.Cache) and old in caches:
-        return {new: caches[old]}
-    kept: dict[ir.Node, Any] = {}
-    for before, after in zip(old.inputs, new.inputs, strict=True):
-        kept |= _filled_caches(before, after, caches)
-    return kept
 
 
 def _ends_synchronously(tree: ir.Node) -> bool:

@@ -49,6 +49,7 @@ def main(
         memory=parts.run_memory(cases, effort, console) if "memory" in chosen else (),
         scaling=parts.run_scaling(cases, effort, console) if "scaling" in chosen else None,
         ceilings=parts.run_ceilings(effort, console) if "ceilings" in chosen else (),
+        search=parts.run_search(cases, effort, console) if "search" in chosen else (),
     )
     report.write(results, output, write_report or output / "RESULTS.md", _command(quick, only, named))
     console.print(f"The report and the results are in {output}.", soft_wrap=True)

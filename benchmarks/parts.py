@@ -19,6 +19,7 @@ from benchmarks.epochs import EPOCHS, LoaderResult, compare_loaders, missing_pee
 from benchmarks.measuring import VARIANTS, CaseResult, measure
 from benchmarks.memory import MemoryResult, measure_memory
 from benchmarks.scaling import ELEMENTS, STAGES, ScalingResult, measure_scaling
+from benchmarks.search import BEST, GIVEN, LIVE, OFFLINE, SEARCHED, SearchResult, measure_search
 from benchmarks.training import TRAINED, TUNED, TrainingResult, is_trained, train_all
 
 __all__ = [
@@ -31,10 +32,11 @@ __all__ = [
     "run_loaders",
     "run_memory",
     "run_scaling",
+    "run_search",
     "run_training",
 ]
 
-PARTS = ("cases", "loaders", "training", "memory", "scaling", "ceilings")
+PARTS = ("cases", "loaders", "training", "memory", "scaling", "ceilings", "search")
 _DIAGNOSIS_SECONDS = 6.0
 _SCALED = ("flowers_augmented", "fused_map", "parse_example")
 
@@ -168,6 +170,25 @@ def run_ceilings(effort: Effort, console: Console) -> list[CeilingResult]:
                 on_setting=advance,
             )
         console.print(f"ceiling {name:24} {result.ratio:.2f} x the best of {result.settings} settings")
+        results.append(result)
+    return results
+
+
+def run_search(cases: Sequence[Case], effort: Effort, console: Console) -> list[SearchResult]:
+    """Compare what the searches find with the best of all settings."""
+    results = []
+    for case in cases:
+        if case.name not in SEARCHED:
+            continue
+        with _folder() as folder, console.status(case.name) as status:
+            result = measure_search(
+                case, folder, seconds=effort.setting_seconds, rounds=effort.rounds, on_step=status.update
+            )
+        live, offline = (result.ratio(chooser, BEST) for chooser in (LIVE, OFFLINE))
+        gain = result.ratio(LIVE, GIVEN)
+        console.print(
+            f"search {case.letter} {case.name:24} in training {live} of the best, {gain} x AUTOTUNE; offline {offline}"
+        )
         results.append(result)
     return results
 

@@ -4,26 +4,55 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeVar
 
 import keras
 
+from autopipe.planning.machine import Machine
 from autopipe.runtime import Reading, observe, stop_observing
-from autopipe.telemetry import GpuMeter, Sampler
+from autopipe.telemetry import GpuMeter, HostMeter, Sampler, StallReading
 
 __all__ = ["WatchingCallback"]
+
+_Watching = TypeVar("_Watching", bound="WatchingCallback")
+# More than any loop has: how many epochs are to come cannot be told.
+_MANY_EPOCHS = 10**9
 
 
 class WatchingCallback(keras.callbacks.Callback):
     """Knows which optimized dataset ``fit`` is reading, and puts its input stall into the epoch's logs.
 
-    ``input_stall`` is the share of the epoch spent waiting for data, 0 to 1, and ``gpu_utilization`` the mean of the
-    GPUs in use, 0 to 1. Where one cannot be measured it is not in the logs.
+    ``input_stall`` is the share of the epoch spent waiting for data, 0 to 1, ``gpu_utilization`` the mean of the GPUs
+    in use, ``host_utilization`` the share of its cores that this process keeps busy, and ``steps_per_second`` counts
+    training steps, with what happens between them. What cannot be measured is not in the logs.
+
+    In a training loop of one's own it is a context manager: it takes an iterator for an epoch, and :meth:`step` for a
+    training step.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self._in_loop = False
         self._reset()
+
+    def __enter__(self: _Watching) -> _Watching:
+        self.set_params({"epochs": _MANY_EPOCHS})
+        self.on_train_begin()
+        self._in_loop = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end_epoch_of_loop()
+        self._in_loop = False
+        self.on_train_end()
+
+    def step(self) -> None:
+        """Take note that a training step has ended; only in a loop of one's own, since Keras tells by itself."""
+        self._steps += 1
+        self.on_train_batch_end(self._steps)
 
     def _reset(self) -> None:
         self._reading: Reading | None = None
@@ -31,14 +60,27 @@ class WatchingCallback(keras.callbacks.Callback):
         self._testing = False
         self._gpu: Sampler | None = None
         self._meter: GpuMeter | None = None
-        self._epoch_start = (0.0, 0.0, 0)
+        self._epoch_start = (0.0, StallReading(0.0, 0), 0)
         self._warned = False
+        self._host: HostMeter | None = None
+        self._steps = 0
+        self._epoch: int | None = None
 
     def reading_started(self, reading: Reading) -> None:
         """Take note of an iterator over an optimized dataset; those of ``evaluate`` are not the training's."""
-        if not self._testing:
-            self._reading = reading
-            self._readings.append(reading)
+        if self._testing:
+            return
+        if self._in_loop:
+            self._end_epoch_of_loop()
+        self._reading = reading
+        self._readings.append(reading)
+        if self._in_loop:
+            self._epoch = 0 if self._epoch is None else self._epoch + 1
+            self.on_epoch_begin(self._epoch)
+
+    def _end_epoch_of_loop(self) -> None:
+        if self._epoch is not None:
+            self.on_epoch_end(self._epoch, {})
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Start to listen and to sample the GPU."""
@@ -48,6 +90,7 @@ class WatchingCallback(keras.callbacks.Callback):
         if self._meter.read() is not None:
             self._gpu = Sampler(self._meter)
             self._gpu.start()
+        self._host = HostMeter(Machine.here().cores)
         observe(self)
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
@@ -60,15 +103,22 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Mark where the epoch begins."""
-        self._epoch_start = (time.perf_counter(), self._waited(), self._gpu.mark() if self._gpu else 0)
+        self._epoch_start = (time.perf_counter(), self._taken(), self._gpu.mark() if self._gpu else 0)
+        if self._host is not None:
+            self._host.read()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs."""
         self._warn_if_unseen()
         if logs is None or self._reading is None:
             return
-        began, waited_before, mark = self._epoch_start
-        logs["input_stall"] = min((self._waited() - waited_before) / (time.perf_counter() - began), 1.0)
+        began, before, mark = self._epoch_start
+        seconds, now = time.perf_counter() - began, self._taken()
+        logs["input_stall"] = min((now.waiting_seconds - before.waiting_seconds) / seconds, 1.0)
+        logs["steps_per_second"] = (now.batches - before.batches) / seconds
+        host = self._host.read() if self._host else None
+        if host is not None:
+            logs["host_utilization"] = host.utilization
         gpu = self._gpu.mean(mark) if self._gpu else None
         if gpu is not None:
             logs["gpu_utilization"] = gpu
@@ -77,9 +127,10 @@ class WatchingCallback(keras.callbacks.Callback):
         """Stop listening."""
         self._close()
 
-    def _waited(self) -> float:
-        """Return the seconds waited in this ``fit``: Keras makes an iterator, or two, for every epoch."""
-        return sum(reading.stall.read().waiting_seconds for reading in self._readings if reading.stall)
+    def _taken(self) -> StallReading:
+        """Return the waiting and the batches of this ``fit``: Keras makes an iterator, or two, for every epoch."""
+        seen = [reading.stall.read() for reading in self._readings if reading.stall]
+        return StallReading(sum(each.waiting_seconds for each in seen), sum(each.batches for each in seen))
 
     def _close(self) -> None:
         stop_observing(self)
@@ -87,7 +138,9 @@ class WatchingCallback(keras.callbacks.Callback):
             self._gpu.stop()
         if self._meter is not None:
             self._meter.close()
-        self._gpu = self._meter = None
+        if self._host is not None:
+            self._host.close()
+        self._gpu = self._meter = self._host = None
 
     def _warn_if_unseen(self) -> None:
         if self._reading is None and not self._warned:

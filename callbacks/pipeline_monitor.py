@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Console
+
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.planning.profile import Profile
 from autopipe.planning.profiling import Epoch, Looks, profile_of
+from autopipe.report.epochs import epochs_table
 from autopipe.runtime import Reading
 
 __all__ = ["PipelineMonitor"]
@@ -15,12 +18,13 @@ __all__ = ["PipelineMonitor"]
 class PipelineMonitor(WatchingCallback):
     """Measures the input of a training run and changes nothing.
 
-    Puts ``input_stall`` and, where there is a GPU, ``gpu_utilization`` into the logs of each epoch, both 0 to 1, so
-    that ``History``, ``CSVLogger`` and ``TensorBoard`` show them. The dataset given to ``fit`` must be one that
-    ``autopipe.optimize`` returned; with ``rules=()`` it is the pipeline as it was written.
+    Puts ``input_stall``, ``host_utilization`` and, where there is a GPU, ``gpu_utilization`` into the logs of each
+    epoch, all 0 to 1, and ``steps_per_second``, so that ``History``, ``CSVLogger`` and ``TensorBoard`` show them. The
+    dataset given to ``fit`` must be one that ``autopipe.optimize`` returned; with ``rules=()`` it is the pipeline as
+    it was written. In a training loop of your own it is a context manager, and is told of every step with ``step()``.
 
     Args:
-        verbose: 1 prints what each stage cost when training ends.
+        verbose: 1 prints these figures, and what each stage cost, when training ends.
 
     >>> import autopipe, keras, tensorflow as tf
     >>> data = tf.data.Dataset.from_tensors(([[1.0]], [[2.0]])).repeat(8)
@@ -42,6 +46,7 @@ class PipelineMonitor(WatchingCallback):
         super()._reset()
         self._looks: Looks | None = None
         self._epochs: list[Epoch] = []
+        self._figures: list[dict[str, float]] = []
 
     @property
     def profile(self) -> Profile | None:
@@ -80,14 +85,21 @@ class PipelineMonitor(WatchingCallback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs."""
-        super().on_epoch_end(epoch, logs)
+        figures: dict[str, float] = {}
+        super().on_epoch_end(epoch, figures)
+        if logs is not None:
+            logs.update(figures)
+        self._figures.append(figures)
         self._keep_looks()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Stop listening."""
         self._keep_looks()
         super().on_train_end(logs)
-        if self.verbose and self.profile is not None:
+        if not self.verbose:
+            return
+        Console().print(epochs_table(self._figures))
+        if self.profile is not None:
             print(self.profile)
 
     def _keep_looks(self) -> None:

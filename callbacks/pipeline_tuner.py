@@ -15,10 +15,17 @@ from autopipe.planning.machine import Machine
 from autopipe.planning.plan import Plan
 from autopipe.runtime import OptimizedDataset, Reading
 from autopipe.search_spaces import SearchSpace, default
+from autopipe.tuning.memory_guard import MemoryGuard
 from autopipe.tuning.search import Search, Trial
-from autopipe.tuning.window import OBJECTIVES, WindowMeter
+from autopipe.tuning.spaces import seeds
+from autopipe.tuning.watch import Watch
+from autopipe.tuning.window import OBJECTIVES, Window, WindowMeter
 
 __all__ = ["PipelineTuner"]
+
+_MOST_SEARCHES = 4
+# A window that only looks whether all is as it was need not be short.
+_WATCHING_SECONDS = 2.0
 
 
 class PipelineTuner(WatchingCallback):
@@ -26,11 +33,15 @@ class PipelineTuner(WatchingCallback):
 
     The pipeline as it stands is the first incumbent. Each challenger that Optuna proposes runs for a short window
     of steps between two windows of the incumbent, and stays only if it is better than both by more than they
-    differ, and no slower. Every element is still seen exactly once per epoch. When the search ends, or ``fit``
-    does, the best knobs found stay in the dataset, and one line is printed.
+    differ, and no slower; one that is far slower is ended early. Where training does not wait for data, smaller
+    numbers are tried, and kept if nothing is lost. Every element is still seen exactly once per epoch. When the search
+    ends, or ``fit`` does, the best knobs found stay in the dataset, and one line is printed. Should training wait
+    again for good later, because another job took the cores, say, the search begins anew.
 
     A memory cache is filled in the first epoch, which says nothing about the others: with one in the pipeline, and
     more epochs to come, the search begins with the second.
+
+    In a training loop of your own, the tuner is a context manager, and is told of every step with :meth:`step`.
 
     Args:
         trials: challengers to measure at the most.
@@ -38,7 +49,11 @@ class PipelineTuner(WatchingCallback):
         objective: ``"gpu"`` (utilization), ``"busy"`` (share of step time not spent waiting for data), ``"rate"``
             (steps per second), or ``"auto"``: the GPU where there is one, else ``"busy"``.
         window_seconds: the least length of a window.
+        most_loss: the share of all time that trials may lose, beyond what they won; the next one waits for it.
+        ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. A
+            challenger that crosses it is taken back at once.
         seed: for Optuna's sampler.
+        study: an Optuna study that proposes, and is told; by default one in memory.
         plan: where to write the plan at the end.
         verbose: 0 prints nothing.
         on_trial: told of each ``autopipe.tuning.search.Trial``.
@@ -50,10 +65,15 @@ class PipelineTuner(WatchingCallback):
     >>> data = tf.data.Dataset.from_tensors(([[1.0]], [[2.0]])).repeat(64)
     >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     >>> model.compile("sgd", "mse")
+    >>> dataset = autopipe.optimize(data)
     >>> tuner = autopipe.callbacks.PipelineTuner(trials=2, window_seconds=0.01, verbose=0)
-    >>> history = model.fit(autopipe.optimize(data), verbose=0, callbacks=[tuner])
+    >>> history = model.fit(dataset, verbose=0, callbacks=[tuner])
     >>> sorted(tuner.best) == sorted(tuner.dataset.knobs)
     True
+    >>> with autopipe.callbacks.PipelineTuner(trials=2, window_seconds=0.01, verbose=0) as tuner:
+    ...     for x, y in dataset:
+    ...         loss = model.train_on_batch(x, y)
+    ...         tuner.step()
     """
 
     def __init__(
@@ -63,7 +83,10 @@ class PipelineTuner(WatchingCallback):
         space: SearchSpace = default,
         objective: str = "auto",
         window_seconds: float = 0.3,
+        most_loss: float = 0.02,
+        ram_budget: int | None = None,
         seed: int | None = None,
+        study: Any = None,
         plan: str | os.PathLike[str] | None = None,
         verbose: int = 1,
         on_trial: Callable[[Trial], None] | None = None,
@@ -72,13 +95,20 @@ class PipelineTuner(WatchingCallback):
             raise ArgumentError(f"trials must be >= 0, but got {trials!r}.")
         if not window_seconds > 0:
             raise ArgumentError(f"window_seconds must be > 0, but got {window_seconds!r}.")
+        if not most_loss >= 0:
+            raise ArgumentError(f"most_loss must be a share >= 0, but got {most_loss!r}.")
+        if ram_budget is not None and not ram_budget >= 0:
+            raise ArgumentError(f"ram_budget must be a number of bytes >= 0, but got {ram_budget!r}.")
         if objective != "auto" and objective not in OBJECTIVES:
             raise ArgumentError(f"objective must be auto, {', '.join(OBJECTIVES)}, but got {objective!r}.")
         self.trials = trials
         self.space = space
         self.objective = objective
         self.window_seconds = window_seconds
+        self.most_loss = most_loss
+        self.ram_budget = ram_budget
         self.seed = seed
+        self.study = study
         self.plan_path = plan
         self.verbose = verbose
         self.on_trial = on_trial
@@ -88,8 +118,12 @@ class PipelineTuner(WatchingCallback):
         super()._reset()
         self.search: Search | None = None
         self.dataset: OptimizedDataset | None = None
+        self._searches: list[Search] = []
         self._windows = WindowMeter(self.window_seconds)
+        self._guard = MemoryGuard(self.ram_budget)
+        self._watch: Watch | None = None
         self._filling = False
+        self._cold = True
 
     @property
     def best(self) -> dict[str, int]:
@@ -118,17 +152,32 @@ class PipelineTuner(WatchingCallback):
         if self.search is None and not self._begin_search(reading):
             return
         assert self.search is not None
-        if self.search.finished:
+        if self._guard.is_exceeded():
+            self._give_memory_back(reading)
             return
         if reading.knobs != self.search.running:
             return
-        window = self._windows.step(reading.stall, self._gpu)
+        window = self._windows.step(reading.stall, self._gpu) or self._hopeless_window()
         if window is None:
+            return
+        if self._cold:
+            # While the first step was traced, buffers filled that then take a while to drain.
+            self._cold = False
+            return
+        if self.search.finished:
+            self._look_on(window, reading)
             return
         values = self.search.feed(window)
         if values is not None:
-            reading.dataset.retune(values)
-            self._windows.restart()
+            self._set(reading, values)
+        if self.search.finished:
+            self._end_search()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Put the epoch's figures into its logs, and how many settings were tried so far."""
+        super().on_epoch_end(epoch, logs)
+        if logs is not None and self.search is not None:
+            logs["pipeline_trials"] = len(self._trials())
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Leave the best knobs in the dataset, and say so."""
@@ -143,47 +192,99 @@ class PipelineTuner(WatchingCallback):
 
     def summary(self) -> str:
         """Return what the search did, in one line."""
-        if self.search is None or self.search.first is None or self.search.last is None:
+        first, last = self._first_and_last()
+        if self.search is None or first is None or last is None:
             return "autopipe: too few steps to measure anything; the pipeline runs with the knobs it had"
         name = self.search.objective
-        before, after = (OBJECTIVES[name](window) for window in (self.search.first, self.search.last))
-        kept = sum(trial.kept for trial in self.search.trials)
-        spent = sum(trial.seconds for trial in self.search.trials)
-        changed = {key: value for key, value in self.best.items() if value != self._knobs_before[key]}
+        before, after = (OBJECTIVES[name](window) for window in (first, last))
+        trials = self._trials()
+        kept = sum(trial.kept for trial in trials)
+        spent = sum(trial.seconds for trial in trials)
+        original = self._searches[0].original
+        changed = {key: value for key, value in self.best.items() if value != original[key]}
         knobs = ", ".join(f"{key}={value}" for key, value in changed.items()) or "the knobs it had were best"
         return (
-            f"autopipe: {name} {before:.3g} -> {after:.3g} after {len(self.search.trials)} trials "
+            f"autopipe: {name} {before:.3g} -> {after:.3g} after {len(trials)} trials "
             f"({kept} kept, {spent:.1f} s in trials): {knobs}"
         )
 
     def _begin_search(self, reading: Reading) -> bool:
-        self.dataset = reading.dataset
         if self._filling and _has_memory_cache(reading.dataset.tree):
+            self.dataset = reading.dataset
             return False
-        self._knobs_before = reading.dataset.knobs
-        space = self.space(read_knobs(reading.dataset.tree), Machine.here())
-        self.search = Search(
-            self._knobs_before,
-            space,
-            trials=self.trials,
-            objective=self.objective,
-            seed=self.seed,
-            on_trial=self.on_trial,
-        )
+        self.dataset = reading.dataset
+        self._search_on(self.objective, self.study)
         return True
 
+    def _search_on(self, objective: str, study: Any) -> None:
+        """Search from the knobs that are in the dataset now."""
+        assert self.dataset is not None
+        # One that waits for the next iterator would stop the search until the epoch ends.
+        knobs = [knob for knob in read_knobs(self.dataset.tree) if knob.live]
+        machine = Machine.here()
+        self.search = Search(
+            self.dataset.knobs,
+            self.space(knobs, machine),
+            seeds=seeds(knobs, machine),
+            trials=self.trials,
+            objective=objective,
+            seed=self.seed,
+            study=study,
+            most_loss=self.most_loss,
+            on_trial=self.on_trial,
+        )
+        self._searches.append(self.search)
+        self._windows = WindowMeter(self.window_seconds)
+
+    def _hopeless_window(self) -> Window | None:
+        """Return the window under way if a challenger is so slow that it need not be completed."""
+        assert self.search is not None
+        so_far = self._windows.so_far() if self.search.challenging else None
+        return so_far if so_far is not None and self.search.is_hopeless(so_far) else None
+
+    def _set(self, reading: Reading, values: Any) -> None:
+        reading.dataset.retune(values)
+        self._windows.restart()
+
+    def _give_memory_back(self, reading: Reading) -> None:
+        """Take back what made the process cross its budget: the challenger, or else all that tuning changed."""
+        assert self.search is not None
+        if self.search.challenging:
+            why = f"the process grew by more than the budget of {self._guard.budget:,} bytes"
+            self._set(reading, self.search.give_up(why))
+        elif self.search.incumbent != self.search.original:
+            self._set(reading, self.search.retreat())
+
+    def _end_search(self) -> None:
+        assert self.search is not None
+        self._watch = Watch(self.search.objective, self.search.last)
+        self._windows = WindowMeter(max(self.window_seconds, _WATCHING_SECONDS))
+
+    def _look_on(self, window: Window, reading: Reading) -> None:
+        """Search again if training waits for good where it did not."""
+        if self._watch is None or len(self._searches) >= _MOST_SEARCHES or not self._watch.fell(window):
+            return
+        self._search_on(self._watch.objective, None)
+
+    def _trials(self) -> list[Trial]:
+        return [trial for search in self._searches for trial in search.trials]
+
+    def _first_and_last(self) -> tuple[Window | None, Window | None]:
+        measured = [search for search in self._searches if search.first and search.last]
+        return (measured[0].first, measured[-1].last) if measured else (None, None)
+
     def _measured(self) -> dict[str, Any]:
-        search = self.search
-        if search is None or search.first is None or search.last is None:
+        first, last = self._first_and_last()
+        if self.search is None or first is None or last is None:
             return {}
-        measure = OBJECTIVES[search.objective]
+        measure = OBJECTIVES[self.search.objective]
         return {
-            "objective": search.objective,
-            "before": measure(search.first),
-            "after": measure(search.last),
-            "steps_per_second_before": search.first.rate,
-            "steps_per_second_after": search.last.rate,
-            "trials": len(search.trials),
+            "objective": self.search.objective,
+            "before": measure(first),
+            "after": measure(last),
+            "steps_per_second_before": first.rate,
+            "steps_per_second_after": last.rate,
+            "trials": len(self._trials()),
         }
 
 

@@ -1,15 +1,16 @@
-"""What a search space is."""
+"""What a search space is, and what spaces are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from autopipe.pipeline.knobs import Knob
     from autopipe.planning.machine import Machine
 
-__all__ = ["SearchSpace"]
+__all__ = ["SearchSpace", "choices", "doubling", "matches", "per_core"]
 
 
 class SearchSpace(Protocol):
@@ -23,3 +24,63 @@ class SearchSpace(Protocol):
             machine: the cores and memory there really are.
         """
         ...
+
+
+def choices(knobs: Sequence[Knob], values: Mapping[str, Iterable[int]], *, strict: bool = False) -> dict[str, Any]:
+    """Return a choice for each knob whose name one of the patterns matches; the first that does holds.
+
+    Args:
+        knobs: those of the pipeline.
+        values: by pattern, such as ``map*.num_parallel_calls``, what to try. What a knob cannot be is left out.
+        strict: whether to try nothing else. By default there is also what the knob is now, and what leaves the number
+            to TensorFlow.
+
+    >>> from autopipe.pipeline.knobs import Knob
+    >>> knob = Knob("interleave[read].num_parallel_calls", "num_parallel_calls", value=3, most=4)
+    >>> choices([knob], {"*.num_parallel_calls": (1, 2, 4, 8)})["interleave[read].num_parallel_calls"].choices
+    (-1, 1, 2, 3, 4)
+    """
+    from optuna.distributions import CategoricalDistribution
+
+    space = {}
+    for knob in knobs:
+        wanted = next((each for pattern, each in values.items() if matches(pattern, knob.name)), ())
+        possible = {value for value in wanted if knob.accepts(value)}
+        if possible and not strict:
+            possible |= {knob.value} | ({knob.automatic} if knob.automatic is not None else set())
+        if possible - {knob.value}:
+            space[knob.name] = CategoricalDistribution(sorted(possible))
+    return space
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Return whether a pattern matches the name of a knob: ``*`` stands for anything, and brackets for themselves.
+
+    >>> matches("map[load]*.num_parallel_calls", "map[load]#2.num_parallel_calls")
+    True
+    """
+    return fnmatchcase(name, pattern.replace("[", "[[]"))
+
+
+def doubling(least: int, most: int) -> list[int]:
+    """Return ``least``, twice as many, and so on, up to ``most``.
+
+    >>> doubling(3, 20)
+    [3, 6, 12]
+    """
+    found = []
+    while least <= most:
+        found.append(least)
+        least *= 2
+    return found
+
+
+def per_core(machine: Machine, times: int) -> list[int]:
+    """Return 1, 2, 4 and so on below the number of cores, then the cores, twice as many, up to so many times.
+
+    >>> from autopipe.planning.machine import Machine
+    >>> per_core(Machine(cores=6, memory_bytes=2**34, available_bytes=2**33, host="here"), times=4)
+    [1, 2, 4, 6, 12, 24]
+    """
+    cores = max(1, round(machine.cores))
+    return [*doubling(1, cores - 1), *doubling(cores, times * cores)]

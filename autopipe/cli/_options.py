@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ __all__ = [
     "AsJson",
     "KeepsOption",
     "ModelOption",
+    "PlanOption",
     "Promise",
     "StepOption",
     "Target",
@@ -69,6 +71,15 @@ StepOption = Annotated[
         metavar="MS",
         min=0,
         help="Without a model: milliseconds a step takes; by default the data is read as fast as it comes.",
+        show_default=False,
+    ),
+]
+PlanOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="Apply a plan: its rules and numbers, and its promise in place of --keeps.",
         show_default=False,
     ),
 ]

@@ -14,6 +14,7 @@ from autopipe.cli._options import (
     AsJson,
     KeepsOption,
     ModelOption,
+    PlanOption,
     Promise,
     StepOption,
     Target,
@@ -30,6 +31,7 @@ def explain(
     target: Target,
     *,
     arg: Arguments = None,
+    plan: PlanOption = None,
     model: ModelOption = None,
     step_ms: StepOption = None,
     seconds: Annotated[
@@ -47,15 +49,17 @@ def explain(
     refuse_both(model, step_ms)
     load_tensorflow()
     import autopipe
+    from autopipe.planning.plan import Plan
     from autopipe.report.findings import CODES
 
     unknown = sorted(set(fail_on or ()) - set(CODES))
     if unknown:
         raise typer.BadParameter(f"must be one of {', '.join(CODES)}, but got {unknown[0]!r}.", param_hint="--fail-on")
+    given = Plan.load(plan) if plan else None
     dataset = load_dataset(target, arguments)
     consumer = _consumer(model, step_ms)
     with running_users_pipeline(target if model is None else f"{target} or {model}"):
-        account = autopipe.explain(dataset, keeps=keeps.value, seconds=seconds, consumer=consumer)
+        account = autopipe.explain(dataset, keeps=keeps.value, plan=given, seconds=seconds, consumer=consumer)
     if as_json:
         typer.echo(json.dumps(account.to_dict(), indent=2))
     else:

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,11 +31,14 @@ from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
     from autopipe.planning.plan import Plan
+    from autopipe.tuning.choices import Choices
+    from autopipe.tuning.consumer import Consumer
     from autopipe.tuning.search import Trial
+    from autopipe.tuning.workbench import Workbench
 
 __all__ = ["tune"]
 
-_UNITS = {"rate": " steps/s"}
+_MINUTE = 60.0
 
 
 def tune(
@@ -46,32 +50,99 @@ def tune(
     arg: Arguments = None,
     model: ModelOption = None,
     step_ms: StepOption = None,
-    trials: Annotated[int, typer.Option(min=1, help="Settings to try at the most.")] = 12,
-    seconds: Annotated[float, typer.Option(min=0, help="Time to spend at the most.")] = 60.0,
+    trials: Annotated[int, typer.Option(min=1, help="Settings to try, in all processes that share the study.")] = 40,
+    seconds: Annotated[float, typer.Option(min=0, help="Time to spend at the most.")] = 120.0,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="The same in minutes; it outranks --seconds.", show_default=False)
+    ] = None,
+    space: Annotated[
+        str, typer.Option(help="A search space by its name ([bold]autopipe spaces[/] lists them), or a TOML file.")
+    ] = "default",
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where the study is kept, for resuming and for sharing: sqlite:///study.db, postgresql://..., "
+            "any other URL that Optuna takes, or journal:FILE.",
+            show_default=False,
+        ),
+    ] = None,
+    study: Annotated[str | None, typer.Option(help="The name of the study; by default that of the target.")] = None,
+    sampler: Annotated[str, typer.Option(help="How Optuna proposes: tpe or random.")] = "tpe",
+    pruner: Annotated[str, typer.Option(help="How it gives a trial up early: median, wilcoxon or none.")] = "median",
+    seed: Annotated[int | None, typer.Option(help="For the sampler.", show_default=False)] = None,
+    numbers_only: Annotated[
+        bool, typer.Option("--numbers-only", help="Search parallel calls and buffers, not which rules are applied.")
+    ] = False,
+    isolate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=1,
+            help="Run each trial in a process of its own and kill it after so long: one that takes all memory or "
+            "hangs is a failed trial, not the end.",
+            show_default=False,
+        ),
+    ] = None,
     keeps: KeepsOption = Promise.TRAINING,
 ) -> None:
-    """Optimize a pipeline, search the best numbers for it on this machine, and write them to a plan."""
+    """Search the best structure and the best numbers for a pipeline on this machine, and write them to a plan."""
     arguments = parse_arguments(arg)
     refuse_both(model, step_ms)
     if not os.access(output.absolute().parent, os.W_OK):
         raise typer.BadParameter(f"must be in a folder that can be written to, but got {output}.", param_hint="-o")
     load_tensorflow()
-    import autopipe
+    from autopipe.search_spaces import by_name
     from autopipe.tuning import offline
+    from autopipe.tuning.studies import open_study
 
-    written = load_dataset(target, arguments)
-    consumer = load_model(model) if model is not None else None
-    step_seconds = None if step_ms is None else step_ms / 1000
+    budget = seconds if minutes is None else minutes * _MINUTE
+    by_name(space)
+    shared = open_study(study or target, storage, sampler=sampler, pruner=pruner, seed=seed)
+    make = partial(_choices, target, arguments, keeps.value, space, numbers_only)
+    consume = partial(_consumer, model, step_ms)
     console = Console()
     origin = target if model is None else f"{target} or {model}"
     with _warnings_as_notes(), running_users_pipeline(origin):
-        dataset = autopipe.optimize(written, keeps=keeps.value)
-        with _progress(console, trials, seconds) as on_trial:
-            plan = offline.tune(
-                dataset, model=consumer, step_seconds=step_seconds, trials=trials, seconds=seconds, on_trial=on_trial
+        choices = make()
+        bench = None if isolate is None else _isolated(make, consume, isolate)
+        with _progress(console, trials, budget) as on_trial:
+            plan = offline.tune_choices(
+                choices,
+                consume(),
+                trials=trials,
+                seconds=budget,
+                study=shared,
+                workbench=bench,
+                on_trial=on_trial,
             )
     plan.save(output)
     console.print(_summary(plan, output), soft_wrap=True, markup=False, highlight=False)
+
+
+def _choices(target: str, arguments: dict[str, Any], keeps: str, space: str, numbers_only: bool) -> Choices:
+    """Make the pipelines to choose among; in this process, or in that of a trial."""
+    import autopipe
+    from autopipe.search_spaces import by_name
+    from autopipe.tuning.choices import Choices
+    from autopipe.tuning.structures import structures
+
+    dataset = autopipe.optimize(load_dataset(target, arguments), keeps=keeps)
+    return Choices.of(dataset, by_name(space), others=None if numbers_only else structures(dataset))
+
+
+def _consumer(model: str | None, step_ms: float | None) -> Consumer:
+    from autopipe.tuning.consumer import ModelSteps, StandIn
+
+    return StandIn((step_ms or 0.0) / 1000) if model is None else ModelSteps(load_model(model))
+
+
+def _isolated(make: Callable[[], Choices], consume: Callable[[], Consumer], timeout: float) -> Workbench:
+    from autopipe.tuning.isolation import IsolatedWorkbench, Job
+    from autopipe.tuning.offline import TURN_SECONDS
+    from autopipe.tuning.session import PAIRS
+
+    return IsolatedWorkbench(Job(make, consume, TURN_SECONDS, PAIRS), timeout)
 
 
 @contextmanager
@@ -99,16 +170,14 @@ def _progress(console: Console, trials: int, seconds: float) -> Iterator[Callabl
 
     def follow(trial: Trial) -> str:
         nonlocal best
-        best *= 1 + trial.gain if trial.kept else 1
-        return f"best gain {best - 1:+.1%}"
+        best = max(best, 1 + trial.gain) if trial.kept else best
+        return f"best so far {best:.2f}x"
 
     if not console.is_terminal:
 
         def print_line(trial: Trial) -> None:
-            outcome = "kept" if trial.kept else "not kept"
-            text = (
-                f"trial {trial.number}/{trials}: {trial.gain:+.1%}, {outcome}, {follow(trial)}: {_knobs(trial.knobs)}"
-            )
+            outcome = f"failed: {trial.failure}" if trial.failure else f"{1 + trial.gain:.2f}x"
+            text = f"trial {trial.number}/{trials}: {outcome}, {follow(trial)}: {_setting(trial)}"
             console.print(text, soft_wrap=True, markup=False, highlight=False)
 
         yield print_line
@@ -120,10 +189,11 @@ def _progress(console: Console, trials: int, seconds: float) -> Iterator[Callabl
         MofNCompleteColumn(),
         TextColumn("{task.fields[best]}"),
         _TimeLeft(seconds),
+        TextColumn("{task.fields[latest]}", style="dim"),
     )
     with Progress(*columns, console=console) as bar:
-        task = bar.add_task("", total=trials, best="best gain +0.0%")
-        yield lambda trial: bar.update(task, advance=1, best=follow(trial))
+        task = bar.add_task("", total=trials, best="best so far 1.00x", latest="")
+        yield lambda trial: bar.update(task, completed=trial.number, best=follow(trial), latest=_setting(trial))
 
 
 class _TimeLeft(TextColumn):
@@ -139,23 +209,22 @@ class _TimeLeft(TextColumn):
         return super().render(task)
 
 
+def _setting(trial: Trial) -> str:
+    return f"{trial.structure}, {_knobs(trial.knobs)}"
+
+
 def _summary(plan: Plan, output: Path) -> str:
     measured = plan.measured
-    if {"objective", "before", "after"} <= set(measured):
-        objective = measured["objective"]
-        before, after = (_figure(measured[when]) for when in ("before", "after"))
-        change = f"{objective} {before} -> {after}{_UNITS.get(objective, '')}"
+    if "after" in measured:
+        spread = f"{measured['after']:.2f}x ({measured['lowest']:.2f}-{measured['highest']:.2f})"
+        change = f"{spread} the speed of autopipe.optimize() alone, after {measured['trials']} trials"
     else:
-        change = "an epoch was too short to measure anything in it"
+        change = "there is nothing to choose, or nothing to measure"
     return (
         f"{change}, best knobs {_knobs(plan.knobs)}; the plan is in {output}. "
         f'Use it with: autopipe.optimize(dataset, plan="{output}")'
     )
 
 
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
 def _knobs(knobs: Any) -> str:
-    return ", ".join(f"{name}={value}" for name, value in knobs.items()) or "none"
+    return ", ".join(f"{name}={value}" for name, value in knobs.items()) or "as they are"

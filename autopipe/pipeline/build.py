@@ -6,23 +6,23 @@ seeds, which the methods of ``tf.data.Dataset`` would trace or draw anew, and th
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Iterator
 from functools import singledispatch
 from typing import Any
 
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract import element_shapes, element_types
 
-__all__ = ["build"]
+__all__ = ["build", "memory_caches"]
 
 
-def build(node: ir.Node, caches: MutableMapping[ir.Node, Any] | None = None) -> Any:
+def build(node: ir.Node, memories: Iterator[Any] | None = None) -> Any:
     """Make the dataset that a tree describes. A node that is used twice becomes one dataset, with one seed generator.
 
     Args:
         node: the last transformation.
-        caches: datasets of memory caches built before, to be used again with what they hold; those built now are
-            added to it.
+        memories: the resource that each memory cache keeps its elements in, in the order of :func:`memory_caches`. By
+            default each has one of its own, which goes with the dataset.
 
     Returns:
         A ``tf.data.Dataset``. The caller keeps ``node`` alive as long as the dataset: it holds what the
@@ -37,15 +37,45 @@ def build(node: ir.Node, caches: MutableMapping[ir.Node, Any] | None = None) -> 
     made: dict[int, Any] = {}
 
     def built(each: ir.Node) -> Any:
-        if caches is not None and each in caches:
-            return caches[each]
         if id(each) not in made:
-            made[id(each)] = _build(each, *map(built, each.inputs))
-            if caches is not None and isinstance(each, ir.Cache) and each.in_memory:
-                caches[each] = made[id(each)]
+            inputs = [built(one) for one in each.inputs]
+            if memories is not None and _is_memory_cache(each):
+                made[id(each)] = _cache_in(next(memories), each, *inputs)
+            else:
+                made[id(each)] = _build(each, *inputs)
         return made[id(each)]
 
     return built(node)
+
+
+def memory_caches(node: ir.Node) -> list[ir.Node]:
+    """Return the memory caches of a pipeline in the order they are built; one that is used twice comes once."""
+    found: dict[int, ir.Node] = {}
+
+    def find(each: ir.Node) -> None:
+        for one in each.inputs:
+            find(one)
+        if _is_memory_cache(each):
+            found.setdefault(id(each), each)
+
+    find(node)
+    return list(found.values())
+
+
+def _is_memory_cache(node: ir.Node) -> bool:
+    return isinstance(node, ir.Cache) and node.in_memory
+
+
+def _cache_in(memory: Any, node: ir.Node, source: Any) -> Any:
+    import tensorflow as tf
+
+    variant = tf.raw_ops.CacheDatasetV2(
+        input_dataset=tf.data.experimental.to_variant(source),
+        filename="",
+        cache=memory,
+        **_common(node, element_types(source), element_shapes(source)),
+    )
+    return _from_variant(variant, source.element_spec)
 
 
 @singledispatch
@@ -146,8 +176,10 @@ def _interleave(node: ir.Interleave, source: Any) -> Any:
     if node.num_parallel_calls is None:
         variant = tf.raw_ops.InterleaveDataset(**common)
     else:
+        # TensorFlow refuses more calls than the cycle has datasets to read.
+        most = node.num_parallel_calls if node.cycle_length == ir.AUTOTUNE else node.cycle_length
         variant = tf.raw_ops.ParallelInterleaveDatasetV4(
-            num_parallel_calls=tf.constant(node.num_parallel_calls, tf.int64),
+            num_parallel_calls=tf.constant(min(node.num_parallel_calls, most), tf.int64),
             buffer_output_elements=tf.constant(node.buffer_output_elements, tf.int64),
             prefetch_input_elements=tf.constant(node.prefetch_input_elements, tf.int64),
             deterministic=_deterministic(node.deterministic),
@@ -264,10 +296,13 @@ def _options(node: ir.Options, source: Any) -> Any:
 def _thread_pool(node: ir.ThreadPool, source: Any) -> Any:
     import tensorflow as tf
 
-    if not node.size:
+    if not node.size and not node.max_intra_op_parallelism:
         return source
     options = tf.data.Options()
-    options.threading.private_threadpool_size = node.size
+    if node.size:
+        options.threading.private_threadpool_size = node.size
+    if node.max_intra_op_parallelism:
+        options.threading.max_intra_op_parallelism = node.max_intra_op_parallelism
     return source.with_options(options)
 
 

@@ -346,9 +346,15 @@ class Options(Unary):
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadPool(Unary):
-    """The threads that run the functions of a pipeline: as many as ``size``, or TensorFlow's own number for 0."""
+    """The threads that run the functions of a pipeline.
+
+    Attributes:
+        size: how many there are; 0 is TensorFlow's own number.
+        max_intra_op_parallelism: how many of them one operation may use; 0 is TensorFlow's own number.
+    """
 
     size: int = 0
+    max_intra_op_parallelism: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

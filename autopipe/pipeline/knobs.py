@@ -1,45 +1,65 @@
-"""The numbers a pipeline leaves open: parallel calls, buffer sizes, threads."""
+"""The numbers a pipeline leaves open: parallel calls, buffer sizes, threads, and what is read in turn."""
 
 from __future__ import annotations
 
+import math
+import operator
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from autopipe.errors import KnobError
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.extract import op_determinism_enabled
 
 __all__ = ["Knob", "read_knobs", "with_knobs"]
+
+# What TensorFlow takes where the author says nothing: bytes of a reader's buffer, and processors for each dataset that
+# an interleave of AUTOTUNE calls reads in turn.
+_READ_BYTES = 256 * 1024
+_PROCESSORS_PER_DATASET = 3
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A number that may change while the pipeline runs, without changing what it yields.
+    """A number that may change without changing what the pipeline yields, but for an order that is free anyway.
 
     Attributes:
-        name: such as ``map[load].num_parallel_calls``; a second stage of the same name ends in ``#2``.
-        field: the argument it sets: ``num_parallel_calls``, ``buffer_size`` or ``size``.
+        name: such as ``map[load].num_parallel_calls``; a second stage of the same name is ``map[load]#2``.
+        field: the argument it sets, such as ``num_parallel_calls``.
         value: the number now.
-        automatic: the value that leaves the number to TensorFlow: -1 (AUTOTUNE), or 0 for the threads of a pool.
-        most: the largest value TensorFlow accepts; ``None`` without a limit.
+        automatic: the value that leaves the number to TensorFlow: -1 is AUTOTUNE, and 0 sets no option; of a reader's
+            buffer it is the size TensorFlow takes by itself. ``None`` where TensorFlow does not choose.
+        most: the largest value there may be; ``None`` without a limit.
+        least: the smallest value there may be, but for ``automatic`` and the value now.
+        live: whether it may change under an iterator that is being read. The others change from the next iterator on,
+            since the state that is carried over depends on them.
     """
 
     name: str
     field: str
     value: int
-    automatic: int = ir.AUTOTUNE
+    automatic: int | None = ir.AUTOTUNE
     most: int | None = None
+    least: int = 1
+    live: bool = True
+
+    def accepts(self, value: int) -> bool:
+        """Return whether the knob can have that value."""
+        return value in (self.automatic, self.value) or self._is_within(value)
 
     def check(self, value: object) -> None:
         """Raise a :class:`~autopipe.errors.KnobError` unless the knob can have that value."""
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if whole and (value == self.automatic or 1 <= value <= (self.most or value)):  # type: ignore[operator]
+        if isinstance(value, int) and not isinstance(value, bool) and self.accepts(value):
             return
-        limit = f" and <= {self.most}" if self.most else ""
-        raise KnobError(
-            f"{self.name} must be a whole number >= 1{limit}, or {self.automatic} to leave it to TensorFlow, "
-            f"but got {value!r}."
-        )
+        limit = "" if self.most is None else f" and <= {self.most}"
+        unset = self.automatic is not None and not self._is_within(self.automatic)
+        automatic = f", or {self.automatic} to leave it to TensorFlow" if unset else ""
+        raise KnobError(f"{self.name} must be a whole number >= {self.least}{limit}{automatic}, but got {value!r}.")
+
+    def _is_within(self, value: int) -> bool:
+        return self.least <= value and (self.most is None or value <= self.most)
 
 
 def read_knobs(tree: ir.Node) -> tuple[Knob, ...]:
@@ -50,11 +70,14 @@ def read_knobs(tree: ir.Node) -> tuple[Knob, ...]:
     >>> [knob.name for knob in read_knobs(extract(tf.data.Dataset.range(9).batch(2).prefetch(3)))]
     ['prefetch.buffer_size']
     """
-    return tuple(knob for _, knob in _located(tree))
+    found: dict[tuple[int, str], Knob] = {}
+    for node, knob in _located(tree):
+        found.setdefault((id(node), knob.field), knob)
+    return tuple(found.values())
 
 
 def with_knobs(tree: ir.Node, values: Mapping[str, int]) -> ir.Node:
-    """Return the pipeline with some of its knobs set.
+    """Return the pipeline with some of its knobs set. What does not change stays the same object.
 
     Raises:
         KnobError: for a knob the pipeline does not have, or a value outside its range.
@@ -65,49 +88,158 @@ def with_knobs(tree: ir.Node, values: Mapping[str, int]) -> ir.Node:
         if name not in known:
             raise KnobError(f"A knob must be one of {', '.join(known) or '(there are none)'}, but got {name!r}.")
         known[name].check(value)
-    changes = {path: {knob.field: values[knob.name]} for path, knob in located if knob.name in values}
-    return _rebuilt(tree, (), changes)
+    changes: dict[int, dict[str, Any]] = {}
+    for node, knob in located:
+        if values.get(knob.name, knob.value) != knob.value:
+            changes.setdefault(id(node), {}).update(_arguments(node, knob, values[knob.name]))
+    return _rebuilt(tree, changes)
 
 
-_Path = tuple[int, ...]
-
-
-def _located(tree: ir.Node) -> Iterator[tuple[_Path, Knob]]:
+def _located(tree: ir.Node) -> Iterator[tuple[ir.Node, Knob]]:
+    """Yield each knob with its stage. One that the pipeline uses twice comes twice, by the names it has had so far."""
     seen: dict[str, int] = {}
-    for path, node in _post_order(tree, ()):
-        knob = _knob_of(node)
-        if knob is None:
+    for node in _post_order(tree):
+        knobs = tuple(_knobs_of(node, tree))
+        if not knobs:
             continue
-        seen[knob.name] = seen.get(knob.name, 0) + 1
-        suffix = f"#{seen[knob.name]}" if seen[knob.name] > 1 else ""
-        yield path, replace(knob, name=f"{knob.name}{suffix}.{knob.field}")
+        stage = knobs[0].name
+        seen[stage] = seen.get(stage, 0) + 1
+        suffix = f"#{seen[stage]}" if seen[stage] > 1 else ""
+        for knob in knobs:
+            yield node, replace(knob, name=f"{stage}{suffix}.{knob.field}")
 
 
-def _post_order(node: ir.Node, path: _Path) -> Iterator[tuple[_Path, ir.Node]]:
-    for position, child in enumerate(node.inputs):
-        yield from _post_order(child, (*path, position))
-    yield path, node
+def _post_order(node: ir.Node) -> Iterator[ir.Node]:
+    for child in node.inputs:
+        yield from _post_order(child)
+    yield node
 
 
-def _knob_of(node: ir.Node) -> Knob | None:
-    """Return the knob of a stage, named as the stage is."""
+def _knobs_of(node: ir.Node, tree: ir.Node) -> Iterator[Knob]:
+    """Yield the knobs of one stage, named as the stage is."""
     match node:
         case ir.Map(num_parallel_calls=int(calls)):
-            return Knob(f"map[{node.fn.name}]", "num_parallel_calls", calls)
-        case ir.Interleave(num_parallel_calls=int(calls), cycle_length=cycle):
-            most = None if cycle == ir.AUTOTUNE else cycle
-            return Knob(f"interleave[{node.fn.name}]", "num_parallel_calls", calls, most=most)
+            stage = f"map[{node.fn.name}]"
+            yield Knob(stage, "num_parallel_calls", calls)
+            unbounded, live = int(node.use_unbounded_threadpool), not _is_batched_at_once(node, tree)
+            yield Knob(stage, "use_unbounded_threadpool", unbounded, automatic=0, most=1, least=0, live=live)
+        case ir.Interleave(num_parallel_calls=int()):
+            yield from _interleave_knobs(node, order_is_free=_order_is_free(node, tree))
         case ir.Batch(num_parallel_calls=int(calls)):
-            return Knob("batch", "num_parallel_calls", calls)
+            yield Knob("batch", "num_parallel_calls", calls)
         case ir.Prefetch(buffer_size=size):
-            return Knob("prefetch", "buffer_size", size)
+            yield Knob("prefetch", "buffer_size", size)
+        case ir.Shuffle() if _may_grow(node) and not _order_is_fixed(tree):
+            least = _declared(node.buffer_size)
+            yield Knob("shuffle", "buffer_size", int(node.buffer_size), None, least=least, live=False)
+        case ir.FilesReader(buffer_size=size):
+            size = _READ_BYTES if size is None else size
+            yield Knob(f"{node.kind}_files", "buffer_size", size, _READ_BYTES, least=0)
         case ir.ThreadPool(size=size):
-            return Knob("thread_pool", "size", size, automatic=0)
-    return None
+            yield Knob("thread_pool", "size", size, automatic=0)
+            if all(options.threading.max_intra_op_parallelism is None for options in _options(node)):
+                yield Knob("thread_pool", "max_intra_op_parallelism", node.max_intra_op_parallelism, automatic=0)
 
 
-def _rebuilt(node: ir.Node, path: _Path, changes: Mapping[_Path, Mapping[str, int]]) -> ir.Node:
-    inputs = [_rebuilt(child, (*path, position), changes) for position, child in enumerate(node.inputs)]
-    changed = node.on(*inputs) if inputs else node
-    fields: Mapping[str, Any] = changes.get(path, {})
-    return replace(changed, **fields)
+def _is_batched_at_once(mapped: ir.Map, tree: ir.Node) -> bool:
+    """Return whether TensorFlow makes one stage of a map and its batch, which it does in its usual pool only."""
+    return any(isinstance(node, ir.Batch) and trees.last_stage(node.input) is mapped for node in trees.walk(tree))
+
+
+def _interleave_knobs(node: ir.Interleave, order_is_free: bool) -> Iterator[Knob]:
+    """Yield the knobs of an interleave. More calls than datasets that it reads in turn are not made."""
+    assert node.num_parallel_calls is not None
+    stage, cycle = f"interleave[{node.fn.name}]", _cycle(node)
+    fixed = _processors() if _declared(node.cycle_length) == ir.AUTOTUNE else cycle
+    yield Knob(stage, "num_parallel_calls", node.num_parallel_calls, most=None if order_is_free else fixed)
+    if order_is_free:
+        yield Knob(stage, "cycle_length", cycle, automatic=None, live=False)
+        yield Knob(stage, "block_length", node.block_length, automatic=1, live=False)
+
+
+def _cycle(node: ir.Interleave) -> int:
+    """Return how many datasets an interleave reads in turn, which TensorFlow may take from the calls at once."""
+    if node.cycle_length != ir.AUTOTUNE:
+        return int(node.cycle_length)
+    if node.num_parallel_calls in (None, ir.AUTOTUNE):
+        return math.ceil(_processors() / _PROCESSORS_PER_DATASET)
+    return min(node.num_parallel_calls, _processors())
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _order_is_free(node: ir.Interleave, tree: ir.Node) -> bool:
+    """Return whether the author lets the elements of a stage come in any order, and asks nowhere for a fixed one."""
+    if _order_is_fixed(tree):
+        return False
+    left_to_options = node.deterministic is None
+    return node.deterministic is False or (left_to_options and any(o.deterministic is False for o in _options(tree)))
+
+
+def _order_is_fixed(tree: ir.Node) -> bool:
+    """Return whether the author asks for one order of the whole pipeline."""
+    return op_determinism_enabled() or any(options.deterministic is True for options in _options(tree))
+
+
+def _may_grow(shuffle: ir.Shuffle) -> bool:
+    """Return whether a shuffle may hold more elements than its author declared: its order is new in each epoch.
+
+    Elements of one epoch must not come in another, so nothing below it repeats.
+    """
+    repeats = any(isinstance(node, ir.Repeat) for node in trees.walk(shuffle))
+    return shuffle.buffer_size > 1 and shuffle.reshuffle_each_iteration and not shuffle.seeded and not repeats
+
+
+def _options(tree: ir.Node) -> Iterator[Any]:
+    """Yield all options that the author set, also upstream of what autopipe does not read."""
+    for node in trees.walk(tree):
+        if isinstance(node, ir.Options):
+            yield node.options
+        elif isinstance(node, ir.Opaque):
+            yield node.dataset.options()
+
+
+class _Set(int):
+    """An argument that is not as its author declared it any more, and knows how that was."""
+
+    declared: int
+
+    @classmethod
+    def to(cls, value: int, declared: int) -> _Set:
+        made = cls(value)
+        made.declared = declared
+        return made
+
+
+def _declared(argument: int) -> int:
+    return argument.declared if isinstance(argument, _Set) else argument
+
+
+def _arguments(node: ir.Node, knob: Knob, value: int) -> dict[str, Any]:
+    """Return the arguments of a stage that a knob decides."""
+    match node:
+        case ir.Shuffle():
+            return {knob.field: _Set.to(value, knob.least)}
+        case ir.Interleave(cycle_length=ir.AUTOTUNE) if knob.field == "num_parallel_calls":
+            # Else TensorFlow would take another cycle for other calls, and give another order.
+            return {knob.field: value, "cycle_length": _Set.to(_cycle(node), ir.AUTOTUNE)}
+        case ir.Map() if knob.field == "use_unbounded_threadpool":
+            return {knob.field: bool(value)}
+    return {knob.field: value}
+
+
+def _rebuilt(tree: ir.Node, changes: Mapping[int, Mapping[str, Any]]) -> ir.Node:
+    """Return the tree with arguments changed, by the identity of the node; a node that is used twice stays one."""
+    made: dict[int, ir.Node] = {}
+
+    def rebuilt(node: ir.Node) -> ir.Node:
+        if id(node) not in made:
+            inputs = [rebuilt(each) for each in node.inputs]
+            moved = node if all(map(operator.is_, inputs, node.inputs)) else node.on(*inputs)
+            fields: Mapping[str, Any] = changes.get(id(node), {})
+            made[id(node)] = replace(moved, **fields) if fields else moved
+        return made[id(node)]
+
+    return rebuilt(tree)

@@ -4,36 +4,63 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any
 
 from autopipe.errors import PlanError
 from autopipe.functions.fingerprint import function_fingerprint
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import build
+from autopipe.pipeline.knobs import Knob
 
-__all__ = ["Plan", "fingerprint"]
+__all__ = ["Carried", "Plan", "carry_over", "fingerprint", "stage_fingerprint"]
 
 _SCHEMA = 1
+_PROMISES = ("sequence", "elements", "training")
+_MOST_BYTES = 2**20
+_MOST_DIGITS = 18
+_DEEPEST = 4
+_LARGEST_NUMBER = 2**31 - 1
+# Threads and calls at once: more of them than this no machine starts.
+_MOST_AT_ONCE = 10_000
+_CORES = (0.01, 1_000_000)
+# Knobs that are so many for each core; what a buffer holds does not depend on the cores.
+_PER_CORE = frozenset({"max_intra_op_parallelism", "num_parallel_calls", "num_parallel_reads", "size"})
 # Where data lies and which objects hold it differ between machines; the pipeline is the same.
-_NOT_IDENTITY = frozenset({"dataset", "components", "filename", "options", "reason", "line"})
+_NOT_IDENTITY = frozenset({"dataset", "components", "filename", "options", "reason", "line", "seed_generator"})
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What ``optimize()`` and the tuner decided for one pipeline.
+    """What ``optimize()`` and the tuner decided for one pipeline. All attributes but the last are fields of the JSON.
 
     Attributes:
-        fingerprint: which pipeline the plan is for.
-        keeps: the promise it was made under.
-        rules: the names of the rules applied, in order.
-        knobs: the value of each knob.
-        machine: the machine the numbers were found on.
-        measured: figures measured there, such as ``{"objective": "busy", "before": 0.4, "after": 0.97}``.
-        schema: the version of this format.
+        fingerprint: which pipeline the plan is for: 16 hexadecimal digits. It is the same in another process, in a
+            moved checkout, for other files and arrays of the same type, another seed of a shuffle, and other numbers
+            of parallel calls; it is another once a stage, an argument or what a function computes is.
+        keeps: the promise it was made under: ``"sequence"``, ``"elements"`` or ``"training"``.
+        rules: the names of the rules applied, in order. They do not depend on the machine.
+        knobs: the value of each knob; -1, and 0 for a thread pool, leave it to TensorFlow. They were found on
+            ``machine``; on one with other cores, what is so many for each core is scaled.
+        machine: the machine the numbers were found on: ``cores`` (may be a fraction), ``memory_bytes``,
+            ``available_bytes`` and ``host``.
+        measured: figures measured there, as the tuner gives them: ``objective`` (what was measured), ``before`` and
+            ``after``, and as their spread ``lowest`` and ``highest``. ``ratio`` is what ``autopipe check --update``
+            stores: how many times as fast as written the pipeline is (``median``, ``low``, ``high``, the
+            ``comparisons`` they are from, and the ``cores`` and ``host`` they were made on). ``machine`` is there if
+            the others were measured on another machine than that of the plan.
+        versions: those of ``autopipe``, ``keras``, ``python`` and ``tensorflow`` it was made with; a plan without
+            them is older.
+        schema: the version of this format: 1.
+        carried: what became of a plan that was given to ``optimize()``; not stored.
 
     >>> plan = Plan(fingerprint="ab12", keeps="training", rules=("parallel_map",), knobs={"prefetch.buffer_size": 4})
     >>> Plan.from_json(plan.to_json()) == plan
@@ -46,11 +73,14 @@ class Plan:
     knobs: Mapping[str, int] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
     measured: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
     schema: int = _SCHEMA
+    carried: Carried | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> str:
-        """Return the plan as JSON text."""
-        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+        """Return the plan as JSON text. A figure that is no finite number becomes ``null``: JSON knows no other."""
+        content = {name: _plain(getattr(self, name)) for name in _STORED}
+        return json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan; a plan that was there is replaced whole or not at all."""
@@ -67,8 +97,8 @@ class Plan:
             PlanError: if there is no such file, or it is not a plan.
         """
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            text = _text_of(Path(path))
+        except (OSError, ValueError) as error:
             raise PlanError(
                 f"A plan must be a readable text file, but {os.fspath(path)!r} is not ({error}). "
                 "Make one with: autopipe tune TARGET -o plan.json"
@@ -83,39 +113,279 @@ class Plan:
             PlanError: if it is not JSON, of another schema, or a field has the wrong type.
         """
         try:
-            content = json.loads(text)
+            content = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise PlanError(_law(where, f"it is not JSON ({error})")) from error
         if not isinstance(content, dict):
             raise PlanError(_law(where, f"it holds a {type(content).__name__}"))
-        if content.get("schema") != _SCHEMA:
-            raise PlanError(_law(where, f"its schema is {content.get('schema')!r}, and this release reads {_SCHEMA}"))
-        unknown = sorted(set(content) - {each.name for each in fields(cls)})
-        if unknown:
-            raise PlanError(_law(where, f"it has the unknown field {unknown[0]!r}"))
-        _check_types(content, where)
+        if content.get("schema") != _SCHEMA or isinstance(content["schema"], bool):
+            received = shortened(content.get("schema"))
+            raise PlanError(_law(where, f"its schema is {received}, and this release reads {_SCHEMA}"))
+        wrong = _first_wrong(content)
+        if wrong:
+            raise PlanError(_law(where, wrong))
         return cls(**{**content, "rules": tuple(content.get("rules", ()))})
 
 
-def _check_types(content: dict[str, Any], where: str) -> None:
-    expected = {
-        "fingerprint": str,
-        "keeps": str,
-        "rules": list,
-        "knobs": dict,
-        "machine": dict,
-        "measured": dict,
+_STORED = tuple(each.name for each in fields(Plan) if each.name != "carried")
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What became of a plan that was given to ``optimize()``: what holds here too, and what was scaled.
+
+    Attributes:
+        given: the plan.
+        machine: the machine it was applied on.
+        refused: its rules that were not applied here.
+        scaled: its numbers that are others here, by knob: there and here.
+        left_out: its knobs whose stages are not here, since a rule was refused.
+        versions: what is of another version here, by name: there and here.
+    """
+
+    given: Plan
+    machine: Mapping[str, Any]
+    refused: tuple[str, ...] = ()
+    scaled: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    versions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Those of its rules that hold here too."""
+        return tuple(rule for rule in self.given.rules if rule not in self.refused)
+
+    @property
+    def measured_on(self) -> Mapping[str, Any]:
+        """The machine that its figures are from."""
+        return self.given.measured.get("machine") or self.given.machine
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether its figures are from another machine, as far as it says."""
+        there = self.measured_on
+        return any(there[name] != self.machine.get(name) for name in ("host", "cores") if name in there)
+
+
+def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
+    """Return what was done by the rules of a plan, with its numbers as they are on this machine.
+
+    Parallel calls and threads are so many for each core, and are scaled with the cores; buffers stay, and so does
+    what is left to TensorFlow. A knob of a stage that is not there, since a rule was refused, is left out.
+
+    Args:
+        given: the plan, perhaps of another machine.
+        done: the rules applied here, this machine and its versions.
+        knobs: those the pipeline has here.
+
+    >>> from autopipe.pipeline.knobs import Knob
+    >>> given = Plan("ab12", knobs={"map[f].num_parallel_calls": 16}, machine={"cores": 8})
+    >>> calls = Knob("map[f].num_parallel_calls", "num_parallel_calls", -1)
+    >>> dict(carry_over(given, Plan("ab12", machine={"cores": 2}), [calls]).knobs)
+    {'map[f].num_parallel_calls': 4}
+    """
+    known = {knob.name: knob for knob in knobs}
+    refused = tuple(dict.fromkeys(rule for rule in given.rules if rule not in done.rules))
+    left_out = tuple(name for name in given.knobs if name not in known) if refused else ()
+    factor = _cores(done.machine, 1.0) / _cores(given.machine, _cores(done.machine, 1.0))
+    here = {
+        name: _scaled(value, known.get(name), factor) for name, value in given.knobs.items() if name not in left_out
     }
+    carried = Carried(
+        given=given,
+        machine=done.machine,
+        refused=refused,
+        scaled={name: (given.knobs[name], value) for name, value in here.items() if value != given.knobs[name]},
+        left_out=left_out,
+        versions={
+            name: (given.versions[name], version)
+            for name, version in done.versions.items()
+            if given.versions.get(name, version) != version
+        },
+    )
+    measured = dict(given.measured)
+    if measured and carried.elsewhere:
+        measured["machine"] = dict(carried.measured_on)
+    return replace(done, knobs=here, measured=measured, carried=carried)
+
+
+def _cores(machine: Mapping[str, Any], unknown: float) -> float:
+    return float(machine.get("cores", unknown))
+
+
+def _scaled(value: int, knob: Knob | None, factor: float) -> int:
+    if knob is None or knob.field not in _PER_CORE or value == knob.automatic or factor == 1:
+        return value
+    scaled = max(1, knob.least, round(value * factor))
+    return min(scaled, knob.most or _MOST_AT_ONCE)
+
+
+def fingerprint(tree: ir.Node) -> str:
+    """Return which pipeline a tree is: its stages, their arguments and functions; not its data or file names."""
+    digest = hashlib.sha256()
+    for node in trees.walk(tree):
+        digest.update(stage_fingerprint(node).encode())
+    return digest.hexdigest()[:16]
+
+
+def stage_fingerprint(node: ir.Node) -> str:
+    """Return which transformation a node is, whatever it reads from."""
+    digest = hashlib.sha256(type(node).__name__.encode())
+    for name, value in _identity(node).items():
+        functions = value if isinstance(value, tuple) else (value,)
+        if functions and all(isinstance(each, Function) for each in functions):
+            text = ",".join(_function_identity(each) for each in functions)
+        else:
+            text = repr(value)
+        digest.update(f"{name}={text};".encode())
+    if isinstance(node, ir.Source):
+        digest.update(repr(node.dataset.element_spec).encode())
+    return digest.hexdigest()
+
+
+def _identity(node: ir.Node) -> dict[str, Any]:
+    """Return the arguments that make a stage another one: not what a plan sets, nor what each run draws or counts."""
+    named = {each.name: getattr(node, each.name) for each in fields(node) if each.name not in _NOT_IDENTITY}
+    values = {name: value for name, value in named.items() if not _is_input(value)}
+    for knob in ("num_parallel_calls", "num_parallel_reads"):
+        if knob in values:
+            values[knob] = values[knob] is not None
+    match node:
+        case ir.Prefetch():
+            del values["buffer_size"]
+        case ir.Shuffle():
+            # Keras draws a seed where none is given, and the buffer is often as large as there are files.
+            values["seeds"] = node.seeded
+            if 0 <= int(build(node.input).cardinality()) <= node.buffer_size:
+                values["buffer_size"] = "all"
+    return values
+
+
+def _is_input(value: Any) -> bool:
+    return any(isinstance(each, ir.Node) for each in (value if isinstance(value, tuple) else (value,)))
+
+
+def _function_identity(fn: Function) -> str:
+    return function_fingerprint(replace(fn, concrete=_WithoutPaths(fn.concrete)))
+
+
+class _WithoutPaths:
+    """A traced function as ``function_fingerprint`` reads it, with any path in it left out: checkouts are moved."""
+
+    def __init__(self, concrete: Any) -> None:
+        self._concrete = concrete
+
+    @property
+    def graph(self) -> _WithoutPaths:
+        return self
+
+    def as_graph_def(self) -> Any:
+        definition = self._concrete.graph.as_graph_def()
+        bodies = (function.node_def for function in definition.library.function)
+        for node in chain(definition.node, *bodies):
+            if node.op == "Const" and _is_path(node.attr["value"].tensor.string_val):
+                node.attr["value"].tensor.Clear()
+        return definition
+
+
+def _is_path(texts: Sequence[bytes]) -> bool:
+    return bool(texts) and all(len(text) > 1 and b"/" in text for text in texts)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {str(name): _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+def _text_of(file: Path) -> str:
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise OSError("it is no file")
+    with file.open("rb") as opened:
+        content = opened.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ValueError(f"it is larger than the {_MOST_BYTES:,} bytes a plan may have")
+    return content.decode("utf-8")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits is too large")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {digits[:20]} is too large")
+    return number
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number that JSON has")
+
+
+def _first_wrong(content: dict[str, Any]) -> str | None:
+    """Return what is wrong with the fields of a plan; ``None`` if nothing is."""
+    kinds: dict[str, type] = {"fingerprint": str, "keeps": str, "rules": list}
+    kinds.update(dict.fromkeys(("knobs", "machine", "measured", "versions"), dict))
+    unknown = sorted(set(content) - set(_STORED))
+    if unknown:
+        return f"it has the unknown field {shortened(unknown[0])}"
     if "fingerprint" not in content:
-        raise PlanError(_law(where, "it has no fingerprint"))
-    for name, kind in expected.items():
+        return "it has no fingerprint"
+    for name, kind in kinds.items():
         if name in content and not isinstance(content[name], kind):
-            raise PlanError(_law(where, f"its {name} is a {type(content[name]).__name__}"))
-    if not all(isinstance(rule, str) for rule in content.get("rules", ())):
-        raise PlanError(_law(where, "its rules are not all names"))
-    numbers = content.get("knobs", {}).values()
-    if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-        raise PlanError(_law(where, "its knobs are not all whole numbers"))
+            return f"its {name} is a {type(content[name]).__name__}"
+    if content.get("keeps", _PROMISES[0]) not in _PROMISES:
+        return f"its keeps is {shortened(content['keeps'])}, and not one of {', '.join(_PROMISES)}"
+    for name, texts in (("rules", content.get("rules", ())), ("versions", content.get("versions", {}).values())):
+        if not all(isinstance(text, str) for text in texts):
+            return f"its {name} are not all texts"
+    elsewhere = content.get("measured", {}).get("machine", {})
+    if not isinstance(elsewhere, dict):
+        return "the machine in its measured is no object"
+    wrong = _flaw(content, _DEEPEST) or _wrong_knob(content.get("knobs", {}))
+    return wrong or _wrong_machine(content.get("machine", {})) or _wrong_machine(elsewhere)
+
+
+def _flaw(value: Any, levels: int) -> str | None:
+    if isinstance(value, str) and not value.isprintable():
+        return f"is a text that cannot be printed: {shortened(value)}"
+    if not isinstance(value, dict | list):
+        return None
+    if not levels:
+        return "its fields are nested too deeply"
+    parts = [*value, *value.values()] if isinstance(value, dict) else value
+    return next((flaw for part in parts if (flaw := _flaw(part, levels - 1))), None)
+
+
+def _wrong_knob(knobs: dict[str, Any]) -> str | None:
+    if not all(isinstance(number, int) and not isinstance(number, bool) for number in knobs.values()):
+        return "its knobs are not all whole numbers"
+    for name, number in knobs.items():
+        most = _MOST_AT_ONCE if name.rpartition(".")[2] in _PER_CORE else _LARGEST_NUMBER
+        if not -1 <= number <= most:
+            return f"its knob {shortened(name)} is {number}, and not from -1 to {most:,}"
+    return None
+
+
+def _wrong_machine(machine: Mapping[str, Any]) -> str | None:
+    for name in ("cores", "memory_bytes", "available_bytes"):
+        number = machine.get(name, 1)
+        if isinstance(number, bool) or not isinstance(number, int | float) or number < 0:
+            return f"its machine's {name} is {shortened(number)}, and not a number"
+    cores, (least, most) = machine.get("cores", 1), _CORES
+    if not least <= cores <= most:
+        return f"its machine's cores are {cores}, and not from {least} to {most:,}"
+    if not isinstance(machine.get("host", ""), str):
+        return f"its machine's host is a {type(machine['host']).__name__}"
+    return None
 
 
 def _law(where: str, received: str) -> str:
@@ -123,21 +393,3 @@ def _law(where: str, received: str) -> str:
         f"A plan must be the JSON object that Plan.save() writes, but in {where} {received}. "
         "Make a new one with: autopipe tune TARGET -o plan.json"
     )
-
-
-def fingerprint(tree: ir.Node) -> str:
-    """Return which pipeline a tree is: its stages, their arguments and functions; not its data or file names."""
-    digest = hashlib.sha256()
-    for node in trees.walk(tree):
-        digest.update(type(node).__name__.encode())
-        for each in fields(node):
-            value = getattr(node, each.name)
-            if each.name in _NOT_IDENTITY or isinstance(value, ir.Node):
-                continue
-            if isinstance(value, tuple) and any(isinstance(part, ir.Node) for part in value):
-                continue
-            text = function_fingerprint(value) if isinstance(value, Function) else repr(value)
-            digest.update(f"{each.name}={text};".encode())
-        if isinstance(node, ir.Source):
-            digest.update(repr(node.dataset.element_spec).encode())
-    return digest.hexdigest()[:16]

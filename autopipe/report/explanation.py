@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
@@ -17,10 +17,11 @@ from rich.text import Text
 
 from autopipe.optimizer import Refusal, Rewriting, Step
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.knobs import read_knobs, with_knobs
 from autopipe.pipeline.text import stage, tree_lines
 from autopipe.planning.diagnosis import Diagnosis
 from autopipe.planning.figures import bytes_text
-from autopipe.planning.plan import Plan
+from autopipe.planning.plan import Carried, Plan
 from autopipe.report.findings import Finding, findings
 
 __all__ = ["Explanation"]
@@ -50,7 +51,7 @@ class Explanation:
         return {
             **_diagnosed(self.diagnosis),
             "before": tree_lines(self.rewriting.before),
-            "after": tree_lines(self.rewriting.after),
+            "after": tree_lines(self.as_run),
             "steps": [
                 {
                     "rule": step.rule,
@@ -69,7 +70,19 @@ class Explanation:
             "findings": [finding.to_dict() for finding in self.findings],
             "unread": [{"stage": stage(node), "reason": node.reason} for node in self._opaque()],
             "knobs": dict(self.plan.knobs),
+            **({"plan": _carried_dict(self.plan.carried)} if self.plan.carried else {}),
         }
+
+    @property
+    def unset(self) -> dict[str, int]:
+        """The knobs as they would be without a plan, or a search for them."""
+        return {knob.name: knob.value for knob in read_knobs(ir.ThreadPool(input=self.rewriting.after))}
+
+    @cached_property
+    def as_run(self) -> ir.Node:
+        """The rewritten pipeline with its knobs as they are; the threads it runs on are not part of it."""
+        own = {knob.name for knob in read_knobs(self.rewriting.after)}
+        return with_knobs(self.rewriting.after, {name: n for name, n in self.plan.knobs.items() if name in own})
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -77,11 +90,9 @@ class Explanation:
         return findings(self.rewriting.before, self.diagnosis)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self.diagnosis is not None:
-            yield Text(self.diagnosis.verdict, style="bold")
-            yield Padding(self.diagnosis.profile.__rich__(), (0, 0, 1, 0))
-            yield from _cache_sizes(self.diagnosis)
-        yield _pipelines(self.rewriting)
+        yield from _costs(self.diagnosis)
+        yield _pipelines(self.rewriting.before, self.as_run)
+        yield from _from_plan(self.plan.carried)
         yield _heading(f"Changed, keeping {self.plan.keeps}")
         if not self.rewriting.steps:
             yield Padding("nothing: no rule applies, so it runs as it was written", (0, 0, 0, 2))
@@ -114,6 +125,13 @@ def _diagnosed(diagnosis: Diagnosis | None) -> dict[str, Any]:
     return {} if diagnosis is None else diagnosis.to_dict()
 
 
+def _costs(diagnosis: Diagnosis | None) -> Iterator[Any]:
+    if diagnosis is not None:
+        yield Text(diagnosis.verdict, style="bold")
+        yield Padding(diagnosis.profile.__rich__(), (0, 0, 1, 0))
+        yield from _cache_sizes(diagnosis)
+
+
 def _cache_sizes(diagnosis: Diagnosis) -> Iterator[Any]:
     if diagnosis.cache_sizes:
         yield _heading("A cache would take")
@@ -128,16 +146,16 @@ def _heading(text: str) -> Text:
     return Text(text, style="bold")
 
 
-def _pipelines(rewriting: Rewriting) -> RenderableType:
+def _pipelines(written: ir.Node, run: ir.Node) -> RenderableType:
     """Show the pipeline, source first; where it changed, both sides with what moved or is new in colour."""
-    if not rewriting.steps:
-        return Group(_heading("Pipeline"), Padding(_lines(rewriting.before, None, ""), (0, 0, 1, 2)))
-    before = Counter(stage(node) for node in trees.walk(rewriting.before))
-    after = Counter(stage(node) for node in trees.walk(rewriting.after))
+    if written == run:
+        return Group(_heading("Pipeline"), Padding(_lines(written, None, ""), (0, 0, 1, 2)))
+    before = Counter(stage(node) for node in trees.walk(written))
+    after = Counter(stage(node) for node in trees.walk(run))
     sides = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 3, 0, 0))
     sides.add_column("Pipeline as written", overflow="fold")
     sides.add_column("Pipeline as run", overflow="fold")
-    sides.add_row(_lines(rewriting.before, before - after, "red"), _lines(rewriting.after, after - before, "green"))
+    sides.add_row(_lines(written, before - after, "red"), _lines(run, after - before, "green"))
     return sides
 
 
@@ -158,6 +176,13 @@ def _in_order(node: ir.Node, depth: int) -> Iterator[tuple[int, ir.Node | str]]:
             yield depth, f"branch {number}"
         yield from _in_order(child, depth + branches)
     yield depth, node
+
+
+def _from_plan(carried: Carried | None) -> Iterator[Any]:
+    if carried is not None:
+        yield _heading("From the plan")
+        for line in _carried_lines(carried):
+            yield Padding(Text(line), (0, 0, 0, 2))
 
 
 def _step(number: int, step: Step) -> Iterator[Any]:
@@ -184,3 +209,71 @@ def _value(name: str, value: int) -> str:
     if value == ir.AUTOTUNE:
         return "AUTOTUNE"
     return "TensorFlow's own" if name.endswith(".size") and not value else str(value)
+
+
+def _carried_dict(carried: Carried) -> dict[str, Any]:
+    return {
+        "rules": list(carried.rules),
+        "refused": list(carried.refused),
+        "scaled": {name: list(values) for name, values in carried.scaled.items()},
+        "left_out": list(carried.left_out),
+        "measured": dict(carried.given.measured),
+        "measured_elsewhere": carried.elsewhere,
+        "measured_on": dict(carried.measured_on),
+        "versions": {name: list(values) for name, values in carried.versions.items()},
+        "account": list(_carried_lines(carried)),
+    }
+
+
+def _carried_lines(carried: Carried) -> Iterator[str]:
+    """Yield what of a plan holds on any machine, what was measured on its own, and what was scaled."""
+    refused = f"; refused here: {', '.join(carried.refused)}" if carried.refused else ""
+    yield f"structure, which holds on any machine: {', '.join(carried.rules) or 'no rule'}{refused}"
+    yield f"numbers: {_origin_of_numbers(carried)}"
+    if carried.scaled:
+        numbers = ", ".join(f"{name} {_value(name, a)} -> {_value(name, b)}" for name, (a, b) in carried.scaled.items())
+        there, here = (_cores(machine) for machine in (carried.given.machine, carried.machine))
+        yield f"scaled from {there} to {here}: {numbers}; buffers stay"
+    if carried.left_out:
+        yield f"left out, since their stages are not here: {', '.join(carried.left_out)}"
+    if carried.versions:
+        changed = ", ".join(f"{name} {a} there and {b} here" for name, (a, b) in carried.versions.items())
+        yield f"versions: {changed}"
+
+
+def _origin_of_numbers(carried: Carried) -> str:
+    figures = _figures(carried.given.measured)
+    found = f"measured{figures}" if figures else "nothing was measured with them"
+    there = carried.measured_on
+    if not carried.elsewhere:
+        return f"{found}, on this machine" if there else f"{found}, on a machine it does not tell"
+    host = f"{there['host']} with " if there.get("host") else ""
+    return f"{found}, elsewhere: on {host}{_cores(there)}; here are {_cores(carried.machine)}"
+
+
+def _figures(measured: Mapping[str, Any]) -> str:
+    """Return the main figures of a plan in words."""
+    found = []
+    if {"objective", "before", "after"} <= set(measured):
+        spread = _spread(measured, "lowest", "highest")
+        before, after = _figure(measured["before"]), _figure(measured["after"])
+        found.append(f"{measured['objective']} {before} -> {after}{spread}")
+    ratio = measured.get("ratio")
+    if isinstance(ratio, Mapping) and "median" in ratio:
+        found.append(f"{_figure(ratio['median'])}x as fast as written{_spread(ratio, 'low', 'high')}")
+    return f" {', '.join(found)}" if found else ""
+
+
+def _spread(figures: Mapping[str, Any], low: str, high: str) -> str:
+    return f" ({_figure(figures[low])} to {_figure(figures[high])})" if {low, high} <= set(figures) else ""
+
+
+def _figure(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _cores(machine: Mapping[str, Any]) -> str:
+    cores = machine.get("cores")
+    return "cores it does not tell" if cores is None else f"{cores:g} core{'' if cores == 1 else 's'}"

@@ -1,19 +1,31 @@
-"""Tuning without the user's training script: a stand-in consumes the pipeline."""
+"""Tuning without the user's training script: a consumer reads the pipeline, and Optuna chooses what it reads."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from autopipe.planning.machine import Machine
 from autopipe.planning.plan import Plan
+from autopipe.tuning.choices import Choice, Choices
+from autopipe.tuning.consumer import Consumer, ModelSteps, StandIn
 from autopipe.tuning.search import Trial
+from autopipe.tuning.session import Session
+from autopipe.tuning.structures import OPTIMIZED
+from autopipe.tuning.studies import open_study, quiet_optuna
+from autopipe.tuning.workbench import LocalWorkbench, Workbench
 
 if TYPE_CHECKING:
     from autopipe.runtime import OptimizedDataset
+    from autopipe.search_spaces import SearchSpace
 
-__all__ = ["tune"]
+__all__ = ["TURN_SECONDS", "tune", "tune_choices"]
+
+TURN_SECONDS = 0.25
+# The share of the time that is kept for comparing the best again.
+_FOR_FINAL = 0.3
 
 
 def tune(
@@ -23,16 +35,18 @@ def tune(
     step_seconds: float | None = None,
     trials: int = 12,
     seconds: float = 60.0,
+    space: SearchSpace | None = None,
     on_trial: Callable[[Trial], None] | None = None,
 ) -> Plan:
-    """Search the knobs of a pipeline while a consumer reads it, and leave the best in it.
+    """Search the numbers with which a consumer makes the most steps per second, and leave them in the pipeline.
 
     Args:
         dataset: what ``autopipe.optimize`` returned.
         model: a compiled Keras model: the consumer is its real training step. Its weights change.
         step_seconds: without a model, the time a stand-in takes for a step; ``None`` reads as fast as it can.
-        trials: challengers to measure at the most.
-        seconds: time to spend at the most; a step under way is finished.
+        trials: how many settings to try.
+        seconds: time to spend at the most; a turn under way is finished.
+        space: what the knobs may be; by default ``autopipe.search_spaces.default``.
         on_trial: told of each trial.
 
     Returns:
@@ -44,68 +58,53 @@ def tune(
     >>> plan.knobs == dataset.knobs
     True
     """
-    from autopipe.callbacks import PipelineTuner
+    from autopipe.search_spaces import default
 
-    objective = "rate" if model is None and step_seconds is None else "auto"
-    tuner = PipelineTuner(trials=trials, objective=objective, verbose=0, on_trial=on_trial)
-    deadline = time.monotonic() + seconds
-    if model is None:
-        _consume(dataset, tuner, step_seconds or 0.0, deadline)
-    else:
-        _train(dataset, tuner, model, deadline)
-    plan = tuner.plan or dataset.plan
-    return replace(plan, knobs=dataset.knobs)
+    consumer: Consumer = ModelSteps(model) if model is not None else StandIn(step_seconds or 0.0)
+    choices = Choices.of(dataset, space or default)
+    return tune_choices(choices, consumer, trials=trials, seconds=seconds, on_trial=on_trial)
 
 
-def _consume(dataset: OptimizedDataset, tuner: Any, step_seconds: float, deadline: float) -> None:
-    """Read epoch after epoch as a training loop does, telling the tuner what Keras would."""
-    tuner.on_train_begin()
-    tuner.set_params({"epochs": 2})
-    epoch = 0
-    try:
-        while not _is_over(tuner, deadline):
-            tuner.on_epoch_begin(epoch)
-            steps = _read_epoch(dataset, tuner, step_seconds, deadline)
-            tuner.on_epoch_end(epoch)
-            epoch += 1
-            if not steps:
-                return
-    finally:
-        tuner.on_train_end()
+def tune_choices(
+    choices: Choices,
+    consumer: Consumer,
+    *,
+    trials: int = 40,
+    seconds: float = 120.0,
+    study: Any = None,
+    workbench: Workbench | None = None,
+    on_trial: Callable[[Trial], None] | None = None,
+) -> Plan:
+    """Search the structure and the numbers with which a consumer makes the most steps per second.
+
+    Each trial is compared with the pipeline as it is given, in turns side by side. The best few are compared again at
+    the end, and what does not win leaves the pipeline as it was.
+
+    Args:
+        choices: what to choose among.
+        consumer: what reads the pipelines.
+        trials: how many are to come to an end in the study, whoever runs them.
+        seconds: time to spend at the most; a turn under way is finished.
+        study: an Optuna study, also one that other processes share; by default one in memory.
+        workbench: where settings are compared; by default in this process.
+        on_trial: told of each trial that comes to an end here.
+
+    Returns:
+        The plan of the best: its rules, its knobs, and what was measured.
+    """
+    given = choices.given
+    if choices.none or next(iter(choices.datasets[OPTIMIZED]), None) is None:
+        return _plan(choices, given, given, {})
+    bench = workbench or LocalWorkbench(choices, consumer, TURN_SECONDS)
+    session = Session(choices, given, bench, study or open_study(), on_trial)
+    with quiet_optuna():
+        session.search(trials, time.monotonic() + seconds * (1 - _FOR_FINAL))
+        chosen, found = session.final(time.monotonic() + seconds * _FOR_FINAL)
+    return _plan(choices, given, chosen, found)
 
 
-def _read_epoch(dataset: OptimizedDataset, tuner: Any, step_seconds: float, deadline: float) -> int:
-    steps = 0
-    for _ in dataset:
-        if step_seconds:
-            time.sleep(step_seconds)
-        tuner.on_train_batch_end(steps)
-        steps += 1
-        if _is_over(tuner, deadline):
-            break
-    return steps
-
-
-def _train(dataset: OptimizedDataset, tuner: Any, model: Any, deadline: float) -> None:
-    import keras
-
-    class Stop(keras.callbacks.Callback):  # type: ignore[misc]
-        """Ends training when the tuner is done or the time is up."""
-
-        def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-            self.model.stop_training = _is_over(tuner, deadline)
-
-    # Keras looks at stop_training between epochs; endless epochs of a few steps let it look often.
-    endless = int(dataset.cardinality()) < 0
-    model.fit(
-        dataset,
-        epochs=1_000_000,
-        steps_per_epoch=64 if endless else None,
-        shuffle=False,
-        verbose=0,
-        callbacks=[tuner, Stop()],
-    )
-
-
-def _is_over(tuner: Any, deadline: float) -> bool:
-    return (tuner.search is not None and tuner.search.finished) or time.monotonic() > deadline
+def _plan(choices: Choices, given: Choice, choice: Choice, measured: Mapping[str, Any]) -> Plan:
+    """Return the plan of a choice; the pipeline that was given has its best knobs, or those it had."""
+    dataset = choices.datasets[choice.structure]
+    choices.datasets[OPTIMIZED].retune(choice.knobs if choice.structure == OPTIMIZED else given.knobs)
+    return replace(dataset.plan, knobs=dict(choice.knobs), machine=asdict(Machine.here()), measured=dict(measured))

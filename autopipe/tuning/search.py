@@ -2,15 +2,20 @@
 
 Machines drift, so a window is only ever compared with its neighbours: the incumbent is measured, then the
 challenger, then the incumbent again. The challenger is kept if it beats the mean of its neighbours by more than
-they differ from each other, and never if it takes fewer steps per second.
+they differ from each other, and never if it takes fewer steps per second. Where the consumer does not wait any
+more, smaller numbers are tried instead, and kept if nothing is lost by them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autopipe.tuning.distributions import fits
+from autopipe.tuning.lean import leaner
+from autopipe.tuning.patience import Patience
 from autopipe.tuning.window import OBJECTIVES, Window, pick_objective
 
 __all__ = ["Search", "Trial"]
@@ -19,6 +24,9 @@ Values = Mapping[str, int]
 
 _LEAST_GAIN = 0.02
 _NOTHING_TO_GAIN = 0.98
+# Giving resources back may cost so much of the objective, and no more.
+_UNNOTICED = 0.005
+_HOPELESS = 0.6
 _REPEATED_PROPOSALS = 10
 
 
@@ -33,6 +41,9 @@ class Trial:
         noise: how much those neighbours differed, as a ratio.
         kept: whether it became the incumbent.
         seconds: time spent in its window.
+        leaner: whether it was tried for taking less, not for being faster.
+        failure: why it was given up before its end; empty if it was not.
+        structure: the name of the structure it has; empty where only numbers are searched.
     """
 
     number: int
@@ -41,6 +52,9 @@ class Trial:
     noise: float
     kept: bool
     seconds: float
+    leaner: bool = False
+    failure: str = ""
+    structure: str = ""
 
 
 class Search:
@@ -49,9 +63,12 @@ class Search:
     Args:
         knobs: the values the pipeline runs with now: the first incumbent.
         space: what each knob may be, as Optuna distributions.
+        seeds: values to try first, in this order; what of them is not in the space is left as it is.
         trials: challengers to measure at the most.
         objective: ``"auto"``, ``"gpu"``, ``"busy"`` or ``"rate"``.
         seed: for Optuna's sampler.
+        study: an Optuna study to ask and tell; by default one of its own, in memory.
+        most_loss: the share of all time that trials may lose; a trial waits until those before are made good.
         on_trial: told of each trial.
     """
 
@@ -60,11 +77,15 @@ class Search:
         knobs: Values,
         space: Mapping[str, Any],
         *,
+        seeds: Sequence[Values] = (),
         trials: int = 12,
         objective: str = "auto",
         seed: int | None = None,
+        study: Any = None,
+        most_loss: float = math.inf,
         on_trial: Callable[[Trial], None] | None = None,
     ) -> None:
+        self.original = dict(knobs)
         self.incumbent = dict(knobs)
         self.running = dict(knobs)
         self.trials: list[Trial] = []
@@ -72,20 +93,32 @@ class Search:
         self.last: Window | None = None
         self.finished = not space or trials < 1
         self._space = dict(space)
+        self._seeds = [dict(each) for each in seeds]
         self._most_trials = trials
         self._objective = objective
         self._seed = seed
+        self._study = study
+        self._patience = Patience(most_loss)
         self._on_trial = on_trial
         self._before: Window | None = None
         self._challenge: Window | None = None
+        self._challenger: Values = {}
         self._asked: Any = None
+        self._leaner: str | None = None
+        self._settled: set[str] = set()
         self._score = 1.0
+        self._speedup = 1.0
         self._tried = {self._key(knobs)}
 
     @property
     def objective(self) -> str:
         """The objective in use; the requested name until the first window is there."""
         return pick_objective(self._objective, self.first) if self.first else self._objective
+
+    @property
+    def challenging(self) -> bool:
+        """Whether a challenger runs now."""
+        return not self.finished and self._challenge is None and self.running != self.incumbent
 
     def feed(self, window: Window) -> Values | None:
         """Take the window that has just ended; return the knobs to set now, or ``None`` to leave them."""
@@ -94,17 +127,45 @@ class Search:
         if self.first is None:
             self.first = window
             self._start_study()
-        if self.running != self.incumbent:
+        if self.challenging:
             self._challenge = window
             return self._run(self.incumbent)
         self.last = window
+        self._patience.ran(window, self._speedup)
         if self._challenge is not None:
             self._judge(after=window)
+        if self.running != self.incumbent:
+            # What was kept is measured once more by itself: it is the neighbour of the next.
+            return self._run(self.incumbent)
         self._before = window
-        return self._next()
+        return self._next() if self._patience.allows_another else None
+
+    def is_hopeless(self, so_far: Window) -> bool:
+        """Return whether the challenger that runs is so slow already that the rest of its window would be wasted."""
+        return self.challenging and self._before is not None and so_far.rate < _HOPELESS * self._before.rate
+
+    def give_up(self, why: str) -> Values:
+        """End the trial under way because of what it does to the machine; return the knobs to set at once."""
+        if self._asked is not None:
+            from optuna.trial import TrialState
+
+            self._study.tell(self._asked, state=TrialState.FAIL)
+        self._note(Trial(len(self.trials) + 1, dict(self.running), -1.0, 0.0, False, 0.0, failure=why))
+        self._challenge = self._asked = self._leaner = None
+        return self._run(self.incumbent)
+
+    def retreat(self) -> Values:
+        """End the search with the knobs it began with, whatever was kept since."""
+        self.incumbent = dict(self.original)
+        return self.stop()
 
     def stop(self) -> Values:
         """End the search; return the best knobs found."""
+        if self._asked is not None:
+            from optuna.trial import TrialState
+
+            self._study.tell(self._asked, state=TrialState.FAIL)
+        self._asked = None
         self.finished = True
         self.running = dict(self.incumbent)
         return self.incumbent
@@ -114,19 +175,32 @@ class Search:
 
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        sampler = optuna.samplers.TPESampler(seed=self._seed, n_startup_trials=max(4, self._most_trials // 2))
-        self._study = optuna.create_study(direction="maximize", sampler=sampler)
-        if all(distribution._contains(self.incumbent[name]) for name, distribution in self._space.items()):
+        if self._study is None:
+            sampler = optuna.samplers.TPESampler(seed=self._seed, n_startup_trials=max(4, self._most_trials // 2))
+            self._study = optuna.create_study(direction="maximize", sampler=sampler)
+        if all(fits(self.incumbent[name], distribution) for name, distribution in self._space.items()):
             current = {name: self.incumbent[name] for name in self._space}
             known = optuna.trial.create_trial(params=current, distributions=self._space, value=self._score)
             self._study.add_trial(known)
+        for seed in self._seeds:
+            self._study.enqueue_trial(self._within_space(seed), skip_if_exists=True)
         optuna.logging.set_verbosity(verbosity)
+
+    def _within_space(self, seed: Values) -> dict[str, int]:
+        """Return the values of a seed; those that are not in the space are as in the incumbent, if that is."""
+        candidates = {name: (seed.get(name, self.incumbent[name]), self.incumbent[name]) for name in self._space}
+        fitting = {
+            name: [value for value in values if fits(value, self._space[name])] for name, values in candidates.items()
+        }
+        return {name: values[0] for name, values in fitting.items() if values}
 
     def _next(self) -> Values | None:
         """Return a challenger; ``None`` at the end, with the incumbent running."""
-        if len(self.trials) >= self._most_trials or self._nothing_to_gain():
+        if len(self.trials) >= self._most_trials:
             self.stop()
             return None
+        if self._nothing_to_gain():
+            return self._next_leaner()
         for _ in range(_REPEATED_PROPOSALS):
             self._asked = self._study.ask(self._space)
             challenger = {**self.incumbent, **self._asked.params}
@@ -135,6 +209,18 @@ class Search:
                 return self._run(challenger)
             # A value below all measured steers the sampler away from what it has proposed already.
             self._study.tell(self._asked, 0.0)
+        self._asked = None
+        self.stop()
+        return None
+
+    def _next_leaner(self) -> Values | None:
+        """Return the incumbent with one smaller number; ``None`` at the end, with the incumbent running."""
+        for name, challenger in leaner(self.incumbent, self._space, self._settled):
+            if self._key(challenger) in self._tried:
+                continue
+            self._tried.add(self._key(challenger))
+            self._leaner = name
+            return self._run(challenger)
         self.stop()
         return None
 
@@ -145,25 +231,36 @@ class Search:
         old, new, again = measure(self._before), measure(self._challenge), measure(after)
         neighbours = (old + again) / 2 or 1e-9
         gain, noise = new / neighbours - 1, abs(again - old) / neighbours
-        rate = 2 * self._challenge.rate / (self._before.rate + after.rate) - 1
-        slower = rate < -abs(after.rate / self._before.rate - 1) - _LEAST_GAIN
-        kept = gain > max(noise, _LEAST_GAIN) and not slower
-        challenger = {**self.incumbent, **self._asked.params}
-        self._study.tell(self._asked, self._score * (1 + gain))
+        neighbours_rate = (self._before.rate + after.rate) / 2
+        rate = self._challenge.rate / neighbours_rate - 1
+        drift = abs(after.rate / self._before.rate - 1)
+        self._patience.tried(self._challenge, neighbours_rate)
+        if self._leaner is None:
+            kept = gain > max(noise, _LEAST_GAIN) and rate >= -drift - _LEAST_GAIN
+            self._study.tell(self._asked, self._score * (1 + gain))
+        else:
+            kept = gain >= -_UNNOTICED and rate >= -drift - _UNNOTICED
+            self._settled |= set() if kept else {self._leaner}
         if kept:
-            self.incumbent = challenger
+            self.incumbent = dict(self._challenger)
             self._score *= 1 + gain
-        trial = Trial(len(self.trials) + 1, challenger, gain, noise, kept, self._challenge.seconds)
+            self._speedup *= 1 + rate
+        lean, seconds = self._leaner is not None, self._challenge.seconds
+        self._challenge = self._asked = self._leaner = None
+        self._note(Trial(len(self.trials) + 1, self._challenger, gain, noise, kept, seconds, lean))
+
+    def _note(self, trial: Trial) -> None:
         self.trials.append(trial)
-        self._challenge = None
         if self._on_trial:
             self._on_trial(trial)
 
     def _nothing_to_gain(self) -> bool:
         """Return whether the consumer hardly waits; a rate has no such ceiling."""
-        return self.objective == "busy" and self.last is not None and self.last.busy >= _NOTHING_TO_GAIN
+        return self.objective != "rate" and self.last is not None and self.last.busy >= _NOTHING_TO_GAIN
 
     def _run(self, values: Values) -> Values:
+        if values != self.incumbent:
+            self._challenger = dict(values)
         self.running = dict(values)
         return values
 

@@ -11,6 +11,9 @@ from autopipe.telemetry import Sampler, StallCounter, StallReading
 
 __all__ = ["OBJECTIVES", "Window", "WindowMeter", "pick_objective"]
 
+# Of a window, so much tells whether the rest is worth waiting for.
+_TELLING_SHARE = 0.3
+
 
 @dataclass(frozen=True)
 class Window:
@@ -90,6 +93,13 @@ class WindowMeter:
             self._so_far = self._so_far.with_(self._stretch, self._latest)
         self._stretch = None
         self._to_skip = self.skipped_steps
+
+    def so_far(self) -> Window | None:
+        """Return the window under way; ``None`` while it tells too little."""
+        if self._stretch is None or self._stretch.steps < self.least_steps // 2:
+            return None
+        so_far = self._so_far.with_(self._stretch, self._latest).window()
+        return so_far if so_far.seconds >= _TELLING_SHARE * self.least_seconds else None
 
     def step(self, stall: StallCounter, gpu: Sampler | None) -> Window | None:
         """Count one step that has ended; return the window when that completes it."""

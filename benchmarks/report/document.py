@@ -17,6 +17,7 @@ from benchmarks.report.loaders import loader_lines
 from benchmarks.report.memory import memory_lines
 from benchmarks.report.results import Results
 from benchmarks.report.scaling import scaling_lines
+from benchmarks.report.search import search_lines
 from benchmarks.report.training import training_lines
 
 __all__ = ["markdown", "write"]
@@ -42,6 +43,7 @@ def markdown(results: Results, command: str) -> str:
         *memory_lines(results.memory),
         *scaling_lines(results.scaling),
         *ceiling_lines(results.ceilings),
+        *search_lines(results.search),
     ]
     return "\n".join(lines)
 

@@ -10,6 +10,7 @@ from benchmarks.epochs import LoaderResult
 from benchmarks.measuring import CaseResult
 from benchmarks.memory import MemoryResult
 from benchmarks.scaling import ScalingResult
+from benchmarks.search import SearchResult
 from benchmarks.training import TrainingResult
 
 __all__ = ["Results"]
@@ -25,3 +26,4 @@ class Results:
     memory: Sequence[MemoryResult] = ()
     scaling: ScalingResult | None = None
     ceilings: Sequence[CeilingResult] = ()
+    search: Sequence[SearchResult] = ()

@@ -1,5 +1,8 @@
 """Tuning inside a real ``fit``: nothing lost, nothing retraced, the best found is left in the dataset."""
 
+import itertools
+import time
+
 import keras
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import tensorflow as tf
 import autopipe
 from autopipe.callbacks import PipelineTuner
 from autopipe.errors import ArgumentError
+from autopipe.pipeline.knobs import read_knobs
 from autopipe.runtime import _observers
 
 pytestmark = [
@@ -142,8 +146,6 @@ def slow(x, y):
 
 
 def _wait(x):
-    import time
-
     time.sleep(0.004)
     return x
 
@@ -155,17 +157,107 @@ def test_finds_the_threads_that_a_waiting_stage_needs(tmp_path, capsys):
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     dataset = autopipe.optimize(data)
-    tuner = PipelineTuner(trials=8, window_seconds=0.1, seed=2, plan=tmp_path / "plan.json")
+    tuner = PipelineTuner(trials=8, objective="rate", window_seconds=0.1, seed=2, plan=tmp_path / "plan.json")
 
     model.fit(dataset, epochs=2, verbose=0, callbacks=[tuner])
 
     last_line = capsys.readouterr().out.strip().splitlines()[-1]
-    assert last_line.startswith("autopipe: busy ")
+    assert last_line.startswith("autopipe: rate ")
     assert dataset.knobs == tuner.best
     assert any(trial.kept for trial in tuner.search.trials)
-    assert tuner.search.last.busy > tuner.search.first.busy
+    assert tuner.search.last.rate > 2 * tuner.search.first.rate
     plan = autopipe.Plan.load(tmp_path / "plan.json")
     assert autopipe.optimize(data, plan=plan).knobs == tuner.best
+
+
+def test_a_loop_of_ones_own_is_tuned_and_every_element_seen_once_per_epoch():
+    seen = []
+    dataset = autopipe.optimize(rows().map(identity).shuffle(20).batch(4))
+    with PipelineTuner(trials=4, window_seconds=0.001, objective="rate", verbose=0, seed=1) as tuner:
+        for _ in range(6):
+            for x, _ in dataset:
+                seen.extend(x.numpy()[:, 0].astype(int).tolist())
+                tuner.step()
+    assert sorted(seen) == sorted([*range(ROWS)] * 6)
+    assert tuner.search.trials
+    assert dataset.knobs == tuner.best
+    assert tuner not in list(_observers)
+
+
+def test_an_error_in_a_loop_of_ones_own_leaves_the_best_knobs_and_no_listener():
+    dataset = autopipe.optimize(rows().map(identity).batch(4))
+    tuner = PipelineTuner(trials=4, window_seconds=0.001, objective="rate", verbose=0, seed=1)
+    with pytest.raises(RuntimeError, match="boom"), tuner:
+        for _ in range(3):
+            for _ in dataset:
+                tuner.step()
+        raise RuntimeError("boom")
+    assert dataset.knobs == tuner.best
+    assert tuner not in list(_observers)
+
+
+def test_what_crosses_the_memory_budget_is_taken_back_at_once(monkeypatch):
+    from autopipe.tuning import memory_guard
+
+    dataset = autopipe.optimize(rows().map(identity).batch(4))
+    before = dataset.knobs
+    grown = []
+    monkeypatch.setattr(memory_guard, "_LOOK_SECONDS", 0.0)
+    tuner = PipelineTuner(trials=3, window_seconds=0.001, objective="rate", ram_budget=10**6, verbose=0, seed=1)
+    monkeypatch.setattr(
+        memory_guard, "resident_bytes", lambda: 10**9 if tuner.search and dataset.knobs != before else 0
+    )
+    with tuner:
+        for _ in range(8):
+            for _ in dataset:
+                tuner.step()
+                grown.append(dataset.knobs != before)
+    assert dataset.knobs == before
+    assert len(tuner.search.trials) == 3
+    assert {trial.failure for trial in tuner.search.trials} == {
+        "the process grew by more than the budget of 1,000,000 bytes"
+    }
+    # Never two steps in a row with what crossed it.
+    assert not any(one and other for one, other in itertools.pairwise(grown))
+
+
+def test_only_knobs_that_can_change_at_once_are_searched_in_training():
+    dataset = autopipe.optimize(rows().map(identity).batch(4))
+    with PipelineTuner(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1) as tuner:
+        for _ in range(3):
+            for _ in dataset:
+                tuner.step()
+    waiting = {knob.name for knob in read_knobs(dataset.tree) if not knob.live}
+    assert not waiting & set(tuner.search._space)
+
+
+def test_trials_are_counted_in_the_logs():
+    model = recorder()
+    tuner = PipelineTuner(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1)
+    history = model.fit(autopipe.optimize(rows().map(identity).batch(4)), epochs=4, verbose=0, callbacks=[tuner])
+    counts = history.history["pipeline_trials"]
+    assert counts == sorted(counts)
+    assert counts[-1] == len(tuner.search.trials)
+    assert all(rate > 0 for rate in history.history["steps_per_second"])
+
+
+def test_the_search_begins_anew_when_training_waits_for_good(monkeypatch):
+    from autopipe.callbacks import pipeline_tuner as module
+
+    monkeypatch.setattr(module, "_WATCHING_SECONDS", 0.001)
+    pause = 0.0
+
+    def waiting(x, y):
+        return tf.ensure_shape(tf.numpy_function(lambda z: (time.sleep(pause), z)[1], [x], tf.float32), [1]), y
+
+    dataset = autopipe.optimize(rows().repeat(4).map(waiting).batch(4))
+    with PipelineTuner(trials=1, window_seconds=0.001, verbose=0, most_loss=1.0, seed=1) as tuner:
+        for epoch in range(6):
+            pause = 0.0 if epoch < 3 else 0.004
+            for _ in dataset:
+                time.sleep(0.004)
+                tuner.step()
+    assert len(tuner._searches) > 1
 
 
 def test_warns_once_when_fit_reads_no_optimized_dataset():

@@ -59,6 +59,19 @@ def forgets():
     make_dataset()
 
 
+def runs_python():
+    def count(x):
+        print("python ran")
+        return x
+
+    return tf.data.Dataset.range(8).map(lambda x: tf.py_function(count, [x], tf.int64)).cache().batch(2)
+
+
+def from_arrays():
+    images = tf.zeros([16, 4, 4, 3], tf.uint8)
+    return tf.data.Dataset.from_tensor_slices((images, tf.range(16))).map(shapes.first).map(lambda x: x + 1).batch(4)
+
+
 def optimizes():
     import autopipe
 
@@ -93,6 +106,10 @@ import tensorflow as tf
 
 def column(x):
     return tf.reshape(tf.cast(x, tf.float32), [1]), tf.cast(x, tf.float32)
+
+
+def first(image, label):
+    return tf.reduce_mean(tf.cast(image, tf.float32)) + tf.cast(label, tf.float32)
 """
 
 

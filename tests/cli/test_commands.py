@@ -250,38 +250,70 @@ class TestTune:
         """Stand in for the search: two trials, the second kept."""
         calls: list[dict[str, Any]] = []
 
-        def tune(dataset: Any, **options: Any) -> Plan:
-            calls.append({"dataset": dataset, **options})
+        def tune_choices(choices: Any, consumer: Any, **options: Any) -> Plan:
+            calls.append({"choices": choices, "consumer": consumer, **options})
             knobs = {"prefetch.buffer_size": 4}
-            options["on_trial"](Trial(1, {"prefetch.buffer_size": 2}, -0.1, 0.0, False, 0.1))
-            options["on_trial"](Trial(2, knobs, 0.25, 0.0, True, 0.1))
-            return Plan("ab12", knobs=knobs, measured={"objective": "rate", "before": 1000.0, "after": 1250.0})
+            options["on_trial"](Trial(1, {"prefetch.buffer_size": 2}, -0.1, 0.0, False, 0.1, structure="optimized"))
+            options["on_trial"](Trial(2, {}, -1.0, 0.0, False, 0.1, failure="it hung", structure="as written"))
+            options["on_trial"](Trial(3, knobs, 0.25, 0.0, True, 0.1, structure="optimized"))
+            return Plan("ab12", knobs=knobs, measured={"after": 1.25, "lowest": 1.2, "highest": 1.3, "trials": 3})
 
-        monkeypatch.setattr(offline, "tune", tune)
+        monkeypatch.setattr(offline, "tune_choices", tune_choices)
         return calls
 
     def test_writes_the_plan_and_says_what_came_of_it(self, calls: list[dict[str, Any]], project: Path) -> None:
         result = autopipe(
-            "tune", "train.py:make_dataset", "-o", "plan.json", "--step-ms", "12", "--trials", "2", "--seconds", "9"
+            "tune", "train.py:make_dataset", "-o", "plan.json", "--step-ms", "12", "--trials", "3", "--seconds", "9"
         )
         assert result.exit_code == 0
-        first, second, last = result.stdout.splitlines()
-        assert first == "trial 1/2: -10.0%, not kept, best gain +0.0%: prefetch.buffer_size=2"
-        assert second == "trial 2/2: +25.0%, kept, best gain +25.0%: prefetch.buffer_size=4"
-        assert "rate 1,000 -> 1,250 steps/s, best knobs prefetch.buffer_size=4; the plan is in plan.json" in last
+        first, second, third, last = result.stdout.splitlines()
+        assert first == "trial 1/3: 0.90x, best so far 1.00x: optimized, prefetch.buffer_size=2"
+        assert second == "trial 2/3: failed: it hung, best so far 1.00x: as written, as they are"
+        assert third == "trial 3/3: 1.25x, best so far 1.25x: optimized, prefetch.buffer_size=4"
+        assert last.startswith("1.25x (1.20-1.30) the speed of autopipe.optimize() alone, after 3 trials")
+        assert "best knobs prefetch.buffer_size=4; the plan is in plan.json" in last
         assert Plan.load(project / "plan.json").knobs == {"prefetch.buffer_size": 4}
         (call,) = calls
-        assert (call["step_seconds"], call["trials"], call["seconds"]) == (0.012, 2, 9.0)
-        assert call["model"] is None
+        assert (call["consumer"].step_seconds, call["trials"], call["seconds"]) == (0.012, 3, 9.0)
+        assert call["workbench"] is None
 
     def test_the_model_is_the_users(self, calls: list[dict[str, Any]]) -> None:
         result = autopipe("tune", "train.py:make_dataset", "-o", "plan.json", "--model", "train.py:make_model")
         assert result.exit_code == 0
-        assert calls[0]["model"].compiled
+        assert calls[0]["consumer"].model.compiled
 
-    def test_keeps_is_passed_on(self, calls: list[dict[str, Any]]) -> None:
+    def test_keeps_is_passed_on_to_every_structure(self, calls: list[dict[str, Any]]) -> None:
         autopipe("tune", "train.py:make_dataset", "-o", "plan.json", "--keeps", "sequence")
-        assert calls[0]["dataset"].plan.keeps == "sequence"
+        assert {each.plan.keeps for each in calls[0]["choices"].datasets.values()} == {"sequence"}
+
+    def test_numbers_only_leaves_the_structure_as_it_is(self, calls: list[dict[str, Any]]) -> None:
+        autopipe("tune", "train.py:make_dataset", "-o", "plan.json", "--numbers-only", "--minutes", "2")
+        assert list(calls[0]["choices"].datasets) == ["optimized"]
+        assert calls[0]["seconds"] == 120.0
+
+    def test_the_study_is_kept_and_named_as_asked(self, calls: list[dict[str, Any]], project: Path) -> None:
+        arguments = ("--storage", "sqlite:///study.db", "--study", "mine", "--sampler", "random", "--isolate", "30")
+        assert autopipe("tune", "train.py:make_dataset", "-o", "plan.json", *arguments).exit_code == 0
+        assert (project / "study.db").exists()
+        assert calls[0]["study"].study_name == "mine"
+        assert calls[0]["workbench"].timeout == 30.0
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (("--storage", "nowhere://x"), "A storage must be one that Optuna can open"),
+            (("--space", "huge"), "A search space must be one of default, low_memory"),
+            (("--sampler", "best"), "sampler must be one of tpe, random, but got 'best'"),
+        ],
+    )
+    def test_what_optuna_cannot_do_is_refused_in_a_sentence(
+        self, calls: list[dict[str, Any]], arguments: tuple[str, ...], words: str
+    ) -> None:
+        result = autopipe("tune", "train.py:make_dataset", "-o", "plan.json", *arguments)
+        assert result.exit_code == 1
+        assert words in " ".join(result.stderr.split())
+        assert "Traceback" not in result.stderr
+        assert not calls
 
     @pytest.mark.parametrize(
         "arguments",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from autopipe import Plan
 from autopipe.cli.main import app
 
 RUN = "from autopipe.cli.main import run; run()"
@@ -31,7 +32,7 @@ def test_help_of_every_command_is_quick_and_has_an_example() -> None:
         "    print(CliRunner().invoke(app, [name, '--help']).output)\n"
         "print(sorted({'tensorflow', 'keras', 'optuna', 'numpy'} & set(sys.modules)))\n",
     )
-    assert done.stdout.count("Exit codes") == len(names) == 5
+    assert done.stdout.count("Exit codes") == len(names) == 9
     for name in names:
         assert f"Example  autopipe {name}" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
@@ -43,6 +44,25 @@ def test_the_script_ends_with_the_exit_code_and_prints_nothing_else(project: Pat
     assert done.stderr.startswith("error: train.py:forgets must return a tf.data.Dataset")
     assert len(done.stderr.splitlines()) == 1
     assert not done.stdout
+
+
+def test_two_plans_are_compared_without_tensorflow(tmp_path: Path) -> None:
+    for name, rules in (("a", ("prefetch_at_end",)), ("b", ())):
+        Plan("ab12", rules=rules).save(tmp_path / f"{name}.json")
+    (tmp_path / "tensorflow.py").write_text("raise ImportError('not needed')")
+    done = python("-c", RUN, "diff", "a.json", "b.json", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "- prefetch_at_end" in done.stdout
+    assert python("-c", RUN, "diff", "a.json", "a.json", folder=tmp_path).returncode == 0
+
+
+def test_the_code_that_source_prints_runs_where_autopipe_is_not_there(project: Path) -> None:
+    printed = python("-c", RUN, "source", "train.py:make_dataset", "--seconds", "0", folder=project)
+    assert (printed.returncode, printed.stderr) == (0, "")
+    use = "import sys; sys.modules['autopipe'] = None; print([len(y) for _, y in make_dataset()])"
+    (project / "alone.py").write_text(f"{printed.stdout}\n\n{use}\n")
+    done = python("alone.py", folder=project)
+    assert done.stdout.strip() == str([4] * 16)
 
 
 def test_what_a_tensorflow_that_cannot_be_loaded_says_is_shown(tmp_path: Path) -> None:

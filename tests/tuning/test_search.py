@@ -78,11 +78,82 @@ def test_does_not_keep_less_waiting_bought_with_fewer_steps():
     assert not trial.kept
 
 
-def test_stops_at_once_when_the_consumer_hardly_waits():
+def test_where_the_consumer_hardly_waits_nothing_faster_is_searched():
     search = Search(START, SPACE, trials=14)
     assert search.feed(Window(100, 1.0, 0.01)) is None
     assert search.finished
     assert not search.trials
+
+
+def test_what_training_does_not_need_is_given_back():
+    search = Search({"calls": -1, "buffer": 4}, SPACE, trials=14)
+    run(search, lambda knobs: 0.99 if knobs["calls"] == -1 or knobs["calls"] >= 4 else 0.6)
+    assert search.incumbent == {"calls": 4, "buffer": 1}
+    assert all(trial.leaner for trial in search.trials)
+
+
+def test_nothing_is_given_back_where_a_rate_is_wanted():
+    search = Search({"calls": 8, "buffer": 4}, SPACE, trials=4, objective="rate", seed=1)
+    run(search, lambda knobs: 0.99)
+    assert not any(trial.leaner for trial in search.trials)
+
+
+def test_seeds_are_tried_first_and_what_is_not_in_the_space_stays_as_it_is():
+    search = Search(START, SPACE, trials=2, seeds=[{"calls": 8, "buffer": 3}, {"calls": 4}], seed=1)
+    run(search, lambda knobs: 0.5)
+    first, second = (trial.knobs for trial in search.trials)
+    assert (first["calls"], second) == (8, {"calls": 4, "buffer": 1})
+
+
+def test_a_study_from_outside_is_asked_and_told():
+    import optuna
+
+    study = optuna.create_study(direction="maximize")
+    search = Search(START, SPACE, trials=3, study=study, seed=1)
+    run(search, more_is_better)
+    assert len(study.trials) >= 1 + 3
+    assert max(trial.value for trial in study.trials) > 1
+
+
+def test_trials_wait_until_what_they_lost_is_a_small_share_of_the_whole():
+    search = Search(START, SPACE, trials=6, most_loss=0.05, seed=1)
+    seconds = {"incumbent": 0.0, "challenger": 0.0}
+    while not search.finished and seconds["incumbent"] < 60:
+        challenging = search.challenging
+        seconds["challenger" if challenging else "incumbent"] += 1.0
+        search.feed(Window(50 if challenging else 100, 1.0, 0.5))
+        lost = 0.5 * seconds["challenger"]
+        # One trial may begin before it is known what it costs.
+        assert lost <= 0.05 * sum(seconds.values()) + 0.5
+    assert len(search.trials) >= 4
+
+
+def test_a_challenger_that_is_far_slower_is_known_before_its_window_ends():
+    search = Search(START, SPACE, trials=2, seed=1)
+    search.feed(Window(100, 1.0, 0.5))
+    assert search.challenging
+    assert search.is_hopeless(Window(10, 0.5, 0.4))
+    assert not search.is_hopeless(Window(45, 0.5, 0.4))
+    search.feed(Window(10, 0.5, 0.4))
+    assert not search.is_hopeless(Window(10, 0.5, 0.4))
+
+
+def test_a_trial_that_is_given_up_leaves_the_incumbent_and_the_search_goes_on():
+    search = Search(START, SPACE, trials=2, seed=1)
+    search.feed(Window(100, 1.0, 0.5))
+    assert search.give_up("too much memory") == START
+    (trial,) = search.trials
+    assert (trial.failure, trial.kept) == ("too much memory", False)
+    run(search, lambda knobs: 0.5)
+    assert len(search.trials) == 2
+
+
+def test_a_retreat_ends_with_the_knobs_of_the_start():
+    search = Search(START, SPACE, trials=14, seed=1)
+    for _ in range(9):
+        search.feed(Window(100, 100 / (more_is_better(search.running) * 50 + 1), 0.0))
+    assert search.retreat() == START
+    assert search.finished
 
 
 def test_stops_when_all_there_is_was_tried():

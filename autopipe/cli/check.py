@@ -1,0 +1,205 @@
+"""The command named as this file."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autopipe.cli._failures import running_users_pipeline
+from autopipe.cli._options import Arguments, Target, parse_arguments
+from autopipe.cli.targets import load_dataset
+from autopipe.errors import PlanError
+from autopipe.quiet import load_tensorflow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from autopipe.pipeline import ir
+    from autopipe.planning.plan import Plan
+    from autopipe.runtime import OptimizedDataset
+
+__all__ = ["check"]
+
+_SLOWER = 1
+_FEWEST = 5
+# A comparison of two pipelines takes up to three seconds itself.
+_COMPARISON_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast as written a pipeline is, as a plan stores it.
+
+    Attributes:
+        median: of all comparisons.
+        low: what the true median is above, nineteen times in twenty.
+        high: what it is below.
+        comparisons: how many there were.
+        cores: the cores they were made on.
+        host: the machine.
+    """
+
+    median: float
+    low: float
+    high: float
+    comparisons: int = 1
+    cores: float | None = None
+    host: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f}x ({self.low:.2f} to {self.high:.2f})"
+
+
+def check(
+    target: Target,
+    plan: Annotated[
+        Path, typer.Option("--plan", metavar="FILE", help="The plan that is stored beside the code.", dir_okay=False)
+    ],
+    *,
+    arg: Arguments = None,
+    margin: Annotated[float, typer.Option(min=0, max=1, help="The share of the stored ratio that may be lost.")] = 0.1,
+    seconds: Annotated[float, typer.Option(min=0, help="How long to compare, about, at the most.")] = 10.0,
+    update: Annotated[bool, typer.Option("--update", help="Store the ratio measured now in the plan.")] = False,
+) -> None:
+    """Exit with 1 if a pipeline with its plan has become slower, beside the pipeline as written, or another one.
+
+    Both are measured by turns in one run, so that a slow machine does not matter. It is slower only if all the
+    measurements say so: the stored ratio and the new one are intervals, which noise widens.
+    """
+    arguments = parse_arguments(arg)
+    if update and not (os.access(plan, os.W_OK) and os.access(plan.absolute().parent, os.W_OK)):
+        raise typer.BadParameter(f"must be a file that can be written to, but got {plan}.", param_hint="--plan")
+    from autopipe.planning.plan import Plan
+
+    given = Plan.load(plan)
+    stored = _stored(given, plan)
+    load_tensorflow()
+    import autopipe
+    from autopipe.planning.machine import Machine
+
+    written = load_dataset(target, arguments)
+    here = Machine.here()
+    comparable = stored if stored and stored.cores in (None, here.cores) else None
+    least = (1 - margin) * (comparable.low if comparable else 1.0)
+    with running_users_pipeline(target):
+        dataset = autopipe.optimize(written, plan=given)
+        # What is stored is worth all the time.
+        found = replace(_measured(dataset, seconds, math.inf if update else least), cores=here.cores, host=here.host)
+    slower = found.high < least and not update
+    measured = f"{found} as fast as written in {found.comparisons} comparisons"
+    verdict = "slower" if slower else "stored in it" if update else "holds"
+    typer.echo(f"{measured}; {_asked(stored, comparable, margin, here.cores)}: {verdict}")
+    _note_refused(dataset)
+    if update:
+        replace(given, measured={**given.measured, "ratio": asdict(found)}).save(plan)
+    if slower:
+        raise typer.Exit(_SLOWER)
+
+
+def _asked(stored: Ratio | None, comparable: Ratio | None, margin: float, cores: float) -> str:
+    """Say what the ratio is compared with."""
+    if comparable:
+        return f"the plan has {comparable}, of which {margin:.0%} may be lost"
+    if stored:
+        return f"the plan has {stored}, but from {stored.cores:g} cores, and here are {cores:g}, so 1.00x is asked for"
+    return "the plan has no such ratio (--update stores one), so 1.00x is asked for"
+
+
+def _note_refused(dataset: OptimizedDataset) -> None:
+    carried = dataset.plan.carried
+    if carried and carried.refused:
+        typer.echo(f"note: rules of the plan that were refused here: {', '.join(carried.refused)}", err=True)
+
+
+def _stored(plan: Plan, where: Path) -> Ratio | None:
+    """Return the ratio in a plan, if it has one.
+
+    Raises:
+        PlanError: if it is none that ``--update`` stores.
+    """
+    ratio = plan.measured.get("ratio")
+    if ratio is None:
+        return None
+    numbers = [ratio.get(name) for name in ("median", "low", "high", "cores")] if isinstance(ratio, Mapping) else [None]
+    if not all(isinstance(number, int | float) and number > 0 for number in numbers):
+        raise PlanError(
+            f"A plan's ratio must have a median, low, high and cores above 0, but in {where} it is {ratio!r:.80}. "
+            "Remove it, or make a new plan with: autopipe tune TARGET -o plan.json"
+        )
+    return Ratio(**{name: ratio[name] for name in ("median", "low", "high", "cores")})
+
+
+def _measured(dataset: OptimizedDataset, seconds: float, least: float) -> Ratio:
+    """Compare a pipeline with what it was, until it is surely not slower, or the time is up.
+
+    That it is slower is never said of a few comparisons: on a busy machine two or three are easily wrong.
+    """
+    written, run = dataset.explain().rewriting.before, dataset.tree
+    ratios: list[float] = []
+    end = time.monotonic() + seconds
+    with _comparing(written, run) as compare:
+        while not _is_decided(ratios, least, time_is_up=time.monotonic() >= end):
+            ratios.append(compare())
+    return _around_median(ratios)
+
+
+def _is_decided(ratios: list[float], least: float, time_is_up: bool) -> bool:
+    if len(ratios) < 2:
+        return False
+    found = _around_median(ratios)
+    if len(ratios) < _FEWEST:
+        return time_is_up and found.high >= least
+    return time_is_up or found.low >= least
+
+
+def _around_median(ratios: list[float]) -> Ratio:
+    """Return the median, and the order statistics between which the true one lies nineteen times in twenty."""
+    ordered = sorted(ratios)
+    middle, spread = (len(ordered) - 1) / 2, 0.98 * len(ordered) ** 0.5
+    low, high = ordered[max(0, int(middle - spread))], ordered[min(len(ordered) - 1, round(middle + spread + 0.5))]
+    return Ratio(statistics.median(ordered), low, high, len(ordered))
+
+
+@contextmanager
+def _comparing(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
+    """Yield what compares two pipelines once: as in their later epochs, on a sample, if one can be taken unseen."""
+    from autopipe.planning.measure import SampleMeasurements
+    from autopipe.rules import MeasurementError
+
+    measurements = SampleMeasurements()
+    try:
+        measurements.whole_speed(before, after)
+    except MeasurementError:
+        with _reading(before, after) as compare:
+            yield compare
+    else:
+        yield lambda: measurements.whole_speed(before, after)[0]
+
+
+@contextmanager
+def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
+    """Yield what compares two pipelines as they are, caches filled: their Python code, or a failing element, shows."""
+    from autopipe.pipeline import ir, trees
+    from autopipe.pipeline.build import build
+    from autopipe.planning.profiling import leaving_no_file
+    from autopipe.planning.stopwatch import compare_speeds
+
+    with leaving_no_file(before) as old, leaving_no_file(after) as new:
+        sides = []
+        for tree in (old, new):
+            dataset: Any = build(ir.Repeat(input=tree))
+            if any(isinstance(node, ir.Cache) for node in trees.walk(tree)):
+                for _ in islice(dataset, max(0, int(build(tree).cardinality())) + 1):
+                    pass
+            sides.append(dataset)
+        yield lambda: compare_speeds(sides[0], sides[1], _COMPARISON_SECONDS)[0]

@@ -1,0 +1,118 @@
+"""How code can refer to the function of a stage: by its import, by TensorFlow's public name, or not at all."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from autopipe.functions.function import Function
+from autopipe.functions.subgraph import origin
+from autopipe.pipeline import ir
+
+__all__ = ["apart", "callable_of", "import_path", "looks_up", "public_name", "reader_of"]
+
+_PUBLIC = ("", "data", "io", "image", "strings", "math", "audio", "signal")
+
+
+def callable_of(fn: Function) -> Callable[..., Any] | None:
+    """Return the user's function; ``None`` for one that autopipe made."""
+    wrapper = fn.keeps_alive[0] if fn.keeps_alive else None
+    if wrapper is None or isinstance(wrapper, Function):
+        return None
+    # TensorFlow keeps what the user gave to map() here; without it the function becomes an argument.
+    called: Callable[..., Any] | None = getattr(wrapper, "_func", None)
+    return called
+
+
+def reader_of(called: Callable[..., Any]) -> ir.FilesReader | None:
+    """Return the reader of many files of which autopipe made a function that reads one; ``None`` of other functions."""
+    plain = inspect.unwrap(called)
+    if not inspect.isfunction(plain) or plain.__module__ != "autopipe.pipeline.files":
+        return None
+    reader = inspect.getclosurevars(plain).nonlocals.get("reader")
+    return reader if isinstance(reader, ir.FilesReader) else None
+
+
+def public_name(called: Callable[..., Any]) -> str | None:
+    """Return how everybody calls a function or class of TensorFlow; ``None`` of other ones.
+
+    >>> import tensorflow as tf
+    >>> public_name(tf.data.TFRecordDataset)
+    'tf.data.TFRecordDataset'
+    """
+    import tensorflow as tf
+
+    for place in _PUBLIC:
+        module = getattr(tf, place) if place else tf
+        for name, value in vars(module).items():
+            if value is called and not name.startswith("_"):
+                return ".".join(part for part in ("tf", place, name) if part)
+    return None
+
+
+def import_path(called: Callable[..., Any]) -> tuple[str, str] | None:
+    """Return the module and the name in it by which a function can be imported; ``None`` if it cannot."""
+    path = getattr(called, "__qualname__", None) or getattr(called, "__name__", "")
+    module = sys.modules.get(getattr(called, "__module__", None) or "")
+    if module is None or not path:
+        return None
+    found: Any = module
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if found is not called:
+        return None
+    name = _importable(module)
+    return (name, path) if all(part.isidentifier() for part in name.split(".")) else None
+
+
+def _importable(module: ModuleType) -> str:
+    """Return the name of a module; a script that was loaded by its path, or run, is known by its file."""
+    private = module.__name__ == "__main__" or module.__name__.startswith("_autopipe_target")
+    return Path(module.__file__).stem if private and module.__file__ else module.__name__
+
+
+def apart(node: ir.Node) -> ir.Node:
+    """Return a map of two functions, of which autopipe made one, as two maps: they give the same."""
+    if not isinstance(node, ir.Map):
+        return node
+    made: ir.Node = node.input
+    for fn in _in_turn(node.fn):
+        made = replace(node, fn=fn, input=made)
+    return made
+
+
+def _in_turn(fn: Function) -> Iterator[Function]:
+    match fn.keeps_alive:
+        case (Function() as first, Function() as then) if fn.name == f"{first.name} then {then.name}":
+            yield from _in_turn(first)
+            yield from _in_turn(then)
+        case _:
+            yield fn
+
+
+def looks_up(fn: Function, arrays: tuple[Any, ...]) -> bool:
+    """Return whether a function gives the rows of arrays at the positions it takes, and nothing else."""
+    outputs = fn.concrete.outputs
+    return len(outputs) == len(arrays) and all(
+        _rows(fn, output, array) for output, array in zip(outputs, arrays, strict=True)
+    )
+
+
+def _rows(fn: Function, output: Any, array: Any) -> bool:
+    """Return whether an output is the rows of an array at the positions that the function takes."""
+    import numpy as np
+    import tensorflow as tf
+
+    op = origin(output).op
+    if op.type != "GatherV2" or op.get_attr("batch_dims") or tf.get_static_value(op.inputs[2]) != 0:
+        return False
+    if origin(op.inputs[1]) is not fn.element_inputs[0]:
+        return False
+    live = next((live for live, inside in fn.concrete.graph.captures if inside is op.inputs[0]), None)
+    constant = tf.get_static_value(op.inputs[0])
+    return live is array or (constant is not None and np.array_equal(constant, array.numpy()))

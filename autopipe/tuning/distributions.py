@@ -1,0 +1,35 @@
+"""What a knob may be, asked in one way of the two kinds of distributions that spaces are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["fits", "suggest"]
+
+
+def fits(value: int | None, distribution: Any) -> bool:
+    """Return whether a value is one that a distribution may give.
+
+    >>> from optuna.distributions import CategoricalDistribution, IntDistribution
+    >>> fits(4, CategoricalDistribution((1, 4))), fits(5, IntDistribution(1, 4))
+    (True, False)
+    """
+    if value is None:
+        return False
+    choices = getattr(distribution, "choices", None)
+    return value in choices if choices is not None else bool(distribution.low <= value <= distribution.high)
+
+
+def suggest(trial: Any, name: str, distribution: Any) -> int:
+    """Let a trial of Optuna choose a value.
+
+    >>> import optuna
+    >>> suggest(optuna.trial.FixedTrial({"calls": 3}), "calls", optuna.distributions.IntDistribution(1, 4))
+    3
+    """
+    choices = getattr(distribution, "choices", None)
+    if choices is not None:
+        return int(trial.suggest_categorical(name, choices))
+    return int(
+        trial.suggest_int(name, distribution.low, distribution.high, step=distribution.step, log=distribution.log)
+    )

@@ -1,0 +1,50 @@
+"""How much time trials may cost: what they lost must stay a small share of the whole, or be won back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from autopipe.tuning.window import Window
+
+__all__ = ["Patience"]
+
+
+@dataclass
+class Patience:
+    """An account of the seconds that trials lost and won.
+
+    Args:
+        most_loss: the share of all time that trials may lose, beyond what they won; ``math.inf`` for any.
+
+    >>> patience = Patience(most_loss=0.02)
+    >>> patience.allows_another
+    True
+    >>> patience.tried(Window(10, 1.0, 0.5), neighbours_rate=20.0)
+    >>> round(patience.lost, 2), patience.allows_another
+    (0.5, False)
+    >>> patience.ran(Window(500, 25.0, 0.0), speedup=1.0)
+    >>> patience.allows_another
+    True
+    """
+
+    most_loss: float = math.inf
+    elapsed: float = 0.0
+    lost: float = 0.0
+    won: float = 0.0
+
+    @property
+    def allows_another(self) -> bool:
+        """Whether one more trial may begin."""
+        return self.lost <= self.won + (self.most_loss * self.elapsed if self.elapsed else 0.0)
+
+    def ran(self, window: Window, speedup: float) -> None:
+        """Count a window of the best knobs so far, which make so many times as many steps as the first ones."""
+        self.elapsed += window.seconds
+        self.won += max(window.seconds * (speedup - 1.0), 0.0)
+
+    def tried(self, window: Window, neighbours_rate: float) -> None:
+        """Count the window of a challenger, whose neighbours made so many steps per second."""
+        self.elapsed += window.seconds
+        if neighbours_rate > 0:
+            self.lost += max(window.seconds * (1.0 - window.rate / neighbours_rate), 0.0)

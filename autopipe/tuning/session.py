@@ -1,0 +1,131 @@
+"""What one process does in a study: it asks for settings, compares them with the reference, and tells."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from autopipe.tuning.choices import Choice, Choices
+from autopipe.tuning.search import Trial
+from autopipe.tuning.studies import complete, fail_abandoned, sign
+from autopipe.tuning.workbench import TrialFailedError, Workbench
+
+__all__ = ["PAIRS", "Session"]
+
+PAIRS = 3
+_FINALISTS = 3
+_FINAL_PAIRS = 5
+# A challenger at less than this share of the reference's speed needs no second turn.
+_HOPELESS = 0.7
+_LEAST_GAIN = 0.01
+
+
+@dataclass
+class Session:
+    """The part that this process has in a study that others may share.
+
+    Attributes:
+        choices: what to choose among.
+        given: the reference that every challenger is compared with.
+        bench: where they are compared.
+        study: an Optuna study.
+        on_trial: told of each trial that comes to an end here.
+        seeded: whether a new study begins with what helps most often.
+    """
+
+    choices: Choices
+    given: Choice
+    bench: Workbench
+    study: Any
+    on_trial: Callable[[Trial], None] | None = None
+    seeded: bool = True
+
+    def search(self, trials: int, deadline: float) -> None:
+        """Run trials until so many have come to an end in the study, whoever ran them, or the time is up."""
+        fail_abandoned(self.study)
+        if self.seeded and not self.study.get_trials(deepcopy=False):
+            for parameters in self.choices.to_try_first():
+                self.study.enqueue_trial(parameters, skip_if_exists=True)
+        while complete(self.study) < trials and time.monotonic() < deadline:
+            trial = self.study.ask()
+            sign(trial)
+            self._run(trial)
+
+    def final(self, deadline: float) -> tuple[Choice, dict[str, Any]]:
+        """Compare the best of the study again; return the winner, and what was measured of it."""
+        best, best_ratios = self.given, [1.0]
+        for choice in self._finalists():
+            ratios = self._again(choice, deadline)
+            if ratios and statistics.median(ratios) > max(statistics.median(best_ratios), 1 + _LEAST_GAIN):
+                best, best_ratios = choice, ratios
+        return best, {
+            "objective": "speed",
+            "before": 1.0,
+            "after": statistics.median(best_ratios),
+            "lowest": min(best_ratios),
+            "highest": max(best_ratios),
+            "trials": complete(self.study),
+        }
+
+    def _run(self, trial: Any) -> None:
+        from optuna.trial import TrialState
+
+        choice = self.choices.ask(trial)
+        began = time.perf_counter()
+        ratios: list[float] = []
+        failure = ""
+        try:
+            for ratio in islice(self._turns(choice), PAIRS):
+                ratios.append(ratio)
+                trial.report(ratio, len(ratios))
+                if ratio < _HOPELESS or (len(ratios) < PAIRS and trial.should_prune()):
+                    break
+        except TrialFailedError as why:
+            failure = str(why)
+        if failure:
+            self.study.tell(trial, state=TrialState.FAIL)
+        else:
+            self.study.tell(trial, statistics.median(ratios))
+        if self.on_trial:
+            self.on_trial(self._account(trial, choice, ratios, failure, time.perf_counter() - began))
+
+    def _turns(self, choice: Choice) -> Iterator[float]:
+        return self.bench.ratios(self.given, choice)
+
+    def _account(self, trial: Any, choice: Choice, ratios: list[float], failure: str, seconds: float) -> Trial:
+        gain = statistics.median(ratios) - 1 if ratios else -1.0
+        noise = max(ratios) - min(ratios) if ratios else 0.0
+        best = max((each.value for each in self._completed()), default=0.0)
+        kept = not failure and 1 + gain >= max(best, 1 + _LEAST_GAIN)
+        knobs = {name: value for name, value in choice.knobs.items() if value != self.given.knobs.get(name)}
+        return Trial(trial.number + 1, knobs, gain, noise, kept, seconds, failure=failure, structure=choice.structure)
+
+    def _completed(self) -> list[Any]:
+        from optuna.trial import TrialState
+
+        return list(self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
+
+    def _finalists(self) -> list[Choice]:
+        """Return the best settings of the study, whoever tried them."""
+        ranked = sorted(self._completed(), key=lambda trial: trial.value, reverse=True)
+        found: list[Choice] = []
+        for trial in ranked:
+            choice = self.choices.of_trial(trial)
+            if choice is not None and choice not in found and trial.value > 1:
+                found.append(choice)
+        return found[:_FINALISTS]
+
+    def _again(self, choice: Choice, deadline: float) -> list[float]:
+        ratios: list[float] = []
+        try:
+            for ratio in islice(self._turns(choice), _FINAL_PAIRS):
+                ratios.append(ratio)
+                if time.monotonic() > deadline:
+                    break
+        except TrialFailedError:
+            return []
+        return ratios

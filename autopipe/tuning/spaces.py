@@ -1,0 +1,56 @@
+"""What a search tries first, whatever the space: the settings that help most often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from autopipe.pipeline.knobs import Knob
+from autopipe.planning.machine import Machine
+
+__all__ = ["seeds"]
+
+# A stage that waits gains most from the first; one that computes from the last.
+_CALLS_PER_CORE = (32, 8, 1)
+_AT_ONCE = frozenset({"num_parallel_calls", "size"})
+
+
+def seeds(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
+    """Return the settings a search should try first: ever fewer calls and threads at once, and then a lean one.
+
+    Each names all knobs, also those that stay as they are. None is what the pipeline has already.
+
+    >>> machine = Machine(cores=2, memory_bytes=2**34, available_bytes=2**33, host="here")
+    >>> calls = Knob("map[load].num_parallel_calls", "num_parallel_calls", -1)
+    >>> buffer = Knob("prefetch.buffer_size", "buffer_size", 8)
+    >>> for seed in seeds([calls, buffer], machine):
+    ...     print(seed)
+    {'map[load].num_parallel_calls': 64, 'prefetch.buffer_size': 8}
+    {'map[load].num_parallel_calls': 16, 'prefetch.buffer_size': 8}
+    {'map[load].num_parallel_calls': 2, 'prefetch.buffer_size': 8}
+    {'map[load].num_parallel_calls': 1, 'prefetch.buffer_size': 1}
+    """
+    now = {knob.name: knob.value for knob in knobs}
+    cores = max(1, round(machine.cores))
+    found = [now]
+    for changes in (*(_at_once(knobs, factor * cores) for factor in _CALLS_PER_CORE), _lean(knobs)):
+        seed = now | dict(changes)
+        if seed not in found:
+            found.append(seed)
+    return found[1:]
+
+
+def _at_once(knobs: Sequence[Knob], wanted: int) -> Iterator[tuple[str, int]]:
+    for knob in knobs:
+        if knob.field in _AT_ONCE:
+            yield knob.name, _clipped(wanted, knob)
+
+
+def _lean(knobs: Sequence[Knob]) -> Iterator[tuple[str, int]]:
+    """Yield one call of each stage, and one element ahead."""
+    for knob in knobs:
+        if knob.field == "num_parallel_calls" or knob.name.startswith("prefetch"):
+            yield knob.name, _clipped(1, knob)
+
+
+def _clipped(wanted: int, knob: Knob) -> int:
+    return max(knob.least, wanted if knob.most is None else min(wanted, knob.most))

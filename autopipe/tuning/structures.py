@@ -1,0 +1,42 @@
+"""The structures that a search chooses among: the pipeline with all rules, and with fewer kinds of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autopipe.runtime import OptimizedDataset
+
+__all__ = ["AS_WRITTEN", "OPTIMIZED", "structures"]
+
+OPTIMIZED, AS_WRITTEN = "optimized", "as written"
+
+
+def structures(dataset: OptimizedDataset) -> dict[str, OptimizedDataset]:
+    """Return the pipelines to choose among, by a name each; two of the same stages are one.
+
+    Args:
+        dataset: the pipeline with all rules that hold; it is the first.
+
+    >>> import tensorflow as tf, autopipe
+    >>> list(structures(autopipe.optimize(tf.data.Dataset.range(64).map(lambda x: x + 1).batch(4))))[0]
+    'optimized'
+    """
+    from autopipe.api import optimize
+    from autopipe.rules import Phase, catalogue
+
+    applied = set(dataset.plan.rules)
+    kinds = {
+        AS_WRITTEN: applied,
+        "without new caches": {name for name in applied if name.startswith("cache")},
+        "one by one": {rule.name for rule in catalogue() if rule.phase in (Phase.BATCH, Phase.GATHER)} & applied,
+    }
+    found = {OPTIMIZED: dataset}
+    for name, without in kinds.items():
+        if not without:
+            continue
+        rules = [] if name == AS_WRITTEN else [rule.name for rule in catalogue() if rule.name not in without]
+        other = optimize(dataset.original, keeps=dataset.plan.keeps, rules=rules)
+        if all(other.tree != known.tree for known in found.values()):
+            found[name] = other
+    return found

@@ -1,0 +1,168 @@
+"""Optuna studies that several processes and machines may share, and that survive any of them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import psutil
+
+from autopipe.errors import ArgumentError
+
+__all__ = ["PRUNERS", "SAMPLERS", "complete", "fail_abandoned", "open_study", "quiet_optuna", "sign"]
+
+SAMPLERS = ("tpe", "random")
+PRUNERS = ("median", "wilcoxon", "none")
+_SIGNED_BY, _SEEN_AT = "autopipe:process", "autopipe:seen"
+# A process on another machine that gave no sign for so long is gone.
+_SILENT_SECONDS = 900.0
+# To sign a trial takes milliseconds; the process that has not done so by then was ended in between.
+_UNSIGNED_SECONDS = 60.0
+_JOURNAL = "journal:"
+
+
+def open_study(
+    name: str | None = None,
+    storage: str | None = None,
+    *,
+    sampler: str = "tpe",
+    pruner: str = "median",
+    seed: int | None = None,
+) -> Any:
+    """Open an Optuna study, or make it.
+
+    Args:
+        name: by which others find it in the storage.
+        storage: any URL that Optuna takes, such as ``sqlite:///study.db`` or ``postgresql://...``, or
+            ``journal:study.log`` for a journal file; ``None`` for memory.
+        sampler: one of :data:`SAMPLERS`.
+        pruner: one of :data:`PRUNERS`.
+        seed: for the sampler.
+
+    Raises:
+        ArgumentError: if the storage cannot be opened, or a name is unknown.
+
+    >>> len(open_study().trials)
+    0
+    """
+    import optuna
+
+    with quiet_optuna():
+        made = {"sampler": _sampler(sampler, seed), "pruner": _pruner(pruner)}
+        try:
+            return optuna.create_study(
+                study_name=name,
+                storage=_storage(storage),
+                **made,
+                direction="maximize",
+                load_if_exists=True,
+            )
+        except Exception as error:
+            raise ArgumentError(
+                f"A storage must be one that Optuna can open, but with {storage!r} it says: {_first_line(error)} "
+                "Name a database by its URL (sqlite:///study.db), or a file by journal:study.log."
+            ) from error
+
+
+def sign(trial: Any) -> None:
+    """Write down which process runs a trial, and that it is alive now."""
+    trial.set_user_attr(_SIGNED_BY, f"{socket.gethostname()}:{os.getpid()}:{_started(os.getpid())}")
+    trial.set_user_attr(_SEEN_AT, time.time())
+
+
+def fail_abandoned(study: Any) -> int:
+    """Mark the running trials whose process is gone as failed, so that nobody waits for them; return how many."""
+    from optuna.trial import TrialState
+
+    abandoned = [trial for trial in study.get_trials(states=(TrialState.RUNNING,)) if _is_abandoned(trial)]
+    for trial in abandoned:
+        try:
+            study.tell(trial.number, state=TrialState.FAIL)
+        except ValueError:
+            continue  # another process was faster
+    return len(abandoned)
+
+
+def complete(study: Any) -> int:
+    """Return how many trials have come to an end, whoever ran them."""
+    from optuna.trial import TrialState
+
+    return len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED)))
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Keep Optuna from printing a line for each trial, and from telling what of it is experimental."""
+    import optuna
+
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+
+
+def _storage(text: str | None) -> Any:
+    if text is None or not text.startswith(_JOURNAL):
+        return text
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    return JournalStorage(JournalFileBackend(text.removeprefix(_JOURNAL)))
+
+
+def _sampler(name: str, seed: int | None) -> Any:
+    import optuna.samplers as of
+
+    makers: dict[str, Callable[[], Any]] = {
+        "tpe": lambda: of.TPESampler(seed=seed, multivariate=True, group=True, constant_liar=True, n_startup_trials=6),
+        "random": lambda: of.RandomSampler(seed=seed),
+    }
+    if name not in makers:
+        raise ArgumentError(f"sampler must be one of {', '.join(makers)}, but got {name!r}.")
+    return makers[name]()
+
+
+def _pruner(name: str) -> Any:
+    import optuna.pruners as of
+
+    makers: dict[str, Callable[[], Any]] = {
+        "median": lambda: of.MedianPruner(n_startup_trials=4),
+        "wilcoxon": lambda: of.WilcoxonPruner(p_threshold=0.1),
+        "none": of.NopPruner,
+    }
+    if name not in makers:
+        raise ArgumentError(f"pruner must be one of {', '.join(makers)}, but got {name!r}.")
+    return makers[name]()
+
+
+def _is_abandoned(trial: Any) -> bool:
+    host, _, process = str(trial.user_attrs.get(_SIGNED_BY, "")).partition(":")
+    if not process:
+        return bool((datetime.now() - trial.datetime_start).total_seconds() > _UNSIGNED_SECONDS)
+    if host != socket.gethostname():
+        return bool(time.time() - trial.user_attrs.get(_SEEN_AT, 0.0) > _SILENT_SECONDS)
+    number, _, started = process.partition(":")
+    return _started(int(number)) != started
+
+
+def _started(process: int) -> str:
+    """Return when a process was started: its number may have been given to another since. Empty if it is gone."""
+    try:
+        found = psutil.Process(process)
+        return "" if found.status() == psutil.STATUS_ZOMBIE else f"{found.create_time():.2f}"
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

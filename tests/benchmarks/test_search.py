@@ -1,0 +1,39 @@
+"""The searches are compared with a grid that is really tried, each found setting in every round."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from benchmarks import report
+from benchmarks.cases import k_remote_storage
+from benchmarks.search import BEST, GIVEN, LIVE, OFFLINE, SEARCHED, UNSEEDED, SearchResult, measure_search
+
+pytestmark = pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning")
+
+
+@pytest.mark.timeout(250)
+def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, monkeypatch):
+    from benchmarks import search
+
+    monkeypatch.setattr(search, "_OFFLINE_TRIALS", 6)
+    monkeypatch.setattr(search, "_LIVE_TRIALS", 6)
+    monkeypatch.setattr(search, "_MOST_PER_KNOB", 2)
+    case = replace(k_remote_storage.CASES[0], make_data=partial(k_remote_storage.make_data, count=64))
+    assert case.name in SEARCHED
+    told = []
+    result = measure_search(case, tmp_path, seconds=0.1, rounds=2, on_step=told.append)
+    assert f"setting {result.settings} of {result.settings}" in told
+    assert set(result.rates) == {GIVEN, LIVE, OFFLINE, UNSEEDED, BEST}
+    assert all(len(rates) == 2 for rates in result.rates.values())
+    assert result.ratio(LIVE, GIVEN).median > 2
+    assert result.ratio(OFFLINE, GIVEN).median > 2
+    assert any(name.endswith("num_parallel_calls") for name in result.knobs[LIVE])
+
+
+def test_the_table_shows_ratios_within_a_round():
+    rates = {GIVEN: (1.0, 2.0), LIVE: (4.0, 8.0), OFFLINE: (5.0, 10.0), UNSEEDED: (2.0, 4.0), BEST: (5.0, 10.0)}
+    knobs = {GIVEN: {}, LIVE: {"map[f].num_parallel_calls": 8}, OFFLINE: {}, UNSEEDED: {}, BEST: {}}
+    text = report.markdown(report.Results(search=[SearchResult("k", "remote", rates, knobs, 60)]), "make bench")
+    assert "| k | remote | 4.00 (4.00-4.00) | 0.80 (0.80-0.80) | 5.00 (5.00-5.00) | 1.00 (1.00-1.00) |" in text
+    assert "| 60 | map[f].num_parallel_calls=8 | as given |" in text

@@ -1,0 +1,191 @@
+"""The offline search finds the best structure and numbers there are, and never leaves a pipeline worse."""
+
+import functools
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.search_spaces import default
+from autopipe.tuning.choices import Choice, Choices
+from autopipe.tuning.consumer import StandIn
+from autopipe.tuning.isolation import IsolatedWorkbench, Job
+from autopipe.tuning.offline import tune, tune_choices
+from autopipe.tuning.session import Session
+from autopipe.tuning.structures import AS_WRITTEN, OPTIMIZED, structures
+from autopipe.tuning.studies import open_study
+from autopipe.tuning.workbench import LocalWorkbench, TrialFailedError
+
+
+def wait(x):
+    return tf.ensure_shape(tf.numpy_function(_sleep, [x], tf.int64), [])
+
+
+def _sleep(x):
+    time.sleep(0.004)
+    return np.int64(x)
+
+
+def waiting():
+    return tf.data.Dataset.range(400).map(wait, num_parallel_calls=2).batch(4).prefetch(2)
+
+
+def choices(dataset=None, others=None):
+    return Choices.of(autopipe.optimize(dataset or waiting(), seconds=0), default, others)
+
+
+class Bench:
+    """Says how fast a setting is, by what it is."""
+
+    def __init__(self, speed):
+        self.speed = speed
+        self.compared = []
+
+    def ratios(self, reference, challenger):
+        while True:
+            self.compared.append(challenger)
+            yield self.speed(challenger) / self.speed(reference)
+
+
+def test_a_stage_that_waits_gets_the_calls_and_threads_it_needs():
+    dataset = autopipe.optimize(waiting(), seconds=0)
+    plan = tune(dataset, trials=4, seconds=20)
+    assert plan.measured["after"] > 1.5
+    assert plan.knobs == dataset.knobs
+    assert dataset.knobs["map[wait].num_parallel_calls"] > 2
+
+
+def test_the_structure_is_searched_too_and_the_plan_is_that_of_the_best():
+    written = tf.data.Dataset.range(64).map(lambda x: x + 1).batch(4)
+    dataset = autopipe.optimize(written)
+    others = {AS_WRITTEN: autopipe.optimize(written, rules=[])}
+    found = Choices.of(dataset, default, others)
+    before = dict(dataset.knobs)
+    bench = Bench(lambda choice: 3.0 if choice.structure == AS_WRITTEN else 1.0)
+    plan = tune_choices(found, StandIn(0.0), trials=3, seconds=30, workbench=bench)
+    assert plan.rules == ()
+    assert plan.measured["after"] == 3.0
+    assert dataset.knobs == before
+
+
+def test_what_does_not_win_leaves_the_pipeline_as_it_was():
+    found = choices()
+    before = dict(found.given.knobs)
+    plan = tune_choices(found, StandIn(0.0), trials=5, seconds=30, workbench=Bench(lambda choice: 1.0))
+    assert plan.knobs == before == found.datasets[OPTIMIZED].knobs
+    assert plan.measured["after"] == 1.0
+
+
+def test_a_trial_that_fails_is_a_failed_trial_and_not_the_end():
+    class Failing(Bench):
+        def ratios(self, reference, challenger):
+            if challenger.knobs["prefetch.buffer_size"] == 1:
+                raise TrialFailedError("it gave no answer")
+            return super().ratios(reference, challenger)
+
+    told = []
+    bench = Failing(lambda choice: 1.0 + 0.1 * (choice.knobs["prefetch.buffer_size"] == 4))
+    study = open_study(sampler="random", seed=3)
+    plan = tune_choices(
+        choices(), StandIn(0.0), trials=25, seconds=30, study=study, workbench=bench, on_trial=told.append
+    )
+    assert {trial.failure for trial in told} == {"", "it gave no answer"}
+    assert plan.measured["trials"] == 25
+    assert plan.knobs["prefetch.buffer_size"] == 4
+
+
+def test_a_hopeless_trial_has_one_turn():
+    bench = Bench(lambda choice: 1.0 if choice == given else 0.5)
+    found = choices()
+    given = found.given
+    session = Session(found, given, bench, open_study(seed=1))
+    session.search(3, time.monotonic() + 30)
+    assert len(bench.compared) == 3
+
+
+def test_pipelines_with_nothing_to_choose_or_no_elements_are_given_back():
+    fixed = Choices(choices().datasets, {OPTIMIZED: {}})
+    assert tune_choices(fixed, StandIn(0.0), seconds=5).measured == {}
+    empty = autopipe.optimize(tf.data.Dataset.range(9).filter(lambda x: x > 99).batch(2), seconds=0)
+    assert tune(empty, seconds=5).measured == {}
+
+
+def test_the_best_of_all_numbers_is_found_in_forty_trials():
+    found = choices()
+
+    def speed(choice):
+        knobs = choice.knobs
+        calls = {-1: 1.0, 1: 0.5, 2: 1.0, 4: 1.5, 8: 2.0, 16: 3.0, 32: 2.95}[knobs["map[wait].num_parallel_calls"]]
+        return calls * (1.0 if knobs["prefetch.buffer_size"] > 1 else 0.9)
+
+    plan = tune_choices(found, StandIn(0.0), trials=40, seconds=60, study=open_study(seed=1), workbench=Bench(speed))
+    assert plan.measured["after"] >= 0.97 * 3.0 / speed(found.given)
+
+
+def test_other_structures_are_those_that_differ():
+    written = tf.data.Dataset.range(640).map(lambda x: tf.cast(x, tf.float32) * 2).batch(16)
+    dataset = autopipe.optimize(written)
+    found = structures(dataset)
+    assert found[OPTIMIZED] is dataset
+    assert found[AS_WRITTEN].plan.rules == ()
+    trees = [each.tree for each in found.values()]
+    assert all(tree != other for place, tree in enumerate(trees) for other in trees[:place])
+
+
+def test_caches_are_filled_before_the_first_turn():
+    calls = []
+    counted = tf.data.Dataset.range(8).map(
+        lambda x: tf.ensure_shape(tf.numpy_function(lambda y: calls.append(y) or y, [x], tf.int64), [])
+    )
+    found = choices(counted.cache().batch(2))
+    bench = LocalWorkbench(found, StandIn(0.0), 0.05)
+    assert bench.steps_per_second(found.given) > 0
+    assert len(calls) == 8
+
+
+# In processes of their own.
+
+
+def make_choices():
+    return Choices.of(autopipe.optimize(tf.data.Dataset.range(4000).batch(4), seconds=0), default)
+
+
+def make_crashing():
+    import os
+    import signal
+
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def make_hanging():
+    time.sleep(60)
+
+
+def make_raising():
+    raise ValueError("no data")
+
+
+def isolated(make, timeout=60.0):
+    return IsolatedWorkbench(Job(make, functools.partial(StandIn, 0.0), seconds=0.1, pairs=2), timeout)
+
+
+def test_an_isolated_trial_measures_in_another_process():
+    given = make_choices().given
+    ratios = isolated(make_choices).ratios(given, given)
+    assert next(ratios) > 0
+
+
+@pytest.mark.parametrize(
+    ("make", "timeout", "words"),
+    [
+        (make_crashing, 60.0, "its process was killed by SIGKILL, as the system does when memory runs out"),
+        (make_hanging, 12.0, "it gave no answer within 12 seconds"),
+        (make_raising, 60.0, "it raised ValueError: no data"),
+    ],
+)
+def test_an_isolated_trial_that_crashes_hangs_or_raises_says_so(make, timeout, words):
+    given = Choice(OPTIMIZED, {})
+    with pytest.raises(TrialFailedError, match=words):
+        next(isolated(make, timeout).ratios(given, given))

@@ -1,0 +1,168 @@
+"""Studies survive their processes: shared by several, resumed after kill -9, each trial counted once."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import study_worker as worker
+from optuna.trial import TrialState
+
+from autopipe.errors import ArgumentError
+from autopipe.tuning import studies
+from autopipe.tuning.studies import complete, fail_abandoned, open_study, sign
+
+WORKER = Path(worker.__file__)
+TRIALS = 24
+
+
+def start(storage, trials=TRIALS, seconds=0.005):
+    process = subprocess.Popen(
+        [sys.executable, WORKER, storage, str(trials), str(seconds)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def result(process):
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return json.loads(out.splitlines()[-1])
+
+
+def states(storage):
+    trials = open_study("shared", storage).trials
+    return [trial.state for trial in trials]
+
+
+@pytest.fixture(params=["sqlite:///{}/study.db", "journal:{}/study.log"])
+def storage(request, tmp_path):
+    return request.param.format(tmp_path)
+
+
+@pytest.mark.timeout(300)
+def test_a_study_is_resumed_after_kill_9_at_ten_random_moments(storage, monkeypatch):
+    moments = random.Random(1)
+    for _ in range(10):
+        process = start(storage)
+        time.sleep(moments.uniform(0.0, 0.25))
+        kill(process)
+    last = result(start(storage))
+    # A trial may have been begun, and its process killed before it could sign.
+    monkeypatch.setattr(studies, "_UNSIGNED_SECONDS", 0.0)
+    fail_abandoned(open_study("shared", storage))
+    found = states(storage)
+    assert last["complete"] == found.count(TrialState.COMPLETE) >= TRIALS
+    # Each kill costs the running trial, and no more.
+    assert found.count(TrialState.FAIL) <= 10
+    assert TrialState.RUNNING not in found
+    numbers = [trial.number for trial in open_study("shared", storage).trials]
+    assert numbers == sorted(set(numbers))
+
+
+@pytest.fixture
+def postgresql(tmp_path):
+    """Start a server of its own, which only listens on a socket in a folder of its own."""
+    if not shutil.which("initdb"):
+        pytest.skip("PostgreSQL is not installed; its commands initdb and postgres are needed")
+    pytest.importorskip("psycopg", reason="the driver is not installed: pip install 'psycopg[binary]'")
+    data = tmp_path / "data"
+    # The server does not run as root; where the tests do, it runs as nobody.
+    as_user = {"user": "nobody"} if os.geteuid() == 0 else {}
+    if as_user:
+        for folder in (tmp_path, *tmp_path.parents[:3]):
+            folder.chmod(folder.stat().st_mode | 0o755)
+        data.mkdir(mode=0o700)
+        shutil.chown(data, "nobody")
+        shutil.chown(tmp_path, "nobody")
+    make = ["initdb", "-D", data, "-A", "trust", "-U", "tester"]
+    subprocess.run(make, check=True, capture_output=True, **as_user)
+    server = subprocess.Popen(
+        ["postgres", "-D", data, "-k", tmp_path, "-h", "", "-F"], stderr=subprocess.DEVNULL, **as_user
+    )
+    url = f"postgresql+psycopg://tester@/postgres?host={tmp_path}"
+    for _ in range(100):
+        time.sleep(0.1)
+        if subprocess.run(["pg_isready", "-h", tmp_path, "-q"], check=False).returncode == 0:
+            break
+    yield url
+    server.send_signal(signal.SIGINT)
+    server.wait(20)
+
+
+@pytest.mark.timeout(200)
+def test_three_processes_share_a_server_and_one_that_is_killed_costs_one_trial(postgresql, monkeypatch):
+    open_study("shared", postgresql)
+    workers = [start(postgresql, seconds=0.03) for _ in range(3)]
+    time.sleep(0.6)
+    kill(workers[0])
+    monkeypatch.setattr(studies, "_UNSIGNED_SECONDS", 0.0)
+    found = [result(process) for process in workers[1:]]
+    study = open_study("shared", postgresql)
+    fail_abandoned(study)
+    counted = [trial.state for trial in study.trials]
+    assert counted.count(TrialState.FAIL) <= 1
+    assert TrialState.RUNNING not in counted
+    # Each of the others may have had a trial under way when the last of them was told.
+    assert TRIALS <= complete(study) <= TRIALS + 1
+    assert len({trial.number for trial in study.trials}) == len(study.trials)
+    for each in found:
+        assert each["after"] == pytest.approx(study.best_value)
+        assert worker.speed(worker.Choice("", each["knobs"])) == pytest.approx(study.best_value)
+
+
+class TestAbandoned:
+    def test_a_trial_of_a_living_process_is_left_alone(self):
+        study = open_study()
+        sign(study.ask())
+        assert fail_abandoned(study) == 0
+
+    def test_a_process_that_has_the_number_of_a_dead_one_is_another(self):
+        study = open_study()
+        trial = study.ask()
+        sign(trial)
+        host, number, _ = trial.user_attrs["autopipe:process"].split(":")
+        trial.set_user_attr("autopipe:process", f"{host}:{number}:12.5")
+        assert fail_abandoned(study) == 1
+        assert study.trials[0].state is TrialState.FAIL
+
+    def test_another_machine_is_waited_for_and_not_for_ever(self):
+        study = open_study()
+        trial = study.ask()
+        sign(trial)
+        trial.set_user_attr("autopipe:process", "elsewhere:1:12.5")
+        assert fail_abandoned(study) == 0
+        trial.set_user_attr("autopipe:seen", time.time() - 10_000)
+        assert fail_abandoned(study) == 1
+
+    def test_a_trial_that_was_never_signed_is_given_the_time_for_it(self, monkeypatch):
+        study = open_study()
+        study.ask()
+        assert fail_abandoned(study) == 0
+        monkeypatch.setattr(studies, "_UNSIGNED_SECONDS", 0.0)
+        assert fail_abandoned(study) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"storage": "nowhere://x"}, "A storage must be one that Optuna can open, but with 'nowhere://x' it says"),
+        ({"storage": "sqlite:////no/such/folder/study.db"}, "unable to open database file"),
+        ({"sampler": "best"}, "sampler must be one of tpe, random, but got 'best'"),
+        ({"pruner": "best"}, "pruner must be one of median, wilcoxon, none, but got 'best'"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments, words):
+    with pytest.raises(ArgumentError, match=words):
+        open_study("any", **arguments)
