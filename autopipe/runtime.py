@@ -150,7 +150,7 @@ class OptimizedDataset(tf.data.Dataset):
         that takes them. What a memory cache holds is kept. A knob that is not ``live``, such as the cycle of an
         interleave, changes from the next iterator on. So do all where an iterator cannot be changed (TensorFlow
         cannot save a generator's state, that of a seeded random function, a cache file half written, or a memory
-        cache that two iterators read): it goes on as it is.
+        cache that is read at two places): it goes on as it is.
 
         Args:
             knobs: values by the names in :attr:`knobs`; the others stay.
@@ -168,15 +168,27 @@ class OptimizedDataset(tf.data.Dataset):
         """
         tree = with_knobs(self._autopipe_tree, knobs)
         with self._lock:
-            if tree == self._autopipe_tree:
-                return
-            self._autopipe_tree = tree
-            self._built = self._derived.build(tree)
-            self._variant_tensor_attr = self._built._variant_tensor
+            if tree != self._autopipe_tree:
+                self._autopipe_tree = tree
+                self._built = self._derived.build(tree)
+                self._variant_tensor_attr = self._built._variant_tensor
             self._readings = self._live()
-            if not _waits_for_next_epoch(tree):
-                for reading in self._readings:
-                    self._change(reading)
+            for reading in self._readings:
+                self._change(reading, tree)
+
+    def try_out(self, reading: Reading, knobs: Mapping[str, int]) -> None:
+        """Change knobs of one iterator, as :meth:`retune` does; the dataset, and its next iterators, keep theirs.
+
+        Args:
+            reading: the iterator.
+            knobs: values by the names in :attr:`knobs`; the others are those of the dataset.
+
+        Raises:
+            KnobError: as :meth:`retune`.
+        """
+        tree = with_knobs(self._autopipe_tree, knobs)
+        with self._lock:
+            self._change(reading, tree)
 
     def _files_of_next_iterator(self) -> tuple[str, ...]:
         """Return the file of each disk cache: the one that is whole, or a new one that nobody else writes."""
@@ -197,23 +209,28 @@ class OptimizedDataset(tf.data.Dataset):
     def _holds(self, files: tuple[str, ...]) -> bool:
         return self._disk is None or all(map(self._disk.holds, files))
 
-    def _change(self, reading: Reading) -> None:
-        """Make an iterator go on over the pipeline as it is now, but for the knobs that wait for the next one."""
+    def _change(self, reading: Reading, tree: ir.Node) -> None:
+        """Make an iterator go on over a pipeline of the same stages, but for the knobs that wait for the next one."""
         iterator = reading.iterator()
-        if iterator is None or reading.writes or self._is_shared(reading.memories):
+        if iterator is None or reading.writes:
             return
-        knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(self._autopipe_tree) if knob.live}
-        if knobs == reading.knobs:
+        knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
+        if knobs == reading.knobs or _waits_for_next_epoch(tree):
             return
         # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
-        own = trees.transform(with_knobs(self._autopipe_tree, knobs), _without_seed_generator)
-        dataset = reading.memories.build(_with_files(own, reading.files))
-        if _repoint(iterator, self._pipeline(dataset, reading.stall, reading.memories)):
-            reading.knobs = knobs
+        own = trees.transform(with_knobs(tree, knobs), _without_seed_generator)
+        memories = self._memories_for(reading)
+        dataset = memories.build(_with_files(own, reading.files))
+        if _repoint(iterator, self._pipeline(dataset, reading.stall, memories)):
+            reading.knobs, reading.memories = knobs, memories
 
-    def _is_shared(self, memories: Memories) -> bool:
-        """Return whether two iterators read the same memory caches: one would see them empty while one is restored."""
-        return bool(memories.caches) and sum(reading.memories is memories for reading in self._live()) > 1
+    def _memories_for(self, reading: Reading) -> Memories:
+        """Return where an iterator finds what its memory caches hold, once its state is restored.
+
+        They are emptied for a moment then, which nobody else must see. What the state holds is not copied.
+        """
+        shared = sum(each.memories is reading.memories for each in self._live()) > 1
+        return Memories(self._autopipe_tree) if shared else reading.memories
 
     def _pipeline(self, dataset: Any, stall: StallCounter | None, memories: Memories) -> Any:
         """Return the dataset an iterator runs: with a meter at its end where there is a counter for it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -22,6 +22,8 @@ from autopipe.tuning.watch import Watch
 from autopipe.tuning.window import OBJECTIVES, Window, WindowMeter
 
 __all__ = ["PipelineTuner"]
+
+Values = Mapping[str, int]
 
 _MOST_SEARCHES = 4
 # A window that only looks whether all is as it was need not be short.
@@ -124,6 +126,7 @@ class PipelineTuner(WatchingCallback):
         self._watch: Watch | None = None
         self._filling = False
         self._cold = True
+        self._unchangeable: Reading | None = None
 
     @property
     def best(self) -> dict[str, int]:
@@ -155,7 +158,7 @@ class PipelineTuner(WatchingCallback):
         if self._guard.is_exceeded():
             self._give_memory_back(reading)
             return
-        if reading.knobs != self.search.running:
+        if not self._runs(reading, self.search.running):
             return
         window = self._windows.step(reading.stall, self._gpu) or self._hopeless_window()
         if window is None:
@@ -242,8 +245,24 @@ class PipelineTuner(WatchingCallback):
         so_far = self._windows.so_far() if self.search.challenging else None
         return so_far if so_far is not None and self.search.is_hopeless(so_far) else None
 
-    def _set(self, reading: Reading, values: Any) -> None:
-        reading.dataset.retune(values)
+    def _runs(self, reading: Reading, values: Values) -> bool:
+        """Return whether an iterator runs with these values, and see to it that a new one does if it can."""
+        if reading.knobs != values and reading is not self._unchangeable:
+            self._set(reading, values)
+        return reading.knobs == values
+
+    def _set(self, reading: Reading, values: Values) -> None:
+        """Set the best values for good, and a challenger for this iterator only: training may end at any moment.
+
+        An iterator that cannot be changed is followed by one that has the values.
+        """
+        assert self.search is not None
+        if values != self.search.incumbent:
+            reading.dataset.try_out(reading, values)
+        if values == self.search.incumbent or reading.knobs != values:
+            reading.dataset.retune(values)
+        if reading.knobs != values:
+            self._unchangeable = reading
         self._windows.restart()
 
     def _give_memory_back(self, reading: Reading) -> None:

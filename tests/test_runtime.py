@@ -337,18 +337,21 @@ def test_an_iterator_that_fills_a_cache_is_not_disturbed_by_another_that_fills_i
     assert flat(dataset) == list(range(1, 11))
 
 
-def test_of_two_iterators_over_a_full_cache_both_go_on_as_they_are(listener):
-    dataset = autopipe.optimize(Dataset.range(10).map(add_one).cache().prefetch(1), keeps="sequence", rules=())
+def test_two_iterators_over_a_full_cache_are_both_retuned_and_it_stays_full(listener):
+    calls = []
+    dataset = autopipe.optimize(counted(calls).cache().shuffle(3).prefetch(1), rules=(), seconds=0)
     list(dataset)
     one, two = iter(dataset), iter(dataset)
-    seen = [int(next(each)) for each in (one, two, two)]
+    seen = {one: [int(next(one))], two: [int(next(two)), int(next(two))]}
+    for step in range(30):
+        for iterator, out in seen.items():
+            out += [int(x) for x in islice(iterator, 1)]
+            dataset.retune(setting(dataset, step))
+        assert all(follows(reading, dataset) for reading in listener.readings[-2:])
 
-    dataset.retune({"prefetch.buffer_size": 3})
-
-    assert seen == [1, 1, 2]
-    assert [int(x) for x in one] == list(range(2, 11))
-    assert [int(x) for x in two] == list(range(3, 11))
-    assert [reading.knobs["prefetch.buffer_size"] for reading in listener.readings[-2:]] == [1, 1]
+    assert [sorted(out) for out in seen.values()] == [list(range(20))] * 2
+    assert sorted(flat(dataset)) == list(range(20))
+    assert len(calls) == 20
 
 
 def test_a_cache_is_freed_with_the_dataset():
@@ -449,3 +452,25 @@ def test_optimizing_an_optimized_dataset_changes_nothing_more():
     twice = autopipe.optimize(once, rules=["parallel_map", "prefetch_at_end"])
     assert twice.tree == once.tree
     assert not twice.explain().rewriting.steps
+
+
+def test_a_try_changes_one_iterator_and_not_the_dataset():
+    readings = []
+
+    class Notes:
+        def reading_started(self, reading):
+            readings.append(reading)
+
+    notes = Notes()
+    observe(notes)
+    dataset = autopipe.optimize(Dataset.range(30).map(add_one).batch(3), rules=["parallel_map", "prefetch_at_end"])
+    before = dataset.knobs
+    one, other = iter(dataset), iter(dataset)
+    stop_observing(notes)
+    seen = next(one).numpy().tolist()
+    dataset.try_out(readings[0], {"prefetch.buffer_size": 7})
+    assert (readings[0].knobs["prefetch.buffer_size"], readings[1].knobs, dataset.knobs) == (7, before, before)
+    dataset.retune(before)
+    assert readings[0].knobs == before
+    assert seen + [int(x) for batch in one for x in batch] == list(range(1, 31))
+    assert [int(x) for batch in other for x in batch] == list(range(1, 31))

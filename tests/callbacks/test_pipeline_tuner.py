@@ -205,13 +205,13 @@ def test_what_crosses_the_memory_budget_is_taken_back_at_once(monkeypatch):
     monkeypatch.setattr(memory_guard, "_LOOK_SECONDS", 0.0)
     tuner = PipelineTuner(trials=3, window_seconds=0.001, objective="rate", ram_budget=10**6, verbose=0, seed=1)
     monkeypatch.setattr(
-        memory_guard, "resident_bytes", lambda: 10**9 if tuner.search and dataset.knobs != before else 0
+        memory_guard, "resident_bytes", lambda: 10**9 if tuner.search and tuner._reading.knobs != before else 0
     )
     with tuner:
         for _ in range(8):
             for _ in dataset:
                 tuner.step()
-                grown.append(dataset.knobs != before)
+                grown.append(tuner._reading.knobs != before)
     assert dataset.knobs == before
     assert len(tuner.search.trials) == 3
     assert {trial.failure for trial in tuner.search.trials} == {
@@ -281,6 +281,47 @@ def test_an_exception_in_training_leaves_no_listener_behind():
     run()
     gc.collect()
     assert not list(_observers)
+
+
+def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_dataset():
+    dataset = autopipe.optimize(rows().repeat(20).map(identity).batch(4))
+    before = dataset.knobs
+    tuner = PipelineTuner(trials=9, window_seconds=0.001, objective="rate", verbose=0, seed=1)
+
+    class Boom(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if tuner.search is not None and tuner.search.challenging:
+                raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        recorder().fit(dataset, verbose=0, callbacks=[tuner, Boom()])
+    assert tuner.search.running != before
+    assert dataset.knobs == before
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+def test_a_generator_which_cannot_be_changed_midway_is_tuned_from_epoch_to_epoch():
+    def numbers():
+        yield from (([float(number)], [float(number)]) for number in range(ROWS))
+
+    spec = tf.TensorSpec((1,), tf.float32)
+    written = tf.data.Dataset.from_generator(numbers, output_signature=(spec, spec)).map(identity, 2).batch(4)
+    dataset = autopipe.optimize(written, seconds=0)
+    model = recorder()
+    tuner = PipelineTuner(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1, most_loss=9.0)
+    model.fit(dataset, epochs=12, verbose=0, callbacks=[tuner])
+    assert len(tuner.search.trials) == 2
+    assert sorted(model.seen) == sorted([*range(ROWS)] * 12)
+
+
+def test_a_trial_goes_on_in_the_next_epoch():
+    model = recorder()
+    dataset = autopipe.optimize(rows().map(identity).batch(4))
+    # A window is longer than an epoch.
+    tuner = PipelineTuner(trials=2, window_seconds=0.05, objective="rate", verbose=0, seed=1, most_loss=9.0)
+    model.fit(dataset, epochs=60, verbose=0, callbacks=[tuner])
+    assert len(tuner.search.trials) == 2
+    assert sorted(model.seen) == sorted([*range(ROWS)] * 60)
 
 
 @pytest.mark.parametrize(
