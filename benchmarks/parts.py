@@ -70,7 +70,7 @@ class Effort:
     setting_seconds: float
 
 
-QUICK = Effort(5, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.15)
+QUICK = Effort(5, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25)
 FULL = Effort(7, 1.0, 15.0, 7, 20.0, 2, 3, STAGES, ELEMENTS, 0.6)
 
 

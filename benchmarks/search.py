@@ -31,9 +31,12 @@ __all__ = ["BEST", "GIVEN", "LIVE", "OFFLINE", "SEARCHED", "UNSEEDED", "SearchRe
 
 GIVEN, LIVE, OFFLINE, UNSEEDED, BEST = "AUTOTUNE", "in training", "offline", "offline, no seeds", "best of the grid"
 SEARCHED: Mapping[str, str] = {"flowers_augmented": "naive", "parse_example": "naive", "remote_storage": "expert"}
+# An epoch has to be longer than a window of the tuner.
+_LARGER = {"remote_storage": {"count": 6000}}
 _LIVE_TRIALS, _OFFLINE_TRIALS = 20, 40
 _MOST_PER_KNOB = 4
 _FINALISTS = 3
+_TOGETHER = frozenset({"num_parallel_calls", "use_unbounded_threadpool"})
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,9 @@ def measure_search(
         rounds: how often each of what was found takes its turn.
         on_step: told what is being done.
     """
-    dataset = autopipe.optimize(getattr(case, SEARCHED[case.name])(case.make_data(folder)))
+    make_data: Callable[..., Any] = case.make_data
+    data = make_data(folder, **_LARGER.get(case.name, {}))
+    dataset = autopipe.optimize(getattr(case, SEARCHED[case.name])(data))
     choices = Choices.of(dataset, default)
     bench = LocalWorkbench(choices, StandIn(0.0), seconds)
     given = choices.given
@@ -124,14 +129,19 @@ def _tuned_offline(choices: Choices, given: Choice, bench: LocalWorkbench, seede
 
 
 def _grid(dataset: Any, space: Mapping[str, Any]) -> Iterator[dict[str, int]]:
-    """Yield all combinations of a few values of each knob; parallel calls go together, or there would be too many."""
+    """Yield all combinations of a few values of each knob; those of one kind go together, or they were too many."""
     cores = round(Machine.here().cores)
-    calls = [knob.name for knob in read_knobs(dataset.tree) if knob.field == "num_parallel_calls"]
-    others = [name for name in space if name not in calls]
+    kinds: dict[str, list[str]] = {}
+    for knob in read_knobs(dataset.tree):
+        if knob.name in space:
+            kinds.setdefault(knob.field if knob.field in _TOGETHER else knob.name, []).append(knob.name)
     ladder = [-1, *(cores * factor for factor in (1, 4, 16, 32))]
-    for number in ladder if calls else [None]:
-        for values in itertools.product(*(_few(space[name].choices) for name in others)):
-            yield {**dataset.knobs, **dict.fromkeys(calls, number), **dict(zip(others, values, strict=True))}
+    values = {
+        kind: ladder if kind == "num_parallel_calls" else _few(space[names[0]].choices) for kind, names in kinds.items()
+    }
+    for chosen in itertools.product(*values.values()):
+        pairs = zip(kinds.values(), chosen, strict=True)
+        yield {**dataset.knobs, **{name: value for names, value in pairs for name in names}}
 
 
 def _few(values: Sequence[int]) -> list[int]:

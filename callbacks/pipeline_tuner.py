@@ -246,12 +246,21 @@ class PipelineTuner(WatchingCallback):
         return so_far if so_far is not None and self.search.is_hopeless(so_far) else None
 
     def _runs(self, reading: Reading, values: Values) -> bool:
-        """Return whether an iterator runs with these values, and see to it that a new one does if it can."""
+        """Return whether an iterator runs with these values, and see to it that a new one does if it can.
+
+        A window that is longer than an epoch goes on in the next one.
+        """
         if reading.knobs != values and reading is not self._unchangeable:
-            self._set(reading, values)
+            self._apply(reading, values)
+            self._windows.pause()
         return reading.knobs == values
 
     def _set(self, reading: Reading, values: Values) -> None:
+        """Set what runs in the next window."""
+        self._apply(reading, values)
+        self._windows.restart()
+
+    def _apply(self, reading: Reading, values: Values) -> None:
         """Set the best values for good, and a challenger for this iterator only: training may end at any moment.
 
         An iterator that cannot be changed is followed by one that has the values.
@@ -263,7 +272,6 @@ class PipelineTuner(WatchingCallback):
             reading.dataset.retune(values)
         if reading.knobs != values:
             self._unchangeable = reading
-        self._windows.restart()
 
     def _give_memory_back(self, reading: Reading) -> None:
         """Take back what made the process cross its budget: the challenger, or else all that tuning changed."""

@@ -1,8 +1,5 @@
 """The searches are compared with a grid that is really tried, each found setting in every round."""
 
-from dataclasses import replace
-from functools import partial
-
 import pytest
 
 from benchmarks import report
@@ -19,7 +16,8 @@ def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, m
     monkeypatch.setattr(search, "_OFFLINE_TRIALS", 6)
     monkeypatch.setattr(search, "_LIVE_TRIALS", 6)
     monkeypatch.setattr(search, "_MOST_PER_KNOB", 2)
-    case = replace(k_remote_storage.CASES[0], make_data=partial(k_remote_storage.make_data, count=64))
+    monkeypatch.setattr(search, "_LARGER", {"remote_storage": {"count": 2000}})
+    (case,) = k_remote_storage.CASES
     assert case.name in SEARCHED
     told = []
     result = measure_search(case, tmp_path, seconds=0.1, rounds=2, on_step=told.append)
