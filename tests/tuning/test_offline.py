@@ -117,7 +117,9 @@ def test_the_best_of_all_numbers_is_found_in_forty_trials():
 
     def speed(choice):
         knobs = choice.knobs
-        calls = {-1: 1.0, 1: 0.5, 2: 1.0, 4: 1.5, 8: 2.0, 16: 3.0, 32: 2.95}[knobs["map[wait].num_parallel_calls"]]
+        calls = {-1: 1.0, 1: 0.5, 2: 1.0, 4: 1.5, 8: 2.0, 16: 3.0, 32: 2.95, 64: 2.9}[
+            knobs["map[wait].num_parallel_calls"]
+        ]
         return calls * (1.0 if knobs["prefetch.buffer_size"] > 1 else 0.9)
 
     plan = tune_choices(found, StandIn(0.0), trials=40, seconds=60, study=open_study(seed=1), workbench=Bench(speed))
