@@ -37,10 +37,11 @@ types: $(VENV)/.installed  ## mypy --strict on the copy that ships.
 	cd build/typecheck && ../../$(VENV)/bin/mypy --strict --config-file ../../pyproject.toml -p autopipe
 
 unit: $(VENV)/.installed   ## The tests alone.
-	$(VENV)/bin/pytest
+	$(VENV)/bin/pytest -n 2 --dist worksteal -m "not timed"
+	$(VENV)/bin/pytest -m timed
 
-test-deep: $(VENV)/.installed   ## Every rule on thousands of random pipelines; takes most of an hour.
-	$(VENV)/bin/pytest tests/properties --hypothesis-profile=deep
+test-deep: $(VENV)/.installed   ## Every rule on thousands of random pipelines; takes about half an hour.
+	$(VENV)/bin/pytest -n 2 --dist worksteal tests/properties --hypothesis-profile=deep
 
 clean:            ## Remove what the other targets made.
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

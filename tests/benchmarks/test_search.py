@@ -9,14 +9,14 @@ from benchmarks.search import BEST, GIVEN, LIVE, OFFLINE, SEARCHED, UNSEEDED, Se
 pytestmark = pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning")
 
 
-@pytest.mark.timeout(250)
+@pytest.mark.timed
 def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, monkeypatch):
     from benchmarks import search
 
-    monkeypatch.setattr(search, "_OFFLINE_TRIALS", 6)
-    monkeypatch.setattr(search, "_LIVE_TRIALS", 6)
+    monkeypatch.setattr(search, "_OFFLINE_TRIALS", 3)
+    monkeypatch.setattr(search, "_LIVE_TRIALS", 4)
     monkeypatch.setattr(search, "_MOST_PER_KNOB", 2)
-    monkeypatch.setattr(search, "_LARGER", {"remote_storage": {"count": 2000}})
+    monkeypatch.setattr(search, "_LARGER", {"remote_storage": {"count": 400}})
     (case,) = k_remote_storage.CASES
     assert case.name in SEARCHED
     told = []

@@ -27,18 +27,19 @@ def fit(dataset, callbacks=()):
 
 def slow(x):
     def wait(value):
-        time.sleep(0.02)
+        time.sleep(0.06)
         return value
 
     return tf.ensure_shape(tf.numpy_function(wait, [x], tf.float32), [4, 1])
 
 
+@pytest.mark.timed
 def test_a_slow_pipeline_stalls_the_epoch_and_a_slow_model_does_not():
     class SlowModel(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
-            time.sleep(0.02)
+            time.sleep(0.06)
 
-    batches = tf.data.Dataset.from_tensors(tf.ones([4, 1])).repeat(20)
+    batches = tf.data.Dataset.from_tensors(tf.ones([4, 1])).repeat(12)
     starved = fit(autopipe.optimize(batches.map(slow).map(lambda x: (x, x)), rules=()))
     fed = fit(autopipe.optimize(batches.map(lambda x: (x, x)), rules=()), [SlowModel()])
     assert min(starved[1:]) > 0.5

@@ -29,6 +29,7 @@ def wait(x):
     return tf.ensure_shape(tf.numpy_function(sleep, [x], tf.int64), [])
 
 
+@pytest.mark.timed
 def test_more_calls_help_what_waits():
     tree = extract(NUMBERS.map(wait, num_parallel_calls=2))
     profile = profile_tree(tree, 0.4)

@@ -13,6 +13,7 @@ def burn(seconds: float) -> None:
         pass
 
 
+@pytest.mark.timed
 def test_a_busy_process_uses_about_the_share_of_its_cores_that_it_burns() -> None:
     meter = HostMeter(cores=4)
     began = time.perf_counter()
@@ -24,6 +25,7 @@ def test_a_busy_process_uses_about_the_share_of_its_cores_that_it_burns() -> Non
     assert reading.host_utilization is None or 0 < reading.host_utilization <= 1
 
 
+@pytest.mark.timed
 def test_a_sleeping_process_uses_next_to_nothing_since_the_reading_before() -> None:
     meter = HostMeter(cores=1)
     burn(0.1)

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from autopipe.telemetry import StallCounter, StallReading, metered
 
+pytestmark = pytest.mark.timed
+
 BATCHES = 20
 
 

@@ -10,6 +10,8 @@ import tensorflow as tf
 from autopipe.errors import DatasetError
 from autopipe.tuning.consumer import ModelSteps, Pace, StandIn, measure_pace
 
+pytestmark = pytest.mark.timed
+
 Dataset = tf.data.Dataset
 ROWS = Dataset.from_tensors((np.ones((4, 3), "float32"), np.ones((4, 1), "float32")))
 LENGTHS = {"one": ROWS, "few": ROWS.repeat(5), "endless": ROWS.repeat()}
