@@ -276,15 +276,19 @@ def _waits_for_next_epoch(tree: ir.Node) -> bool:
 
     TensorFlow does not save the state of a seeded random function. It takes one of two readers of a memory cache for
     one that has read all of it, once the other has filled it. And a seeded shuffle that starts anew within one
-    iterator takes its seeds from where the next iterator will.
+    iterator, repeated or joined to itself, takes its seeds from where the next iterator will.
     """
     if any(effects(fn).seeded_random for fn in trees.functions(tree)):
         return True
     read = sum(isinstance(node, ir.Cache) and node.in_memory for node in trees.walk(tree))
     if read > len(memory_caches(tree)):
         return True
-    finite = (node for node in trees.walk(tree) if isinstance(node, ir.Repeat) and node.count >= 0)
-    return any(_is_reseeded(node) for repeat in finite for node in trees.walk(repeat))
+    starting_anew = (
+        node
+        for node in trees.walk(tree)
+        if isinstance(node, ir.Concatenate) or (isinstance(node, ir.Repeat) and node.count >= 0)
+    )
+    return any(_is_reseeded(node) for each in starting_anew for node in trees.walk(each))
 
 
 def _is_reseeded(node: ir.Node) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autopipe.functions.effects import effects
+from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
 
 __all__ = ["draws_freely", "draws_race", "number_is_free", "order_is_free", "order_is_used", "varies_by_epoch"]
@@ -27,7 +28,7 @@ _HOLDING_READY = (ir.End, ir.Options, ir.Prefetch, ir.ThreadPool)
 
 def draws_freely(tree: ir.Node) -> bool:
     """Return whether a function draws numbers that no seed of this pipeline alone decides."""
-    return any(found.unseeded_random or found.generator for found in map(effects, trees.functions(tree)))
+    return any(map(_draws_freely, trees.functions(tree)))
 
 
 def draws_race(tree: ir.Node) -> bool:
@@ -74,6 +75,21 @@ def number_is_free(tree: ir.Node) -> bool:
 
 
 def varies_by_epoch(tree: ir.Node) -> bool:
-    """Return whether its author wants epochs to differ: by a draw or a shuffle, not by which call is ready first."""
-    shuffles = (node for node in trees.walk(tree) if isinstance(node, ir.Shuffle))
-    return draws_freely(tree) or any(each.reshuffle_each_iteration and each.buffer_size != 1 for each in shuffles)
+    """Return whether its author wants epochs to differ: by a draw or a shuffle, not by which call is ready first.
+
+    What is drawn below a cache is drawn once. Epochs that do not fill the cache differ by that, but nobody wants it.
+    """
+    if isinstance(tree, ir.Cache):
+        return False
+    return _varies_itself(tree) or any(map(varies_by_epoch, tree.inputs))
+
+
+def _varies_itself(node: ir.Node) -> bool:
+    if isinstance(node, ir.Shuffle):
+        return node.reshuffle_each_iteration and node.buffer_size != 1
+    return any(map(_draws_freely, trees.called_by(node)))
+
+
+def _draws_freely(fn: Function) -> bool:
+    found = effects(fn)
+    return found.unseeded_random or found.generator

@@ -51,6 +51,8 @@ def lucky(x):
         (TEN.shuffle(5), {"order is free", "varies by epoch"}),
         (TEN.shuffle(5, seed=1), {"varies by epoch"}),
         (TEN.shuffle(5).take(3), {"order is free", "varies by epoch", "order is used"}),
+        (TEN.shuffle(5).cache(), {"order is free"}),
+        (TEN.map(noise).cache().shuffle(5, seed=1), {"draws freely", "varies by epoch"}),
         (TEN.take(3), {"order is used"}),
         (TEN.map(lambda x: x, num_parallel_calls=2, deterministic=False), {"order is free"}),
     ],

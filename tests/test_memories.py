@@ -1,0 +1,143 @@
+"""What a memory cache holds is made once and stays, whatever is retuned, and is freed with the dataset."""
+
+import gc
+import weakref
+from contextlib import nullcontext
+from itertools import islice
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from retuning import flat, follows, listening, numbers, read_retuning, setting
+
+import autopipe
+
+Dataset = tf.data.Dataset
+COUNT = 12
+
+
+def add_one(x):
+    return x + 1
+
+
+def test_a_filled_cache_is_kept_when_the_stages_around_it_are_retuned():
+    calls = tf.Variable(0)
+
+    def counting(x):
+        calls.assign_add(1)
+        return x
+
+    made = Dataset.range(20).map(counting, num_parallel_calls=2).cache().map(add_one, num_parallel_calls=2).batch(4)
+    dataset = autopipe.optimize(made, keeps="sequence")
+    for step in range(4):
+        list(dataset)
+        gc.collect()
+        dataset.retune(setting(dataset, step))
+    read_retuning(dataset)
+
+    assert int(calls) == 20
+
+
+CACHED = {
+    "cache": lambda made: made.cache(),
+    "batch": lambda made: made.cache().map(add_one, num_parallel_calls=2).batch(3).prefetch(2),
+    "shuffle": lambda made: made.cache().shuffle(7).prefetch(1),
+    "repeat": lambda made: made.cache().repeat(2).shuffle(5).prefetch(1),
+    "two caches": lambda made: made.cache().map(add_one, num_parallel_calls=2).cache().prefetch(1),
+    "branch": lambda made: Dataset.zip((made.cache(), Dataset.range(COUNT).cache())).prefetch(1),
+}
+
+
+def counted(calls):
+    def count(x):
+        calls.append(int(x))
+        return x
+
+    def counting(x):
+        return tf.ensure_shape(tf.py_function(count, [x], tf.int64), [])
+
+    return Dataset.range(COUNT).map(counting, num_parallel_calls=2)
+
+
+@pytest.mark.parametrize("metered", [False, True], ids=["plain", "metered"])
+@pytest.mark.parametrize("name", CACHED)
+def test_what_a_memory_cache_holds_is_made_once_when_every_step_swaps(name, metered):
+    calls = []
+    expected = numbers(CACHED[name](counted([])))
+    dataset = autopipe.optimize(CACHED[name](counted(calls)), rules=(), seconds=0)
+    made = []
+    with listening() if metered else nullcontext():
+        for _epoch in range(3):
+            assert numbers(read_retuning(dataset)) == expected
+            made.append(len(calls))
+    # In the epoch that fills the cache, what was read ahead between saving and swapping is made again.
+    assert set(calls) == set(range(COUNT))
+    assert made == [made[0]] * 3
+
+
+def test_a_memory_cache_that_was_full_is_not_filled_again_after_an_epoch_that_was_left():
+    calls = []
+    dataset = autopipe.optimize(counted(calls).cache().prefetch(1), rules=(), seconds=0)
+    list(dataset)
+    iterator = iter(dataset)
+    for step in range(3):
+        next(iterator)
+        dataset.retune(setting(dataset, step))
+    del iterator
+    assert flat(read_retuning(dataset)) == list(range(COUNT))
+    assert len(calls) == COUNT
+
+
+def test_an_iterator_that_fills_a_cache_is_not_disturbed_by_another_that_fills_it():
+    dataset = autopipe.optimize(Dataset.range(10).map(add_one).cache().prefetch(1), keeps="sequence", rules=())
+    one = iter(dataset)
+    seen = [int(next(one)) for _ in range(2)]
+    assert flat(dataset) == list(range(1, 11))
+    assert numbers(dataset.batch(2)) == list(range(1, 11))
+
+    dataset.retune({"prefetch.buffer_size": 3})
+
+    assert seen + [int(x) for x in one] == list(range(1, 11))
+    assert flat(dataset) == list(range(1, 11))
+
+
+def test_two_iterators_over_a_full_cache_are_both_retuned_and_it_stays_full():
+    calls = []
+    dataset = autopipe.optimize(counted(calls).cache().shuffle(3).prefetch(1), rules=(), seconds=0)
+    list(dataset)
+    with listening() as readings:
+        one, two = iter(dataset), iter(dataset)
+        seen = {one: [int(next(one))], two: [int(next(two)), int(next(two))]}
+        for step in range(COUNT + 2):
+            for iterator, out in seen.items():
+                out += [int(x) for x in islice(iterator, 1)]
+                dataset.retune(setting(dataset, step))
+            assert all(follows(reading, dataset) for reading in readings)
+
+    assert [sorted(out) for out in seen.values()] == [list(range(COUNT))] * 2
+    assert sorted(flat(dataset)) == list(range(COUNT))
+    assert len(calls) == COUNT
+
+
+def test_what_a_cache_holds_is_freed_with_the_dataset():
+    held = []
+
+    def make(x):
+        # TensorFlow takes over an array that begins where its own would, and copies others.
+        room = np.zeros(32)
+        begin = -room.ctypes.data % 64 // room.itemsize
+        array = room[begin : begin + 16]
+        held.append(weakref.ref(array))
+        return array
+
+    def making(x):
+        return tf.ensure_shape(tf.numpy_function(make, [x], tf.float64), [16])
+
+    dataset = autopipe.optimize(Dataset.range(3).map(making).cache(), rules=(), seconds=0)
+    for _epoch in range(2):
+        list(dataset)
+        dataset.retune(setting(dataset, 1))
+    assert all(each() is not None for each in held)
+    del dataset
+    gc.collect()
+    assert all(each() is None for each in held)
