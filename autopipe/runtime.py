@@ -1,8 +1,6 @@
 """The dataset that ``optimize()`` returns: a ``tf.data.Dataset`` whose knobs can change while it is read.
 
-A live iterator is re-pointed in three public ops: its state is serialized, a new pipeline is made in the same
-resource, and the state is put back. Keras holds the resource, so the running ``fit`` does not notice. Two private
-attributes of TensorFlow are read here, ``OwnedIterator._iterator_resource`` and ``Dataset._variant_tensor``.
+A private attribute of TensorFlow is read and written here, ``Dataset._variant_tensor``.
 """
 
 from __future__ import annotations
@@ -15,20 +13,20 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from autopipe.functions.effects import effects
 from autopipe.memories import Memories
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.knobs import read_knobs, with_knobs
+from autopipe.pipeline.seeds import is_reseeded
+from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.plan import Plan
+from autopipe.repoint import repoint, waits_for_next_epoch, with_seed_generator, without_seed_generator
 from autopipe.report.explanation import Explanation
+from autopipe.rules import Keeps
 from autopipe.telemetry.stall import StallCounter, metered
 
 __all__ = ["Observer", "OptimizedDataset", "Reading", "observe", "stop_observing"]
-
-_IGNORE_EXTERNAL_STATE = 1
 
 
 class Observer(Protocol):
@@ -65,6 +63,7 @@ class Reading:
         memories: where its memory caches keep their elements.
         files: where it keeps what its disk caches hold, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
+        handed_out: whether somebody asked for it; if not, it was started early.
     """
 
     dataset: OptimizedDataset
@@ -74,6 +73,7 @@ class Reading:
     memories: Memories
     files: tuple[str, ...] = ()
     writes: bool = False
+    handed_out: bool = True
 
 
 class OptimizedDataset(tf.data.Dataset):
@@ -89,12 +89,13 @@ class OptimizedDataset(tf.data.Dataset):
         self._rewriting = rewriting
         self._plan = plan
         tree = with_knobs(_with_thread_pool(rewriting.after, original), plan.knobs)
-        self._autopipe_tree = trees.transform(tree, _with_seed_generator)
+        self._autopipe_tree = trees.transform(tree, with_seed_generator)
         self._files = tuple(disk.filename(cache.input) for cache in _caches_on_disk(tree)) if disk else ()
         self._memories = Memories(self._autopipe_tree)
         # Iterators over what is derived from this dataset are not known, so they fill and read memories of their own.
         self._derived = Memories(self._autopipe_tree)
         self._readings: list[Reading] = []
+        self._offered: Reading | None = None
         self._lock = threading.Lock()
         self._built = self._derived.build(self._autopipe_tree)
         super().__init__(self._built._variant_tensor)
@@ -111,18 +112,40 @@ class OptimizedDataset(tf.data.Dataset):
     def __iter__(self) -> Any:
         if not tf.executing_eagerly():
             return super().__iter__()
-        stall = StallCounter() if _observers else None
         with self._lock:
-            files, memories = self._files_of_next_iterator(), self._memories_of_next_iterator()
-            plain = not files and not memories.caches
-            dataset = self._built if plain else memories.build(_with_files(self._autopipe_tree, files))
-            iterator = iter(self._pipeline(dataset, stall, memories))
-            writes = not self._holds(files)
-            reading = Reading(self, weakref.ref(iterator), stall, self.knobs, memories, files, writes)
-            self._readings = [*self._live(), reading]
+            iterator, reading = self._take_offered() or self._start(early=False)
         for observer in tuple(_observers):
             observer.reading_started(reading)
         return iterator
+
+    def start_early(self) -> Any:
+        """Start an iterator whose buffers fill while another is still being read; for :meth:`offer`, later.
+
+        Returns:
+            The iterator; ``None`` where somebody would notice (Python code, a variable), where a cache is not full, and
+            where a shuffle with a seed would go on with another order, should nobody read it, and the sequence is kept.
+
+        >>> import tensorflow as tf, autopipe
+        >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).shuffle(4))
+        >>> iterator = dataset.start_early()
+        >>> dataset.offer(iterator)
+        >>> iter(dataset) is iterator, iter(dataset) is iterator
+        (True, False)
+        """
+        with self._lock:
+            if not self._may_start_early():
+                return None
+            iterator, reading = self._start(early=True)
+            reading.handed_out = False
+        return iterator
+
+    def offer(self, iterator: Any) -> None:
+        """Give an iterator of :meth:`start_early` to whoever asks for one next, as long as the caller holds it.
+
+        Once it was handed out, and where its knobs are not those of the dataset any more, this does nothing.
+        """
+        with self._lock:
+            self._offered = next((each for each in self._live() if each.iterator() is iterator), None)
 
     def explain(self) -> Explanation:
         """Return what was done and why that is safe, and what was refused and why; printed, it is a report."""
@@ -190,6 +213,34 @@ class OptimizedDataset(tf.data.Dataset):
         with self._lock:
             self._change(reading, tree)
 
+    def _start(self, *, early: bool) -> tuple[Any, Reading]:
+        stall = StallCounter() if _observers else None
+        files, memories = self._files_of_next_iterator(), self._memories_of_next_iterator()
+        plain = not files and not memories.caches
+        dataset = self._built if plain else memories.build(_with_files(self._autopipe_tree, files))
+        pipeline = self._pipeline(dataset, stall, memories)
+        iterator = iter(_filling_at_once(pipeline) if early else pipeline)
+        writes = not self._holds(files)
+        reading = Reading(self, weakref.ref(iterator), stall, self.knobs, memories, files, writes)
+        self._readings = [*self._live(), reading]
+        return iterator, reading
+
+    def _take_offered(self) -> tuple[Any, Reading] | None:
+        reading, self._offered = self._offered, None
+        iterator = reading.iterator() if reading is not None else None
+        if reading is None or iterator is None or reading.handed_out or reading.knobs != self.knobs:
+            return None
+        reading.handed_out = True
+        return iterator, reading
+
+    def _may_start_early(self) -> bool:
+        tree = self._autopipe_tree
+        if who_would_see(tree) is not None or not self._holds(self._files):
+            return False
+        if self._plan.keeps == str(Keeps.SEQUENCE) and any(map(is_reseeded, trees.walk(tree))):
+            return False
+        return not self._memories.caches or self._memories_of_next_iterator().full
+
     def _files_of_next_iterator(self) -> tuple[str, ...]:
         """Return the file of each disk cache: the one that is whole, or a new one that nobody else writes."""
         if self._disk is not None:
@@ -215,13 +266,13 @@ class OptimizedDataset(tf.data.Dataset):
         if iterator is None or reading.writes:
             return
         knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
-        if knobs == reading.knobs or _waits_for_next_epoch(tree):
+        if knobs == reading.knobs or waits_for_next_epoch(tree):
             return
         # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
-        own = trees.transform(with_knobs(tree, knobs), _without_seed_generator)
+        own = trees.transform(with_knobs(tree, knobs), without_seed_generator)
         memories = self._memories_for(reading)
         dataset = memories.build(_with_files(own, reading.files))
-        if _repoint(iterator, self._pipeline(dataset, reading.stall, memories)):
+        if repoint(iterator, self._pipeline(dataset, reading.stall, memories)):
             reading.knobs, reading.memories = knobs, memories
 
     def _memories_for(self, reading: Reading) -> Memories:
@@ -245,67 +296,16 @@ class OptimizedDataset(tf.data.Dataset):
         return [reading for reading in self._readings if reading.iterator() is not None]
 
 
-def _repoint(iterator: Any, dataset: Any) -> bool:
-    """Make a live iterator go on over another pipeline of the same stages, from where it is.
+def _filling_at_once(dataset: Any) -> Any:
+    """Return a dataset whose iterators fill their buffers before the first element is asked for.
 
-    Returns:
-        Whether it does; ``False`` where TensorFlow cannot save its state, or carry it over, and it goes on as it was.
+    It holds what the dataset given holds: TensorFlow frees that otherwise.
     """
-    resource = iterator._iterator_resource
-    try:
-        state = tf.raw_ops.SerializeIterator(resource_handle=resource, external_state_policy=_IGNORE_EXTERNAL_STATE)
-    except tf.errors.UnimplementedError:
-        return False
-    try:
-        _restore(resource, dataset, state)
-    except tf.errors.OpError:
-        # TensorFlow may make other stages of it, by rewrites of its own. The state is still that of the old ones.
-        _restore(resource, iterator._dataset, state)
-        return False
-    iterator._dataset = dataset
-    return True
-
-
-def _restore(resource: Any, dataset: Any, state: Any) -> None:
-    tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
-    tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
-
-
-def _waits_for_next_epoch(tree: ir.Node) -> bool:
-    """Return whether changing an iterator of this pipeline would change what it, or the next one, yields.
-
-    TensorFlow does not save the state of a seeded random function. It takes one of two readers of a memory cache for
-    one that has read all of it, once the other has filled it. And a seeded shuffle that starts anew within one
-    iterator, repeated or joined to itself, takes its seeds from where the next iterator will.
-    """
-    if any(effects(fn).seeded_random for fn in trees.functions(tree)):
-        return True
-    read = sum(isinstance(node, ir.Cache) and node.in_memory for node in trees.walk(tree))
-    if read > len(memory_caches(tree)):
-        return True
-    starting_anew = (
-        node
-        for node in trees.walk(tree)
-        if isinstance(node, ir.Concatenate) or (isinstance(node, ir.Repeat) and node.count >= 0)
-    )
-    return any(_is_reseeded(node) for each in starting_anew for node in trees.walk(each))
-
-
-def _is_reseeded(node: ir.Node) -> bool:
-    return isinstance(node, ir.Shuffle) and node.seeded and node.reshuffle_each_iteration
-
-
-def _with_seed_generator(node: ir.Node) -> ir.Node:
-    """Give a seeded shuffle its own generator of the epochs' seeds, so that it outlives a rebuilt dataset."""
-    if not isinstance(node, ir.Shuffle) or not node.seeded or node.seed_generator is not None:
-        return node
-    seed, seed2 = (tf.constant(each, tf.int64) for each in node.seeds)
-    made = tf.raw_ops.AnonymousSeedGenerator(seed=seed, seed2=seed2, reshuffle=node.reshuffle_each_iteration)
-    return replace(node, seed_generator=made)
-
-
-def _without_seed_generator(node: ir.Node) -> ir.Node:
-    return replace(node, seed_generator=None) if isinstance(node, ir.Shuffle) else node
+    options = tf.data.Options()
+    options.experimental_warm_start = True
+    started = dataset.with_options(options)
+    started._autopipe_owner = dataset
+    return started
 
 
 def _caches_on_disk(tree: ir.Node) -> list[ir.Cache]:

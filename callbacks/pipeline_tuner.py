@@ -16,6 +16,7 @@ from autopipe.planning.plan import Plan
 from autopipe.runtime import OptimizedDataset, Reading
 from autopipe.search_spaces import SearchSpace, default
 from autopipe.tuning.memory_guard import MemoryGuard
+from autopipe.tuning.next_epoch import NextEpoch
 from autopipe.tuning.search import Search, Trial
 from autopipe.tuning.spaces import seeds
 from autopipe.tuning.watch import Watch
@@ -39,6 +40,9 @@ class PipelineTuner(WatchingCallback):
     numbers are tried, and kept if nothing is lost. Every element is still seen exactly once per epoch. When the search
     ends, or ``fit`` does, the best knobs found stay in the dataset, and one line is printed. Should training wait
     again for good later, because another job took the cores, say, the search begins anew.
+
+    Once the best knobs are found, the iterator of each epoch starts before the one before it ends, so that its buffers
+    are full when it is its turn.
 
     A memory cache is filled in the first epoch, which says nothing about the others: with one in the pipeline, and
     more epochs to come, the search begins with the second.
@@ -127,6 +131,9 @@ class PipelineTuner(WatchingCallback):
         self._filling = False
         self._cold = True
         self._unchangeable: Reading | None = None
+        self._next_epoch = NextEpoch()
+        self._last_epoch = False
+        self._memory_is_short = False
 
     @property
     def best(self) -> dict[str, int]:
@@ -143,15 +150,21 @@ class PipelineTuner(WatchingCallback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Leave out of the windows what happened since the last step: validation, checkpoints, a cold start."""
         super().on_epoch_begin(epoch, logs)
+        # Keras makes an iterator at the end of an epoch too, and throws it away.
+        self._next_epoch.offer()
         self._windows.pause()
-        more_to_come = epoch + 1 < (self.params or {}).get("epochs", 1)
-        self._filling = self.dataset is None and more_to_come
+        self._last_epoch = epoch + 1 >= (self.params or {}).get("epochs", 1)
+        self._filling = self.dataset is None and not self._last_epoch
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
         reading = self._reading
         if reading is None or reading.stall is None:
             return
+        found = self.search is not None and self.search.finished
+        self._next_epoch.step(reading, start=found and not self._last_epoch and not self._memory_is_short)
+        if self._in_loop:
+            self._next_epoch.offer()
         if self.search is None and not self._begin_search(reading):
             return
         assert self.search is not None
@@ -185,6 +198,7 @@ class PipelineTuner(WatchingCallback):
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Leave the best knobs in the dataset, and say so."""
         super().on_train_end(logs)
+        self._next_epoch.let_go()
         if self.search is None or self.dataset is None:
             return
         self.dataset.retune(self.search.stop())
@@ -276,6 +290,8 @@ class PipelineTuner(WatchingCallback):
     def _give_memory_back(self, reading: Reading) -> None:
         """Take back what made the process cross its budget: the challenger, or else all that tuning changed."""
         assert self.search is not None
+        self._memory_is_short = True
+        self._next_epoch.let_go()
         if self.search.challenging:
             why = f"the process grew by more than the budget of {self._guard.budget:,} bytes"
             self._set(reading, self.search.give_up(why))

@@ -17,7 +17,6 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.repeatable import draws_freely, draws_race, order_is_free
 from autopipe.pipeline.visibility import who_would_see
-from autopipe.runtime import _repoint
 
 Dataset = tf.data.Dataset
 
@@ -205,14 +204,6 @@ def test_retuning_under_a_generator_waits_for_the_next_epoch_and_loses_nothing()
     assert first + [int(x) for x in iterator] == list(range(6))
     assert dataset.knobs["prefetch.buffer_size"] == 5
     assert flat(dataset) == list(range(6))
-
-
-def test_an_iterator_goes_on_as_it_was_where_its_state_does_not_fit_another_pipeline():
-    iterator = iter(Dataset.range(10).shuffle(4, seed=1).batch(2))
-    expected = [batch.numpy().tolist() for batch in Dataset.range(10).shuffle(4, seed=1).batch(2)]
-    seen = [next(iterator).numpy().tolist()]
-    assert not _repoint(iterator, Dataset.range(10).batch(2).map(add_one))
-    assert seen + [batch.numpy().tolist() for batch in iterator] == expected
 
 
 def test_retuning_after_the_end_leaves_an_iterator_at_its_end():

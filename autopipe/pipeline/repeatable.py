@@ -92,4 +92,4 @@ def _varies_itself(node: ir.Node) -> bool:
 
 def _draws_freely(fn: Function) -> bool:
     found = effects(fn)
-    return found.unseeded_random or found.generator
+    return bool(found.unseeded_random or found.generator)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from autopipe.pipeline import ir, trees
 
-__all__ = ["repeats_a_seeded_shuffle"]
+__all__ = ["is_reseeded", "repeats_a_seeded_shuffle"]
+
+
+def is_reseeded(node: ir.Node) -> bool:
+    """Return whether a stage shuffles every epoch anew, in orders drawn from a seed."""
+    return isinstance(node, ir.Shuffle) and node.seeded and node.reshuffle_each_iteration
 
 
 def repeats_a_seeded_shuffle(pipeline: ir.Node) -> bool:
@@ -13,7 +18,7 @@ def repeats_a_seeded_shuffle(pipeline: ir.Node) -> bool:
     Read further ahead, an iterator that is left halfway has drawn one more, and the next iterator goes on from there.
     """
     return any(
-        isinstance(node, ir.Shuffle) and node.seeded and node.reshuffle_each_iteration
+        is_reseeded(node)
         for repeat in trees.walk(pipeline)
         if isinstance(repeat, ir.Repeat)
         for node in trees.walk(repeat.input)

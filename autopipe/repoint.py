@@ -1,0 +1,82 @@
+"""How a live iterator goes on over another pipeline of the same stages.
+
+Three public ops do it: its state is serialized, the new pipeline is made in the same resource, and the state is put
+back. Keras holds the resource, so the running ``fit`` does not notice. A private attribute of TensorFlow is read here,
+``OwnedIterator._iterator_resource``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import tensorflow as tf
+
+from autopipe.functions.effects import effects
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import memory_caches
+from autopipe.pipeline.seeds import is_reseeded
+
+__all__ = ["repoint", "waits_for_next_epoch", "with_seed_generator", "without_seed_generator"]
+
+_IGNORE_EXTERNAL_STATE = 1
+
+
+def repoint(iterator: Any, dataset: Any) -> bool:
+    """Make a live iterator go on over another pipeline of the same stages, from where it is.
+
+    Returns:
+        Whether it does; ``False`` where TensorFlow cannot save its state, or carry it over, and it goes on as it was.
+    """
+    resource = iterator._iterator_resource
+    try:
+        state = tf.raw_ops.SerializeIterator(resource_handle=resource, external_state_policy=_IGNORE_EXTERNAL_STATE)
+    except tf.errors.UnimplementedError:
+        return False
+    try:
+        _restore(resource, dataset, state)
+    except tf.errors.OpError:
+        # TensorFlow may make other stages of it, by rewrites of its own. The state is still that of the old ones.
+        _restore(resource, iterator._dataset, state)
+        return False
+    iterator._dataset = dataset
+    return True
+
+
+def _restore(resource: Any, dataset: Any, state: Any) -> None:
+    tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
+    tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
+
+
+def waits_for_next_epoch(tree: ir.Node) -> bool:
+    """Return whether changing an iterator of this pipeline would change what it, or the next one, yields.
+
+    TensorFlow does not save the state of a seeded random function. It takes one of two readers of a memory cache for
+    one that has read all of it, once the other has filled it. And a seeded shuffle that starts anew within one
+    iterator, repeated or joined to itself, takes its seeds from where the next iterator will.
+    """
+    if any(effects(fn).seeded_random for fn in trees.functions(tree)):
+        return True
+    read = sum(isinstance(node, ir.Cache) and node.in_memory for node in trees.walk(tree))
+    if read > len(memory_caches(tree)):
+        return True
+    starting_anew = (
+        node
+        for node in trees.walk(tree)
+        if isinstance(node, ir.Concatenate) or (isinstance(node, ir.Repeat) and node.count >= 0)
+    )
+    return any(is_reseeded(node) for each in starting_anew for node in trees.walk(each))
+
+
+def with_seed_generator(node: ir.Node) -> ir.Node:
+    """Give a seeded shuffle its own generator of the epochs' seeds, so that it outlives a rebuilt dataset."""
+    if not isinstance(node, ir.Shuffle) or not node.seeded or node.seed_generator is not None:
+        return node
+    seed, seed2 = (tf.constant(each, tf.int64) for each in node.seeds)
+    made = tf.raw_ops.AnonymousSeedGenerator(seed=seed, seed2=seed2, reshuffle=node.reshuffle_each_iteration)
+    return replace(node, seed_generator=made)
+
+
+def without_seed_generator(node: ir.Node) -> ir.Node:
+    """Let a shuffle draw from a generator of its own again; what is built from it leaves the others' alone."""
+    return replace(node, seed_generator=None) if isinstance(node, ir.Shuffle) else node

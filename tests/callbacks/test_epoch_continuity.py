@@ -1,0 +1,211 @@
+"""Once tuned, the next epoch's iterator starts before this one ends: nothing lost, nothing waited for, nothing left."""
+
+import gc
+import weakref
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.callbacks import PipelineTuner
+from autopipe.runtime import OptimizedDataset
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
+    pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning"),
+    pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning"),
+]
+ROWS = 48
+EPOCHS = 5
+
+
+def rows():
+    x = np.arange(ROWS, dtype="float32")[:, None]
+    return tf.data.Dataset.from_tensor_slices((x, x))
+
+
+def same(x, y):
+    return x * 1, y
+
+
+class Epochs(keras.Model):
+    """Writes down what it is trained on."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.seen = []
+        self.compile("sgd", "mse")
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, data):
+        x, _ = data
+        tf.py_function(lambda batch: self.seen.extend(batch.numpy()[:, 0].astype(int).tolist()), [x], [])
+        return super().train_step(data)
+
+    @property
+    def epochs(self):
+        return [self.seen[start : start + ROWS] for start in range(0, len(self.seen), ROWS)]
+
+
+@pytest.fixture
+def early(monkeypatch):
+    """The iterators that were started early, as weak references, and whether the dataset gave one."""
+    started = []
+    start = OptimizedDataset.start_early
+
+    def starting(self):
+        iterator = start(self)
+        started.append(None if iterator is None else weakref.ref(iterator))
+        return iterator
+
+    monkeypatch.setattr(OptimizedDataset, "start_early", starting)
+    return started
+
+
+def train(dataset, **arguments):
+    """Train with a tuner that has nothing to search; return the model, and the iterators it was given."""
+    given = []
+
+    class Tuner(PipelineTuner):
+        def reading_started(self, reading):
+            super().reading_started(reading)
+            given.append(reading.iterator)
+
+    model = Epochs()
+    model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[Tuner(trials=0, verbose=0)], **arguments)
+    return model, given
+
+
+GIVES = {
+    "plain": lambda: rows().map(same).batch(4),
+    "shuffled": lambda: rows().shuffle(20).map(same).shuffle(ROWS).batch(4),
+    "cached": lambda: rows().map(same).cache().shuffle(20).batch(4),
+    "of unknown number": lambda: rows().filter(lambda x, y: x[0] >= 0).shuffle(7).batch(4).prefetch(2),
+}
+
+
+@pytest.mark.parametrize("name", GIVES)
+def test_every_epoch_is_whole_and_begins_with_the_iterator_that_was_started_for_it(name, early):
+    model, given = train(autopipe.optimize(GIVES[name](), rules=(), seconds=0))
+    assert [sorted(epoch) for epoch in model.epochs] == [list(range(ROWS))] * EPOCHS
+    # Nothing is known in the first epoch, and the last has none after it.
+    assert len(early) == EPOCHS - 2
+    assert all(each in given for each in early)
+
+
+def test_shuffled_epochs_differ(early):
+    model, _ = train(autopipe.optimize(GIVES["shuffled"](), rules=(), seconds=0))
+    assert early
+    assert len({tuple(epoch) for epoch in model.epochs}) == EPOCHS
+
+
+def test_validation_in_between_gets_an_iterator_of_its_own(early):
+    model, _ = train(autopipe.optimize(GIVES["plain"](), rules=(), seconds=0), validation_data=rows().batch(8))
+    assert [sorted(epoch) for epoch in model.epochs] == [list(range(ROWS))] * EPOCHS
+    assert len(early) == EPOCHS - 2
+
+
+def test_where_one_iterator_serves_all_epochs_none_is_started(early):
+    dataset = autopipe.optimize(GIVES["plain"]().repeat(), rules=(), seconds=0)
+    model, _ = train(dataset, steps_per_epoch=ROWS // 4)
+    assert [sorted(epoch) for epoch in model.epochs] == [list(range(ROWS))] * EPOCHS
+    assert not early
+
+
+def test_one_that_nobody_asks_for_is_not_started_again_and_again(early):
+    dataset = autopipe.optimize(GIVES["plain"](), rules=(), seconds=0)
+    model, _ = train(dataset, steps_per_epoch=ROWS // 4 - 4)
+    plain = Epochs()
+    plain.fit(GIVES["plain"](), epochs=EPOCHS, steps_per_epoch=ROWS // 4 - 4, verbose=0)
+    assert len(early) <= 1
+    assert model.seen == plain.seen
+
+
+def by_python(x, y):
+    return tf.ensure_shape(tf.numpy_function(np.array, [x], tf.float32), [1]), y
+
+
+FACTOR = tf.Variable(1.0)
+KEEPS_COLD = {
+    "a variable": (lambda: rows().map(lambda x, y: (x * FACTOR, y)).batch(4), "training"),
+    "Python code": (lambda: rows().map(by_python).batch(4), "training"),
+    "a seed": (lambda: rows().shuffle(ROWS, seed=3).batch(4), "sequence"),
+}
+
+
+@pytest.mark.parametrize("name", KEEPS_COLD)
+def test_nothing_starts_early_where_somebody_would_notice(name, early):
+    make, keeps = KEEPS_COLD[name]
+    model, _ = train(autopipe.optimize(make(), keeps=keeps, rules=(), seconds=0))
+    assert [sorted(epoch) for epoch in model.epochs] == [list(range(ROWS))] * EPOCHS
+    assert set(early) == {None}
+
+
+def test_a_cache_that_is_not_full_is_not_filled_twice():
+    dataset = autopipe.optimize(GIVES["cached"](), rules=(), seconds=0)
+    assert dataset.start_early() is None
+    list(dataset)
+    assert dataset.start_early() is not None
+
+
+def test_training_that_stops_early_leaves_no_iterator_behind(early):
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.stop_training = epoch == 2
+
+    dataset = autopipe.optimize(GIVES["plain"](), rules=(), seconds=0)
+    model = Epochs()
+    model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[PipelineTuner(trials=0, verbose=0), Stop()])
+    gc.collect()
+    assert len(early) == 2
+    assert early[-1]() is None
+    assert [sorted(epoch) for epoch in model.epochs] == [list(range(ROWS))] * 3
+
+
+def test_a_loop_of_ones_own_goes_on_without_a_pause(early):
+    dataset = autopipe.optimize(GIVES["shuffled"](), rules=(), seconds=0)
+    seen = []
+    with PipelineTuner(trials=0, verbose=0) as tuner:
+        for _ in range(EPOCHS):
+            epoch = []
+            for x, _ in dataset:
+                epoch += x.numpy()[:, 0].astype(int).tolist()
+                tuner.step()
+            seen.append(sorted(epoch))
+    assert seen == [list(range(ROWS))] * EPOCHS
+    assert len(early) == EPOCHS - 1
+
+
+def test_two_that_ask_at_once_get_two_iterators():
+    dataset = autopipe.optimize(rows().map(same).batch(4), rules=(), seconds=0)
+    held = dataset.start_early()
+    dataset.offer(held)
+    pairs = list(zip(dataset, dataset, strict=True))
+    assert len(pairs) == ROWS // 4
+    assert all(np.array_equal(one[0], two[0]) for one, two in pairs)
+
+
+def test_one_whose_knobs_are_out_of_date_is_not_given():
+    numbers = tf.data.Dataset.range(9)
+    mixed = numbers.interleave(tf.data.Dataset.range, 2, num_parallel_calls=2, deterministic=False)
+    dataset = autopipe.optimize(mixed, rules=(), seconds=0)
+    held = dataset.start_early()
+    waiting = next(name for name in dataset.knobs if name.endswith("cycle_length"))
+    dataset.retune({waiting: 4})
+    dataset.offer(held)
+    assert iter(dataset) is not held
+
+
+def test_one_that_was_started_early_is_retuned_with_the_dataset():
+    dataset = autopipe.optimize(tf.data.Dataset.range(9).map(lambda x: x + 1), rules=(), seconds=0)
+    held = dataset.start_early()
+    dataset.retune({"thread_pool.size": 3})
+    dataset.offer(held)
+    iterator = iter(dataset)
+    assert iterator is held
+    assert [int(x) for x in iterator] == list(range(1, 10))
