@@ -159,7 +159,8 @@ class _Driver:
         assert isinstance(changed, ir.End)
         if maps_batched_at_once(changed) > maps_batched_at_once(state):
             return Refusal(rule.name, _place(site), _BATCHED_AT_ONCE)
-        return Step(rule.name, before, after, offered, tuple(proofs), changed.input)
+        kept = min([offered, *(proof.keeps for proof in proofs)])
+        return Step(rule.name, before, after, kept, tuple(proofs), changed.input)
 
 
 def _demanded(state: ir.End, site: ir.Node, result: ir.Node, keeps: Keeps) -> tuple[Keeps, str]:

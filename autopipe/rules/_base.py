@@ -57,10 +57,17 @@ class Phase(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Proof:
-    """Whether an obligation holds, and the sentence that says why; empty where nobody would want to know."""
+    """Whether an obligation holds.
+
+    Attributes:
+        holds: whether it does.
+        because: the sentence that says why; empty where nobody would want to know.
+        keeps: the most that is kept where it holds only because no more is demanded.
+    """
 
     holds: bool
     because: str
+    keeps: Keeps = Keeps.SEQUENCE
 
 
 class MeasurementError(Exception):

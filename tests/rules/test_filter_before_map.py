@@ -3,7 +3,8 @@ import pytest
 import tensorflow as tf
 
 from autopipe.rules import Keeps
-from sides import Answers, assert_no_match, assert_refuses, assert_rewrites
+from autopipe.verify import verify
+from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "filter_before_map"
 PAIRS = tf.data.Dataset.from_tensor_slices((np.arange(20.0, dtype=np.float32), np.arange(20) % 3))
@@ -32,6 +33,24 @@ def test_filters_first_by_a_small_part_of_the_function():
     types = {op.type for op in done.after.input.predicate.concrete.graph.get_operations()}
     assert "Exp" not in types
     assert {"Mul", "Greater"} <= types
+
+
+def checked(x, label):
+    tf.debugging.assert_none_equal(label, tf.constant(9, label.dtype))
+    return x, label
+
+
+def test_a_function_that_may_fail_runs_less_often_only_where_the_sequence_need_not_be_kept():
+    done = assert_rewrites(RULE, PAIRS.map(checked).filter(kept), "tensor_slices | filter(kept) | map(checked)")
+    assert done.steps[0].keeps is Keeps.ELEMENTS
+    assert_refuses(RULE, PAIRS.map(checked).filter(kept), "checked may fail", Keeps.SEQUENCE)
+
+
+def test_an_error_of_a_dropped_element_is_gone_and_no_breach_of_less_than_the_sequence():
+    numbers = tf.data.Dataset.range(12).map(lambda x: (x, x)).map(checked).filter(lambda x, label: x < 5)
+    done = apply(RULE, numbers)
+    assert done.steps
+    assert "keeping elements" in verify(done)
 
 
 def test_passes_several_maps():

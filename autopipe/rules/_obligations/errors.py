@@ -54,7 +54,7 @@ class NoErrorIsLost:
             return Proof(False, f"{self.fn} may fail ({culprit}), and ignore_errors() would leave out other elements")
         if site.demanded is Keeps.SEQUENCE:
             return Proof(False, f"{self.fn} may fail ({culprit}), and what is no longer computed cannot")
-        return Proof(True, f"{self.fn} computes less, and what is left out can no longer fail")
+        return Proof(True, f"{self.fn} computes less, and what is left out can no longer fail", Keeps.ELEMENTS)
 
 
 def _errors_are_ignored(site: Site) -> bool:
