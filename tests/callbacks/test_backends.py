@@ -1,0 +1,77 @@
+"""Keras trains with JAX or PyTorch on the same datasets: the callbacks follow them there too."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+TRAINING = """
+import json
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import autopipe
+from autopipe.callbacks import PipelineTuner
+
+ROWS = 48
+x = np.arange(ROWS, dtype="float32")[:, None] / ROWS
+seen = []
+
+
+class Recorder(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, rows, training=False):
+        if training:
+            seen.extend((keras.ops.convert_to_numpy(rows)[:, 0] * ROWS).round().astype(int).tolist())
+        return self.dense(rows)
+
+
+class Swapper(PipelineTuner):
+    def on_train_batch_end(self, batch, logs=None):
+        super().on_train_batch_end(batch, logs)
+        if self._reading is not None:
+            self._reading.dataset.retune({"prefetch.buffer_size": batch % 5 + 1, "thread_pool.size": batch % 3})
+
+
+warnings.simplefilter("ignore")
+written = tf.data.Dataset.from_tensor_slices((x, x)).shuffle(ROWS).batch(4).prefetch(1)
+dataset = autopipe.optimize(written, rules=(), seconds=0)
+model = Recorder()
+model.build((None, 1))
+model.compile("sgd", "mse", run_eagerly=True)
+tuner = Swapper(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1)
+history = model.fit(dataset, epochs=4, verbose=0, callbacks=[tuner]).history
+steps = [reading.stall.read().batches for reading in tuner._readings if reading.stall.read().batches]
+print(json.dumps([keras.backend.backend(), sorted(seen), steps, sorted(history)]))
+"""
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_every_element_is_trained_on_once_per_epoch_when_every_step_swaps(backend, tmp_path):
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"pip install {backend} to train with it")
+    script = tmp_path / "training.py"
+    script.write_text(TRAINING)
+    ran = subprocess.run(
+        [sys.executable, script],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    used, seen, steps, logged = json.loads(ran.stdout.strip().splitlines()[-1])
+    assert used == backend
+    assert seen == sorted([*range(48)] * 4)
+    assert steps == [12] * 4
+    assert {"input_stall", "steps_per_second", "pipeline_trials"} <= set(logged)
