@@ -46,6 +46,7 @@ def main(
         cases=parts.run_cases(cases, effort, console) if "cases" in chosen else (),
         loaders=parts.run_loaders(cases, console) if "loaders" in chosen else {},
         training=parts.run_training(cases, effort, console) if "training" in chosen else (),
+        overhead=parts.run_overhead(cases, effort, console) if "overhead" in chosen else (),
         memory=parts.run_memory(cases, effort, console) if "memory" in chosen else (),
         scaling=parts.run_scaling(cases, effort, console) if "scaling" in chosen else None,
         ceilings=parts.run_ceilings(effort, console) if "ceilings" in chosen else (),

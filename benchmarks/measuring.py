@@ -47,7 +47,11 @@ class Ratio:
         return cls(statistics.median(ratios), min(ratios), max(ratios))
 
     def __str__(self) -> str:
-        return f"{self.median:.2f} ({self.lowest:.2f}-{self.highest:.2f})"
+        return f"{self:.2f}"
+
+    def __format__(self, form: str) -> str:
+        """Write all three figures in one form."""
+        return f"{self.median:{form or '.2f'}} ({self.lowest:{form or '.2f'}}-{self.highest:{form or '.2f'}})"
 
 
 @dataclass(frozen=True)

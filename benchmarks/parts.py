@@ -18,6 +18,7 @@ from benchmarks.ceilings import PIPELINES, CeilingResult, measure_ceiling
 from benchmarks.epochs import EPOCHS, LoaderResult, compare_loaders, missing_peers
 from benchmarks.measuring import VARIANTS, CaseResult, measure
 from benchmarks.memory import MemoryResult, measure_memory
+from benchmarks.overhead import CALLBACKS, MONITOR, SETTLED, TUNER, OverheadResult, measure_overhead
 from benchmarks.scaling import ELEMENTS, STAGES, ScalingResult, measure_scaling
 from benchmarks.search import BEST, GIVEN, LIVE, OFFLINE, SEARCHED, SearchResult, measure_search
 from benchmarks.training import TRAINED, TUNED, TrainingResult, is_trained, train_all
@@ -31,12 +32,13 @@ __all__ = [
     "run_ceilings",
     "run_loaders",
     "run_memory",
+    "run_overhead",
     "run_scaling",
     "run_search",
     "run_training",
 ]
 
-PARTS = ("cases", "loaders", "training", "memory", "scaling", "ceilings", "search")
+PARTS = ("cases", "loaders", "training", "overhead", "memory", "scaling", "ceilings", "search")
 _DIAGNOSIS_SECONDS = 6.0
 _SCALED = ("flowers_augmented", "fused_map", "parse_example")
 
@@ -128,6 +130,23 @@ def run_training(cases: Sequence[Case], effort: Effort, console: Console) -> lis
         ours, tuned = (result.ratio(variant) for variant in ("autopipe(naive)", TUNED))
         console.print(f"training {case.letter} {case.name:24} {ours} x expert, tuned {tuned}", soft_wrap=True)
         results.append(result)
+    return results
+
+
+def run_overhead(cases: Sequence[Case], effort: Effort, console: Console) -> list[OverheadResult]:
+    """Measure what the callbacks cost where there is nothing to gain."""
+    results = []
+    for case in cases:
+        if not is_trained(case):
+            continue
+        with _folder() as folder, _bar(console, case, 2 * len(CALLBACKS) * (effort.training_rounds + 1)) as advance:
+            measured = measure_overhead(
+                case, folder, rounds=effort.training_rounds, seconds=4 * effort.least_seconds, on_turn=advance
+            )
+        for each in measured:
+            ratios = "  ".join(f"{name} {each.ratio(name):.3f}" for name in (MONITOR, SETTLED, TUNER))
+            console.print(f"overhead {case.letter} {case.name:24} {each.pipeline}: {ratios}", soft_wrap=True)
+        results += measured
     return results
 
 

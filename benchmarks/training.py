@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 import autopipe
 from autopipe.telemetry import GpuMeter, TelemetryWarning
 from benchmarks.cases._base import Case
+from benchmarks.consumers import BatchInMemory, compiled
 from benchmarks.measuring import REFERENCE, Ratio, rotated
-from benchmarks.models import MODELS, make_model
+from benchmarks.models import MODELS
 
 __all__ = ["FREE", "TRAINED", "TUNED", "TrainingResult", "TuningRun", "VariantTraining", "is_trained", "train_all"]
 
@@ -125,7 +125,7 @@ def train_all(
         warnings.simplefilter("ignore", TelemetryWarning)
         # Keras says so of every pipeline whose length it does not know, such as one of TFRecord files.
         warnings.filterwarnings("ignore", message="Your input ran out of data")
-        memory = _Memory.of(case, data)
+        memory = BatchInMemory.of(case, data)
         trainees: dict[str, _Trainee] = {}
         tuning: dict[str, TuningRun] = {}
         first: dict[str, float] = {}
@@ -153,39 +153,6 @@ def train_all(
         for variant in TRAINED
     }
     return TrainingResult(case.letter, case.name, memory.steps, gpu, results)
-
-
-@dataclass(frozen=True)
-class _Memory:
-    """A batch in memory, and the datasets made of it; they have the specs that the case's pipelines have.
-
-    Attributes:
-        rows: its elements one by one.
-        size: how many they are.
-        steps: batches in an epoch of the case.
-        rest: the size of the last of them, where it is smaller; else 0.
-    """
-
-    rows: Any
-    size: int
-    steps: int
-    rest: int
-
-    @classmethod
-    def of(cls, case: Case, data: Any) -> _Memory:
-        batch = next(iter(case.naive(data)))
-        size = int(tf.nest.flatten(batch)[0].shape[0])
-        units = case.units_per_epoch(data)
-        return cls(tf.data.Dataset.from_tensor_slices(batch), size, -(-units // size), units % size)
-
-    def free(self) -> Any:
-        """Return an epoch of the one batch, which costs nothing to make."""
-        return self.rows.batch(self.size).cache().repeat(self.steps)
-
-    def every_shape(self) -> Any:
-        """Return a batch of each size there is in an epoch."""
-        whole = self.rows.batch(self.size)
-        return whole.concatenate(self.rows.take(self.rest).batch(self.size)) if self.rest else whole
 
 
 @dataclass(frozen=True)
@@ -225,9 +192,9 @@ class _Trainee:
     preparing_seconds: float
 
     @classmethod
-    def of(cls, case: Case, variant: str, data: Any, memory: _Memory) -> _Trainee:
+    def of(cls, case: Case, variant: str, data: Any, memory: BatchInMemory) -> _Trainee:
         dataset, seconds = _prepared(case, variant, data, memory)
-        return cls(_compiled(case.name, memory), dataset, seconds)
+        return cls(compiled(case.name, memory), dataset, seconds)
 
     def turn(self, least_seconds: float = 0.0) -> _Turn:
         epochs: list[_Epoch] = []
@@ -285,7 +252,7 @@ class _StopWhenTuned(keras.callbacks.Callback):  # type: ignore[misc]
         self.model.stop_training = finished or time.perf_counter() > self._end
 
 
-def _prepared(case: Case, variant: str, data: Any, memory: _Memory) -> tuple[Any, float]:
+def _prepared(case: Case, variant: str, data: Any, memory: BatchInMemory) -> tuple[Any, float]:
     """Return the pipeline of a variant, and the seconds ``optimize()`` took where it changes something."""
     if variant == FREE:
         return autopipe.optimize(memory.free(), rules=[]), 0.0
@@ -294,18 +261,6 @@ def _prepared(case: Case, variant: str, data: Any, memory: _Memory) -> tuple[Any
     written = case.naive(data)
     began = time.perf_counter()
     return autopipe.optimize(written), time.perf_counter() - began
-
-
-def _compiled(name: str, memory: _Memory) -> Any:
-    """Return a new model that has traced its step for every size of batch; its weights are the initial ones."""
-    model = make_model(name, memory.free().element_spec)
-    model.optimizer.build(model.trainable_variables)
-    variables = [*model.variables, *model.optimizer.variables]
-    initial = [variable.numpy() for variable in variables]
-    model.fit(memory.every_shape(), verbose=0, shuffle=False)
-    for variable, value in zip(variables, initial, strict=True):
-        variable.assign(value)
-    return model
 
 
 def _gpu_name() -> str | None:

@@ -15,6 +15,7 @@ from benchmarks.report.ceilings import ceiling_lines
 from benchmarks.report.chart import draw
 from benchmarks.report.loaders import loader_lines
 from benchmarks.report.memory import memory_lines
+from benchmarks.report.overhead import overhead_lines
 from benchmarks.report.results import Results
 from benchmarks.report.scaling import scaling_lines
 from benchmarks.report.search import search_lines
@@ -40,6 +41,7 @@ def markdown(results: Results, command: str) -> str:
         *case_lines(results.cases),
         *loader_lines(results.loaders),
         *training_lines(results.training),
+        *overhead_lines(results.overhead),
         *memory_lines(results.memory),
         *scaling_lines(results.scaling),
         *ceiling_lines(results.ceilings),

@@ -9,6 +9,7 @@ from benchmarks.ceilings import CeilingResult
 from benchmarks.epochs import LoaderResult
 from benchmarks.measuring import CaseResult
 from benchmarks.memory import MemoryResult
+from benchmarks.overhead import OverheadResult
 from benchmarks.scaling import ScalingResult
 from benchmarks.search import SearchResult
 from benchmarks.training import TrainingResult
@@ -23,6 +24,7 @@ class Results:
     cases: Sequence[CaseResult] = ()
     loaders: Mapping[str, Sequence[LoaderResult]] = field(default_factory=dict)
     training: Sequence[TrainingResult] = ()
+    overhead: Sequence[OverheadResult] = ()
     memory: Sequence[MemoryResult] = ()
     scaling: ScalingResult | None = None
     ceilings: Sequence[CeilingResult] = ()

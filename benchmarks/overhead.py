@@ -1,0 +1,128 @@
+"""What the callbacks cost where there is nothing to gain: the best pipeline by hand, and input that costs nothing."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+
+import autopipe
+from autopipe.callbacks import PipelineMonitor, PipelineTuner
+from autopipe.telemetry import TelemetryWarning
+from benchmarks.cases._base import Case
+from benchmarks.consumers import BatchInMemory, compiled
+from benchmarks.measuring import Ratio, rotated
+
+__all__ = ["CALLBACKS", "FREE", "MONITOR", "PLAIN", "SETTLED", "TUNER", "OverheadResult", "measure_overhead"]
+
+PLAIN, MONITOR, SETTLED, TUNER = "no callback", "PipelineMonitor", "PipelineTuner, settled", "PipelineTuner, searching"
+CALLBACKS: Mapping[str, Callable[[], list[Any]]] = {
+    PLAIN: list,
+    MONITOR: lambda: [PipelineMonitor()],
+    SETTLED: lambda: [PipelineTuner(trials=0, verbose=0)],
+    TUNER: lambda: [PipelineTuner(verbose=0, seed=0)],
+}
+FREE = "free input"
+_MANY_EPOCHS = 10**6
+
+
+@dataclass(frozen=True)
+class OverheadResult:
+    """Training from one pipeline, with each callback and with none.
+
+    Attributes:
+        letter, name: the case whose model it is.
+        pipeline: ``"best"``, or :data:`FREE`.
+        rates: steps per second of a whole ``fit``, by callback, one for each round.
+    """
+
+    letter: str
+    name: str
+    pipeline: str
+    rates: Mapping[str, tuple[float, ...]]
+
+    @property
+    def step_seconds(self) -> float:
+        """The fastest step without a callback."""
+        return 1.0 / max(self.rates[PLAIN])
+
+    def ratio(self, callback: str) -> Ratio:
+        """Return how many times as many steps there are as without a callback, round by round."""
+        pairs = zip(self.rates[callback], self.rates[PLAIN], strict=True)
+        return Ratio.of([ours / theirs for ours, theirs in pairs])
+
+
+def measure_overhead(
+    case: Case, folder: Path, *, rounds: int, seconds: float, on_turn: Callable[[str], None] = lambda turn: None
+) -> list[OverheadResult]:
+    """Train in turn with each callback: from the case's best pipeline, then from a batch in memory.
+
+    All go through ``optimize()`` without rules. Each turn is a ``fit`` of its own, the first of each is not counted.
+
+    Args:
+        case: a job that there is a model for.
+        folder: an empty folder for its data.
+        rounds: how often each takes its turn.
+        seconds: how long a turn lasts; an epoch under way is finished.
+        on_turn: told of each turn.
+    """
+    data = case.make_data(folder)
+    memory = BatchInMemory.of(case, data)
+    model = compiled(case.name, memory)
+    return [
+        OverheadResult(case.letter, case.name, pipeline, _rates(model, make, rounds, seconds, on_turn))
+        for pipeline, make in (("best", lambda: case.best(data)), (FREE, memory.free))
+    ]
+
+
+def _rates(
+    model: Any, make: Callable[[], Any], rounds: int, seconds: float, on_turn: Callable[[str], None]
+) -> dict[str, tuple[float, ...]]:
+    datasets = {name: autopipe.optimize(make(), rules=[]) for name in CALLBACKS}
+    rates: dict[str, list[float]] = {name: [] for name in CALLBACKS}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TelemetryWarning)
+        # Keras says so of every pipeline whose length it does not know, such as one of TFRecord files.
+        warnings.filterwarnings("ignore", message="Your input ran out of data")
+        for number in range(-1, rounds):
+            for name in rotated(list(CALLBACKS), number):
+                on_turn(name)
+                clock = _Clock(seconds)
+                knobs = datasets[name].knobs
+                model.fit(
+                    datasets[name],
+                    epochs=_MANY_EPOCHS,
+                    verbose=0,
+                    shuffle=False,
+                    callbacks=[*CALLBACKS[name](), clock],
+                )
+                datasets[name].retune(knobs)
+                if number >= 0:
+                    rates[name].append(clock.rate)
+    return {name: tuple(each) for name, each in rates.items()}
+
+
+class _Clock(keras.callbacks.Callback):  # type: ignore[misc]
+    """Counts steps, and ends training with the epoch in which the time is up."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._steps = 0
+        self.rate = 0.0
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self._began = time.perf_counter()
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        self._steps += 1
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        taken = time.perf_counter() - self._began
+        self.rate = self._steps / taken
+        self.model.stop_training = taken > self._seconds

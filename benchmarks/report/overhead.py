@@ -1,0 +1,30 @@
+"""The table of what the callbacks cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.overhead import MONITOR, PLAIN, SETTLED, TUNER, OverheadResult
+
+__all__ = ["overhead_lines"]
+
+_CALLBACKS = (MONITOR, SETTLED, TUNER)
+
+
+def overhead_lines(results: Sequence[OverheadResult]) -> list[str]:
+    """Return a table with a row for each model and pipeline."""
+    if not results:
+        return []
+    lines = [
+        "## What the callbacks cost",
+        "",
+        f"Steps per second of a whole `fit` ÷ those with {PLAIN}, where there is nothing to gain: the median of the "
+        f"ratios within a round, with the lowest and highest. *{SETTLED}*: no search, it only looks on.",
+        "",
+        f"| | model | pipeline | ms a step | {' | '.join(_CALLBACKS)} |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
+    for each in results:
+        ratios = " | ".join(f"{each.ratio(name):.3f}" for name in _CALLBACKS)
+        lines.append(f"| {each.letter} | {each.name} | {each.pipeline} | {each.step_seconds * 1e3:.2f} | {ratios} |")
+    return [*lines, ""]

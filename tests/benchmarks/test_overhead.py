@@ -1,0 +1,32 @@
+"""Each callback trains in turn from pipelines that need none."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from benchmarks import report
+from benchmarks.cases import e_parse_example
+from benchmarks.overhead import CALLBACKS, FREE, MONITOR, PLAIN, SETTLED, TUNER, OverheadResult, measure_overhead
+
+pytestmark = pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning")
+TINY = replace(e_parse_example.CASES[0], make_data=partial(e_parse_example.make_data, records=1_500))
+
+
+def test_every_callback_trains_in_every_round_from_both_pipelines(tmp_path):
+    told = []
+    results = measure_overhead(TINY, tmp_path, rounds=2, seconds=0.1, on_turn=told.append)
+    assert [each.pipeline for each in results] == ["best", FREE]
+    for each in results:
+        assert list(each.rates) == list(CALLBACKS)
+        assert all(len(rates) == 2 and min(rates) > 0 for rates in each.rates.values())
+        assert each.ratio(PLAIN).median == 1.0
+    assert len(told) == 2 * 3 * len(CALLBACKS)
+    assert {name: told.count(name) for name in CALLBACKS} == dict.fromkeys(CALLBACKS, 6)
+
+
+def test_the_table_shows_ratios_within_a_round():
+    rates = {PLAIN: (100.0, 200.0), MONITOR: (99.0, 198.0), SETTLED: (90.0, 200.0), TUNER: (80.0, 160.0)}
+    text = report.markdown(report.Results(overhead=[OverheadResult("e", "examples", FREE, rates)]), "make bench")
+    row = "| e | examples | free input | 5.00 | 0.990 (0.990-0.990) | 0.950 (0.900-1.000) | 0.800 (0.800-0.800) |"
+    assert row in text
