@@ -90,23 +90,6 @@ def test_each_model_learns_from_its_case(case, amount, tmp_path):
     assert losses[-1] < losses[0]
 
 
-def test_a_compiled_model_has_its_initial_weights(tmp_path):
-    memory = training._Memory.of(TINY, TINY.make_data(tmp_path))
-    model = training._compiled(TINY.name, memory)
-    fresh = make_model(TINY.name, memory.free().element_spec)
-    for one, other in zip(model.get_weights(), fresh.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert int(model.optimizer.iterations) == 0
-
-
-def test_memory_has_the_steps_and_sizes_of_the_case(tmp_path):
-    data = TINY.make_data(tmp_path)
-    memory = training._Memory.of(TINY, data)
-    assert memory.free().element_spec == TINY.naive(data).element_spec
-    assert int(memory.free().cardinality()) == memory.steps == len(list(TINY.naive(data)))
-    assert [len(labels) for _, labels in memory.every_shape()] == [128, RECORDS % 128]
-
-
 def test_the_gpu_is_busy_as_it_was_when_the_turn_before_no_longer_counts():
     epochs = [(0.0, 0.9, 0.5, 0.1), (0.9, 0.6, 0.5, 0.2), (1.5, 0.5, 0.5, 0.8), (2.0, 0.5, 0.5, 0.6)]
     turn = training._Turn(tuple(training._Epoch(*each) for each in epochs))

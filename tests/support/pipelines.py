@@ -314,6 +314,8 @@ class Recipe:
             if depth < 0 or (stage.name == "rebatch" and depth < 1):
                 raise ValueError("there is no batch to take apart")
             dataset = stage(dataset)
+            if any(getattr(spec, "ragged_rank", 0) < 0 for spec in tf.nest.flatten(dataset.element_spec)):
+                raise ValueError("TensorFlow took rows out of what has none, and would read floats as variants")
         return dataset
 
     def _may_search_without_end(self):
