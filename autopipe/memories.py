@@ -6,10 +6,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build, memory_caches
+from autopipe.pipeline.failing import who_may_fail
 
-__all__ = ["Memories"]
+__all__ = ["Memories", "may_leave_out"]
 
 
 class Memories:
@@ -17,6 +19,15 @@ class Memories:
 
     Iterators may share them once they are full; before, each fills its own. For TensorFlow saves an iterator that
     fills a cache wrongly if another has filled it meanwhile: restored, it would be at its end.
+
+    A cache is full for TensorFlow even where an element failed and a prefetch went on: that element is not in it, and
+    would be missing from then on. Where autopipe put a cache, such a one is not full: if the number of elements is
+    known they are counted; else what fills it must have been read to its end, which nobody does after an error.
+
+    Args:
+        tree: the pipeline.
+        guarded: whether that is to be looked after; see :func:`may_leave_out`.
+        filled: whether the caches get what others held, all of it.
 
     Attributes:
         caches: their nodes, in the order they are built.
@@ -28,21 +39,50 @@ class Memories:
     (False, [0, 1, 2], True)
     """
 
-    def __init__(self, tree: ir.Node) -> None:
+    def __init__(self, tree: ir.Node, *, guarded: bool = False, filled: bool = False) -> None:
         self.caches = memory_caches(tree)
         # Each is a handle, and what frees the memory when it goes.
         self._resources = [tf.raw_ops.AnonymousMemoryCache() for _ in self.caches]
         self._full = False
+        self._guarded = guarded
+        uncounted = guarded and not filled and any(int(build(each.inputs[0]).cardinality()) < 0 for each in self.caches)
+        with tf.device("CPU:0"):
+            self._ended = tf.Variable(False, trainable=False) if uncounted else None
 
     def build(self, tree: ir.Node) -> Any:
         """Make the dataset of a pipeline with the same caches, whatever its knobs."""
-        return build(tree, (handle for handle, _ in self._resources))
+        return build(tree, (handle for handle, _ in self._resources), whole=self._guarded)
+
+    def note_end(self) -> None:
+        """Take note, in a graph, that a consumer of the whole pipeline came to its end, while the caches fill."""
+        if self._ended is not None:
+            self._ended.assign(True)
+
+    @property
+    def watches(self) -> bool:
+        """Whether :meth:`note_end` is to be called."""
+        return self._ended is not None and not self.full
 
     @property
     def full(self) -> bool:
         """Whether there is nothing left to fill."""
-        self._full = self._full or all(map(_is_full, self.caches, self._resources))
+        self._full = self._full or (self._was_read_to_its_end() and all(map(_is_full, self.caches, self._resources)))
         return self._full
+
+    @property
+    def spoiled(self) -> bool:
+        """Whether a cache is full for TensorFlow, and perhaps not of all elements."""
+        return not self._was_read_to_its_end() and any(map(_is_full, self.caches, self._resources))
+
+    def _was_read_to_its_end(self) -> bool:
+        return self._ended is None or bool(self._ended.numpy())
+
+
+def may_leave_out(rewriting: Rewriting) -> bool:
+    """Return whether a memory cache that its author did not write there gets elements that may fail."""
+    written = memory_caches(rewriting.before)
+    added = (each for each in memory_caches(rewriting.after) if each not in written)
+    return any(who_may_fail(each.inputs[0]) is not None for each in added)
 
 
 def _is_full(cache: ir.Node, resource: Any) -> bool:

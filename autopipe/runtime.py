@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from autopipe.memories import Memories
+from autopipe.memories import Memories, may_leave_out
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.ending import telling_its_end
 from autopipe.pipeline.knobs import read_knobs, with_knobs
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.visibility import who_would_see
@@ -61,6 +62,7 @@ class Reading:
         stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
         knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
         memories: where its memory caches keep their elements.
+        watched: whether those take note when it comes to its end.
         files: where it keeps what its disk caches hold, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
         handed_out: whether somebody asked for it; if not, it was started early.
@@ -71,6 +73,7 @@ class Reading:
     stall: StallCounter | None
     knobs: dict[str, int]
     memories: Memories
+    watched: bool = False
     files: tuple[str, ...] = ()
     writes: bool = False
     handed_out: bool = True
@@ -91,9 +94,10 @@ class OptimizedDataset(tf.data.Dataset):
         tree = with_knobs(_with_thread_pool(rewriting.after, original), plan.knobs)
         self._autopipe_tree = trees.transform(tree, with_seed_generator)
         self._files = tuple(disk.filename(cache.input) for cache in _caches_on_disk(tree)) if disk else ()
-        self._memories = Memories(self._autopipe_tree)
+        self._guarded = may_leave_out(rewriting)
+        self._memories = self._new_memories()
         # Iterators over what is derived from this dataset are not known, so they fill and read memories of their own.
-        self._derived = Memories(self._autopipe_tree)
+        self._derived = self._new_memories()
         self._readings: list[Reading] = []
         self._offered: Reading | None = None
         self._lock = threading.Lock()
@@ -218,10 +222,11 @@ class OptimizedDataset(tf.data.Dataset):
         files, memories = self._files_of_next_iterator(), self._memories_of_next_iterator()
         plain = not files and not memories.caches
         dataset = self._built if plain else memories.build(_with_files(self._autopipe_tree, files))
-        pipeline = self._pipeline(dataset, stall, memories)
-        iterator = iter(_filling_at_once(pipeline) if early else pipeline)
         writes = not self._holds(files)
-        reading = Reading(self, weakref.ref(iterator), stall, self.knobs, memories, files, writes)
+        watched = writes or memories.watches
+        pipeline = self._pipeline(dataset, stall, memories, files, watched=watched)
+        iterator = iter(_filling_at_once(pipeline) if early else pipeline)
+        reading = Reading(self, weakref.ref(iterator), stall, self.knobs, memories, watched, files, writes)
         self._readings = [*self._live(), reading]
         return iterator, reading
 
@@ -253,8 +258,8 @@ class OptimizedDataset(tf.data.Dataset):
         full = next((each for each in (self._memories, *others) if each.full), None) if others else None
         if full is not None:
             self._memories = full
-        elif self._memories in others:
-            self._memories = Memories(self._autopipe_tree)
+        elif self._memories in others or self._memories.spoiled:
+            self._memories = self._new_memories()
         return self._memories
 
     def _holds(self, files: tuple[str, ...]) -> bool:
@@ -272,7 +277,7 @@ class OptimizedDataset(tf.data.Dataset):
         own = trees.transform(with_knobs(tree, knobs), without_seed_generator)
         memories = self._memories_for(reading)
         dataset = memories.build(_with_files(own, reading.files))
-        if repoint(iterator, self._pipeline(dataset, reading.stall, memories)):
+        if repoint(iterator, self._pipeline(dataset, reading.stall, memories, reading.files, watched=reading.watched)):
             reading.knobs, reading.memories = knobs, memories
 
     def _memories_for(self, reading: Reading) -> Memories:
@@ -281,12 +286,32 @@ class OptimizedDataset(tf.data.Dataset):
         They are emptied for a moment then, which nobody else must see. What the state holds is not copied.
         """
         shared = sum(each.memories is reading.memories for each in self._live()) > 1
-        return Memories(self._autopipe_tree) if shared else reading.memories
+        return self._new_memories(filled=True) if shared else reading.memories
 
-    def _pipeline(self, dataset: Any, stall: StallCounter | None, memories: Memories) -> Any:
-        """Return the dataset an iterator runs: with a meter at its end where there is a counter for it."""
+    def _new_memories(self, *, filled: bool = False) -> Memories:
+        return Memories(self._autopipe_tree, guarded=self._guarded, filled=filled)
+
+    def _pipeline(
+        self,
+        dataset: Any,
+        stall: StallCounter | None,
+        memories: Memories,
+        files: tuple[str, ...],
+        *,
+        watched: bool,
+    ) -> Any:
+        """Return the dataset an iterator runs: with a meter where there is a counter for it, and watched at its end."""
+        synchronous = _ends_synchronously(self._autopipe_tree)
         if stall is not None:
-            dataset = metered(dataset, stall, inner_prefetch=_ends_synchronously(self._autopipe_tree))
+            dataset = metered(dataset, stall, inner_prefetch=synchronous)
+        if watched:
+
+            def tell() -> None:
+                memories.note_end()
+                if self._disk is not None:
+                    self._disk.note_end(files)
+
+            dataset = telling_its_end(dataset, tell, inner_prefetch=synchronous and stall is None)
         # The iterator holds its dataset; this makes it hold the functions and what caches keep their elements in too,
         # which TensorFlow frees otherwise.
         dataset._autopipe_owner = (self, self._autopipe_tree, memories)

@@ -162,6 +162,9 @@ def _difference(before: Sequence[Epoch], after: Sequence[Epoch], keeps: Keeps) -
         difference = _error(old, new, keeps) or _EPOCHS[keeps](old, new)
         if difference:
             return f"epoch {number}: {difference}"
+        if old.error:
+            # It ends the training; what a reader finds who goes on is the runtime's concern, not the tree's.
+            return None
     return _distributions_differ(before, after) if keeps is Keeps.TRAINING else None
 
 

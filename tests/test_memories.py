@@ -1,6 +1,7 @@
 """What a memory cache holds is made once and stays, whatever is retuned, and is freed with the dataset."""
 
 import gc
+import time
 import weakref
 from contextlib import nullcontext
 from itertools import islice
@@ -11,6 +12,10 @@ import tensorflow as tf
 from retuning import flat, follows, listening, numbers, read_retuning, setting
 
 import autopipe
+from autopipe.optimizer import Rewriting
+from autopipe.pipeline.extract import extract
+from autopipe.planning.plan import Plan
+from autopipe.runtime import OptimizedDataset
 
 Dataset = tf.data.Dataset
 COUNT = 12
@@ -141,3 +146,76 @@ def test_what_a_cache_holds_is_freed_with_the_dataset():
     del dataset
     gc.collect()
     assert all(each() is None for each in held)
+
+
+NUMBERS = {
+    "known": lambda: Dataset.range(40),
+    "unknown": lambda: Dataset.range(60).filter(lambda x: x < 40),
+}
+
+
+def caching(failing):
+    """An optimized dataset with a cache that its author did not write there."""
+    written = failing.map(add_one).prefetch(100)
+    tree = extract(failing.cache().map(add_one).prefetch(100))
+    return OptimizedDataset(written, Rewriting(extract(written), tree, (), ()), Plan("none"))
+
+
+@pytest.mark.parametrize("metered", [False, True], ids=["plain", "metered"])
+@pytest.mark.parametrize("number", NUMBERS)
+def test_an_element_that_failed_is_not_missing_from_the_cache_in_the_next_epoch(number, metered):
+    """A prefetch goes on after an error, and TensorFlow takes the cache for full without the element."""
+    bad = tf.Variable(7, dtype=tf.int64)
+
+    def checked(x):
+        tf.debugging.assert_none_equal(x, bad)
+        return x
+
+    dataset = caching(NUMBERS[number]().map(checked))
+    with listening() if metered else nullcontext():
+        for _epoch in range(2):
+            iterator = iter(dataset)
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                list(iterator)
+            time.sleep(0.3)  # The prefetch goes on meanwhile.
+        bad.assign(-1)
+        for _epoch in range(2):
+            assert flat(dataset) == list(range(1, 41))
+        bad.assign(7)
+        assert flat(dataset) == list(range(1, 41))
+    assert dataset._memories.full
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_cache_that_was_added_is_filled_once_when_every_step_swaps(number):
+    calls = []
+
+    def count(x):
+        calls.append(int(x))
+        return x
+
+    failing = NUMBERS[number]().map(lambda x: tf.ensure_shape(tf.py_function(count, [x], tf.int64), []))
+    dataset = caching(failing)
+    for _epoch in range(3):
+        assert flat(read_retuning(dataset)) == list(range(1, 41))
+    made = len(calls)
+    assert flat(dataset) == list(range(1, 41))
+    assert len(calls) == made
+
+
+def test_in_a_cache_that_its_author_wrote_what_failed_stays_missing_as_it_did():
+    seen = []
+
+    def once(x):
+        seen.append(int(x))
+        if seen == [0, 1, 2]:
+            raise ValueError("only this time")
+        return x
+
+    failing = Dataset.range(6).map(lambda x: tf.ensure_shape(tf.py_function(once, [x], tf.int64), []))
+    dataset = autopipe.optimize(failing.cache().prefetch(10), rules=(), seconds=0)
+    iterator = iter(dataset)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        list(iterator)
+    assert [int(x) for x in iterator] == [3, 4, 5]
+    assert flat(dataset) == [0, 1, 3, 4, 5]

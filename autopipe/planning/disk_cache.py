@@ -12,7 +12,8 @@ What proves that an attempt is complete. TensorFlow writes the data, closes it, 
 closes the index, and then deletes its lock file. If there is an index but no lock file, everything was handed to the
 kernel, which outlives a killed process. It does not outlive the machine: so this is proof for as long as the machine
 that wrote it runs, and meanwhile the files are forced to the disk, and then a mark that holds their sizes, which is
-proof for ever after.
+proof for ever after. Where the number of elements is known, the last one must be there; where not, whoever read them
+while they were written must have come to the end: TensorFlow leaves out those that failed, if a prefetch goes on.
 
 Who may delete. Each process holds a lock (``flock``) on a file in the folder, which the kernel releases when it dies,
 however it dies. What a dead process left incomplete is removed when the folder is opened. What was written on another
@@ -30,6 +31,7 @@ import shutil
 import threading
 import time
 import uuid
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -47,6 +49,7 @@ MOST_ELEMENTS = 10_000_000
 
 _NAME = "data"
 _MARK = "complete"
+_ENDED = "ended"
 _DAYS_ELSEWHERE = 7
 # The writer that this process is in each folder; its lock is held until the process ends.
 _writers: dict[Path, str] = {}
@@ -106,6 +109,13 @@ class DiskCache:
     def holds(self, filename: str) -> bool:
         """Return whether all elements are under a name, so that who reads it writes nothing."""
         return _is_complete(Path(filename).parent)
+
+    def note_end(self, filenames: Iterable[str]) -> None:
+        """Take note, in a graph, that the consumer of what is written under these names came to its end."""
+        import tensorflow as tf
+
+        for filename in filenames:
+            tf.io.write_file(str(Path(filename).parent / _ENDED), "")
 
     def again(self, filename: str) -> str:
         """Return the name for another iterator over the elements that :meth:`filename` gave a name for.
@@ -199,7 +209,7 @@ def _is_being_written(attempt: Path) -> bool:
 
 
 def _is_readable(attempt: Path) -> bool:
-    """Return whether the index can be read and names the last element.
+    """Return whether the index can be read and names the last element; if none is known, whether the end was seen.
 
     It does not if an element failed and its consumer went on: TensorFlow then keeps the others.
     """
@@ -210,7 +220,9 @@ def _is_readable(attempt: Path) -> bool:
     except (tf.errors.OpError, RuntimeError, ValueError):
         return False
     number = attempt.parent.name.partition(".")[2]
-    if not number.isdecimal() or int(number) == 0:
+    if not number.isdecimal():
+        return (attempt / _ENDED).exists()
+    if int(number) == 0:
         return True
     # The key of a tensor is the place of its element and its own, each padded to the width of the largest.
     return any(index.has_tensor(f"{int(number) - 1:7d}_{0:{width}d}") for width in range(1, 4))

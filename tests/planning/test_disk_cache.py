@@ -116,6 +116,16 @@ def test_a_cache_from_which_an_element_is_lost_is_not_complete(tmp_path):
     assert disk.again(name) != name
 
 
+def test_of_a_number_that_is_not_known_the_end_must_have_been_seen(tmp_path):
+    tree = extract(Dataset.range(9).filter(lambda x: x > 4))
+    disk = DiskCache(tmp_path)
+    name = disk.filename(tree)
+    assert len(list(build(ir.Cache(input=tree, filename=name)))) == 4
+    assert disk.again(name) != name
+    disk.note_end([name])
+    assert disk.again(name) == name
+
+
 @pytest.mark.parametrize(
     "tree",
     [
@@ -130,6 +140,7 @@ def test_elements_of_any_kind_are_kept(tmp_path, tree):
     disk = DiskCache(tmp_path)
     name = disk.filename(tree())
     first = [str(element) for element in cached(tree(), name)]
+    disk.note_end([name])
     assert disk.again(name) == name
     assert [str(element) for element in cached(tree(), name)] == first == [str(each) for each in build(tree())]
 

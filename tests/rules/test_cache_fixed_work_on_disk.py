@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -90,6 +91,38 @@ def test_elements_are_the_same_in_every_epoch_and_written_once(tmp_path, slow):
         assert compare(JPEGS.map(decode).batch(5), dataset, Keeps.SEQUENCE, epochs=1) is None
     assert written_files(tmp_path) == ["data.index"]
     assert "cache(on disk)" in str(dataset.explain())
+
+
+def records(folder, jpegs):
+    path = str(folder / "images.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for jpeg in jpegs:
+            writer.write(jpeg)
+    return tf.data.TFRecordDataset(path)
+
+
+def test_elements_whose_number_is_not_known_are_written_once_and_read_by_the_next_run(tmp_path, slow):
+    made = records(tmp_path, [jpeg.numpy() for jpeg in JPEGS]).map(decode).batch(5)
+    cache = tmp_path / "cache"
+    for _run in range(2):
+        dataset = on_disk(made, cache)
+        assert RULE in dataset.plan.rules
+        for _ in range(2):
+            assert compare(made, dataset, Keeps.SEQUENCE, epochs=1) is None
+    assert written_files(cache) == ["data.index"]
+
+
+def test_an_image_that_cannot_be_decoded_fails_in_every_run_and_is_never_left_out(tmp_path, slow):
+    jpegs = [jpeg.numpy() for jpeg in JPEGS]
+    made = records(tmp_path, [*jpegs, b"no image", *jpegs]).map(decode).prefetch(50)
+    for _run in range(2):
+        dataset = on_disk(made, tmp_path / "cache", seconds=5)
+        assert RULE in dataset.plan.rules
+        for _epoch in range(2):
+            iterator = iter(dataset)
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                list(iterator)
+            time.sleep(0.3)  # The prefetch goes on meanwhile.
 
 
 def test_augmentation_after_the_cache_still_differs_in_every_epoch(tmp_path, slow):
