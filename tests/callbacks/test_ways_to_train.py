@@ -1,0 +1,183 @@
+"""Whatever way people train, every element is seen once per epoch with a swap after every step."""
+
+import gc
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.callbacks import PipelineTuner
+from autopipe.runtime import _observers
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
+    pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning"),
+]
+ROWS = 48
+STEPS = ROWS // 4
+
+
+def same(x, y):
+    return x * 1, y
+
+
+def dataset(**arguments):
+    x = np.arange(ROWS, dtype="float32")[:, None]
+    made = tf.data.Dataset.from_tensor_slices((x, x)).shuffle(20).map(same).batch(4)
+    return autopipe.optimize(made, seconds=0, **arguments)
+
+
+class Recorder(keras.Model):
+    """Writes down what it is trained on."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.seen = []
+        self.compile("sgd", "mse")
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, data):
+        x, *_ = data
+        tf.py_function(lambda rows: self.seen.extend(rows.numpy()[:, 0].astype(int).tolist()), [x], [])
+        return super().train_step(data)
+
+    def train(self, data, callbacks, **arguments):
+        return self.fit(data, verbose=0, callbacks=callbacks, **arguments)
+
+    @property
+    def epochs(self):
+        return [sorted(self.seen[start : start + ROWS]) for start in range(0, len(self.seen), ROWS)]
+
+
+class Swapper(PipelineTuner):
+    """Sets other knobs after every single step."""
+
+    def __init__(self, **arguments):
+        super().__init__(verbose=0, window_seconds=0.001, objective="rate", seed=1, **arguments)
+        self.swaps = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        super().on_train_batch_end(batch, logs)
+        if self._reading is not None:
+            self._reading.dataset.retune({"prefetch.buffer_size": batch % 5 + 1, "thread_pool.size": batch % 3})
+            self.swaps += 1
+
+
+WHOLE = list(range(ROWS))
+
+
+@pytest.mark.parametrize("one_tuner", [False, True], ids=["a tuner each", "one tuner"])
+def test_several_fits_in_a_row(one_tuner):
+    model, data = Recorder(), dataset()
+    tuner = Swapper(trials=2)
+    for _ in range(3):
+        tuner = tuner if one_tuner else Swapper(trials=2)
+        model.train(data, [tuner], epochs=2)
+        assert data.knobs == tuner.best
+    assert model.epochs == [WHOLE] * 6
+    assert not list(_observers)
+
+
+def test_several_datasets_at_once():
+    """Two models are trained in turn, each from a dataset of its own, inside one another's callbacks."""
+    inner_model, inner_data = Recorder(), dataset()
+    outer_model, outer_data = Recorder(), dataset()
+    inner = Swapper(trials=2)
+
+    class TrainAnother(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            inner_model.train(inner_data, [inner], epochs=2)
+
+    outer = Swapper(trials=2)
+    outer_model.train(outer_data, [outer, TrainAnother()], epochs=3)
+    assert outer_model.epochs == [WHOLE] * 3
+    assert inner_model.epochs == [WHOLE] * 6
+    assert inner.dataset is inner_data
+
+
+def test_early_stopping():
+    model, data = Recorder(), dataset()
+    tuner = Swapper(trials=50)
+    model.train(data, [tuner, keras.callbacks.EarlyStopping("loss", patience=0, min_delta=1e9)], epochs=20)
+    assert 1 <= len(model.epochs) < 20
+    assert model.epochs == [WHOLE] * len(model.epochs)
+    assert data.knobs == tuner.best
+
+
+def test_ctrl_c_leaves_a_dataset_that_trains_on():
+    class Interrupt(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 5:
+                raise KeyboardInterrupt
+
+    def interrupted():
+        with pytest.raises(KeyboardInterrupt):
+            Recorder().train(data, [Swapper(trials=2), Interrupt()])
+
+    data = dataset()
+    interrupted()
+    gc.collect()
+    assert not list(_observers)
+    model = Recorder()
+    model.train(data, [Swapper(trials=2)], epochs=2)
+    assert model.epochs == [WHOLE] * 2
+
+
+@pytest.mark.parametrize("per_execution", [1, 4])
+def test_endless_data_in_epochs_of_so_many_steps(per_execution):
+    x = np.arange(ROWS, dtype="float32")[:, None]
+    endless = tf.data.Dataset.from_tensor_slices((x, x)).shuffle(ROWS).map(same).repeat().batch(4)
+    data = autopipe.optimize(endless, seconds=0)
+    model = Recorder()
+    model.compile("sgd", "mse", steps_per_execution=per_execution)
+    tuner = Swapper(trials=2)
+    model.train(data, [tuner], epochs=4, steps_per_epoch=3 * STEPS)
+    assert model.epochs == [WHOLE] * 12
+    assert tuner.swaps
+
+
+def test_train_on_batch():
+    model, data = Recorder(), dataset()
+    with Swapper(trials=2) as tuner:
+        for _ in range(3):
+            for x, y in data:
+                model.train_on_batch(x, y)
+                tuner.step()
+    assert model.epochs == [WHOLE] * 3
+    assert tuner.swaps == 3 * STEPS
+
+
+def test_a_compiled_step_of_ones_own():
+    seen, data = [], dataset()
+
+    @tf.function
+    def step(iterator):
+        x, _ = next(iterator)
+        return x[:, 0]
+
+    with Swapper(trials=2) as tuner:
+        for _ in range(3):
+            iterator = iter(data)
+            for _ in range(STEPS):
+                seen += step(iterator).numpy().astype(int).tolist()
+                tuner.step()
+    assert sorted(seen) == sorted(WHOLE * 3)
+    assert step.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*follows a dataset that autopipe:UserWarning")
+def test_class_weights_and_a_strategy_train_on_it_as_on_any_dataset():
+    model = Recorder()
+    labels = dataset().map(lambda x, y: (x, tf.cast(y[:, 0] > 9, tf.int64)))
+    model.train(autopipe.optimize(labels, rules=()), [Swapper()], epochs=2, class_weight={0: 1.0, 1: 2.0})
+    assert model.epochs == [WHOLE] * 2
+
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        mirrored = Recorder()
+    mirrored.train(dataset(), [Swapper()], epochs=2)
+    assert mirrored.epochs == [WHOLE] * 2
