@@ -103,6 +103,10 @@ def _verify(rewriting: Rewriting, limit: int, seconds: float) -> str:
             return _NOT_COMPARED
         level = min([repeats, *(step.keeps for step in rewriting.steps)])
         difference = _breach(rewriting.before, written, rewritten, level)
+        if difference is not None and level is Keeps.TRAINING:
+            # What is drawn may differ by chance, but hardly twice.
+            written, rewritten = (_read(tree, limit, seconds) for tree in (rewriting.before, rewriting.after))
+            difference = _breach(rewriting.before, written, rewritten, level)
         if difference is None:
             return _account(written, level)
     assert repeats is not None
