@@ -21,12 +21,13 @@ class NextEpoch:
         self._dataset: OptimizedDataset | None = None
         self._iterator: Any = None
         self._is_asked_for = True
+        self._was_tried = False
         self._reading: Reading | None = None
         self._began = self._latest = 0.0
         self._steps = 0
         self._steps_of_epoch = 0
         self._seconds_of_epoch = 0.0
-        self._longest_wait = 0.0
+        self._cold_seconds = 0.0
 
     def step(self, reading: Reading, *, start: bool) -> None:
         """Take note that a training step has ended.
@@ -39,7 +40,8 @@ class NextEpoch:
             self._begin(reading)
         self._steps += 1
         self._latest = time.perf_counter()
-        if start and self._iterator is None and self._is_asked_for and self._is_time():
+        if start and self._is_asked_for and not self._was_tried and self._is_time():
+            self._was_tried = True
             self._dataset, self._iterator = reading.dataset, reading.dataset.start_early()
 
     def offer(self) -> None:
@@ -52,19 +54,21 @@ class NextEpoch:
         self._dataset = self._iterator = None
 
     def _begin(self, reading: Reading) -> None:
-        """Take note of a new iterator, and of how long its first element was waited for."""
+        """Take note of a new iterator, of how long the one before gave elements, and of how long it kept waiting."""
         assert reading.stall is not None
         if self._reading is not None:
             self._steps_of_epoch, self._seconds_of_epoch = self._steps, self._latest - self._began
         if self._iterator is not None:
             self._is_asked_for = reading.iterator() is self._iterator
-        self._longest_wait = max(self._longest_wait, reading.stall.read().waiting_seconds)
+        if self._iterator is None or not self._is_asked_for:
+            self._cold_seconds = reading.stall.read().waiting_seconds
         self._reading, self._steps, self._began = reading, 0, time.perf_counter()
+        self._was_tried = False
         self.let_go()
 
     def _is_time(self) -> bool:
-        """Return whether the rest of the epoch, but for a step, takes no longer than a first element."""
+        """Return whether the rest of the epoch, but for a step, takes no longer than a first element did."""
         if not self._steps_of_epoch:
             return False
         to_come = self._steps_of_epoch - self._steps - 1
-        return to_come * self._seconds_of_epoch / self._steps_of_epoch <= self._longest_wait
+        return to_come * self._seconds_of_epoch / self._steps_of_epoch <= self._cold_seconds
