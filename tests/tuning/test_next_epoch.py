@@ -1,0 +1,86 @@
+"""The next iterator starts as long before its time as the last cold one kept waiting."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from autopipe.telemetry import StallReading
+from autopipe.tuning import next_epoch as module
+from autopipe.tuning.next_epoch import NextEpoch
+
+STEPS = 100
+
+
+class Data:
+    """Notes when an iterator is started early, in steps of its epoch."""
+
+    def __init__(self):
+        self.step = 0
+        self.started = []
+        self.offered = []
+
+    def start_early(self):
+        self.started.append(self.step)
+        return object()
+
+    def offer(self, iterator):
+        self.offered.append(iterator)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = SimpleNamespace(time=0.0)
+    monkeypatch.setattr(module.time, "perf_counter", lambda: now.time)
+    return now
+
+
+def epoch(following, data, clock, *, waits, iterator=None, start=True):
+    """Run an epoch of steps of a second each, whose first element is waited for."""
+    stall = SimpleNamespace(read=lambda: StallReading(waits, 1))
+    reading = SimpleNamespace(dataset=data, stall=stall, iterator=lambda: iterator)
+    for data.step in range(1, STEPS + 1):
+        clock.time += 1.0
+        following.step(reading, start=start)
+
+
+@pytest.mark.parametrize(("waits", "left"), [(10.0, 11), (0.0, 1), (1000.0, STEPS - 1)])
+def test_it_starts_a_cold_start_before_the_end(clock, waits, left):
+    data, following = Data(), NextEpoch()
+    epoch(following, data, clock, waits=waits)
+    assert not data.started
+    epoch(following, data, clock, waits=waits)
+    (step,) = data.started
+    assert STEPS - step == pytest.approx(left, abs=1)
+
+
+def test_a_warm_start_does_not_change_how_long_a_cold_one_takes(clock):
+    data, following = Data(), NextEpoch()
+    for _ in range(2):
+        epoch(following, data, clock, waits=10.0)
+    for _ in range(3):
+        following.offer()
+        epoch(following, data, clock, waits=0.0, iterator=data.offered[-1])
+    assert len(data.started) == 4
+    assert len(set(data.started)) == 1
+
+
+def test_the_first_epoch_which_fills_caches_does_not_count_for_the_later_ones(clock):
+    data, following = Data(), NextEpoch()
+    epoch(following, data, clock, waits=80.0)
+    epoch(following, data, clock, waits=2.0)
+    assert STEPS - data.started[0] <= 4
+
+
+def test_nothing_starts_unless_it_may(clock):
+    data, following = Data(), NextEpoch()
+    for _ in range(3):
+        epoch(following, data, clock, waits=5.0, start=False)
+    assert not data.started
+
+
+def test_one_that_was_not_asked_for_is_the_last(clock):
+    data, following = Data(), NextEpoch()
+    for _ in range(4):
+        following.offer()
+        epoch(following, data, clock, waits=5.0, iterator=object())
+    assert len(data.started) == 1
