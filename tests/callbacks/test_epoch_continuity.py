@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from recording import ROWS, WHOLE, Recorder, rows
 
 import autopipe
 from autopipe.callbacks import PipelineTuner
@@ -17,39 +18,11 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning"),
     pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning"),
 ]
-ROWS = 48
 EPOCHS = 5
-
-
-def rows():
-    x = np.arange(ROWS, dtype="float32")[:, None]
-    return tf.data.Dataset.from_tensor_slices((x, x))
 
 
 def same(x, y):
     return x * 1, y
-
-
-class Epochs(keras.Model):
-    """Writes down what it is trained on."""
-
-    def __init__(self):
-        super().__init__()
-        self.dense = keras.layers.Dense(1)
-        self.seen = []
-        self.compile("sgd", "mse")
-
-    def call(self, x):
-        return self.dense(x)
-
-    def train_step(self, data):
-        x, _ = data
-        tf.py_function(lambda batch: self.seen.extend(batch.numpy()[:, 0].astype(int).tolist()), [x], [])
-        return super().train_step(data)
-
-    @property
-    def epochs(self):
-        return [self.seen[start : start + ROWS] for start in range(0, len(self.seen), ROWS)]
 
 
 @pytest.fixture
@@ -76,7 +49,7 @@ def train(dataset, **arguments):
             super().reading_started(reading)
             given.append(reading.iterator)
 
-    model = Epochs()
+    model = Recorder()
     model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[Tuner(trials=0, verbose=0)], **arguments)
     return model, given
 
@@ -92,7 +65,7 @@ GIVES = {
 @pytest.mark.parametrize("name", GIVES)
 def test_every_epoch_is_whole_and_begins_with_the_iterator_that_was_started_for_it(name, early):
     model, given = train(autopipe.optimize(GIVES[name](), rules=(), seconds=0))
-    assert [sorted(epoch) for epoch in model.epochs] == [list(range(ROWS))] * EPOCHS
+    assert model.sorted_epochs == [WHOLE] * EPOCHS
     # Nothing is known in the first epoch, and the last has none after it.
     assert len(early) == EPOCHS - 2
     assert all(each in given for each in early)
@@ -106,21 +79,21 @@ def test_shuffled_epochs_differ(early):
 
 def test_validation_in_between_gets_an_iterator_of_its_own(early):
     model, _ = train(autopipe.optimize(GIVES["plain"](), rules=(), seconds=0), validation_data=rows().batch(8))
-    assert [sorted(epoch) for epoch in model.epochs] == [list(range(ROWS))] * EPOCHS
+    assert model.sorted_epochs == [WHOLE] * EPOCHS
     assert len(early) == EPOCHS - 2
 
 
 def test_where_one_iterator_serves_all_epochs_none_is_started(early):
     dataset = autopipe.optimize(GIVES["plain"]().repeat(), rules=(), seconds=0)
     model, _ = train(dataset, steps_per_epoch=ROWS // 4)
-    assert [sorted(epoch) for epoch in model.epochs] == [list(range(ROWS))] * EPOCHS
+    assert model.sorted_epochs == [WHOLE] * EPOCHS
     assert not early
 
 
 def test_one_that_nobody_asks_for_is_not_started_again_and_again(early):
     dataset = autopipe.optimize(GIVES["plain"](), rules=(), seconds=0)
     model, _ = train(dataset, steps_per_epoch=ROWS // 4 - 4)
-    plain = Epochs()
+    plain = Recorder()
     plain.fit(GIVES["plain"](), epochs=EPOCHS, steps_per_epoch=ROWS // 4 - 4, verbose=0)
     assert len(early) <= 1
     assert model.seen == plain.seen
@@ -142,7 +115,7 @@ KEEPS_COLD = {
 def test_nothing_starts_early_where_somebody_would_notice(name, early):
     make, keeps = KEEPS_COLD[name]
     model, _ = train(autopipe.optimize(make(), keeps=keeps, rules=(), seconds=0))
-    assert [sorted(epoch) for epoch in model.epochs] == [list(range(ROWS))] * EPOCHS
+    assert model.sorted_epochs == [WHOLE] * EPOCHS
     assert set(early) == {None}
 
 
@@ -159,12 +132,12 @@ def test_training_that_stops_early_leaves_no_iterator_behind(early):
             self.model.stop_training = epoch == 2
 
     dataset = autopipe.optimize(GIVES["plain"](), rules=(), seconds=0)
-    model = Epochs()
+    model = Recorder()
     model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[PipelineTuner(trials=0, verbose=0), Stop()])
     gc.collect()
     assert len(early) == 2
     assert early[-1]() is None
-    assert [sorted(epoch) for epoch in model.epochs] == [list(range(ROWS))] * 3
+    assert model.sorted_epochs == [WHOLE] * 3
 
 
 def test_a_loop_of_ones_own_goes_on_without_a_pause(early):
@@ -177,7 +150,7 @@ def test_a_loop_of_ones_own_goes_on_without_a_pause(early):
                 epoch += x.numpy()[:, 0].astype(int).tolist()
                 tuner.step()
             seen.append(sorted(epoch))
-    assert seen == [list(range(ROWS))] * EPOCHS
+    assert seen == [WHOLE] * EPOCHS
     assert len(early) == EPOCHS - 1
 
 

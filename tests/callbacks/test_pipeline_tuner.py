@@ -4,9 +4,9 @@ import itertools
 import time
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
+from recording import ROWS, Recorder, rows
 
 import autopipe
 from autopipe.callbacks import PipelineTuner
@@ -18,37 +18,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
     pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning"),
 ]
-ROWS = 48
-
-
-class Recorder(keras.Model):
-    """A model that writes down every element it trains on, and counts how often its step is traced."""
-
-    def __init__(self):
-        super().__init__()
-        self.dense = keras.layers.Dense(1)
-        self.seen = []
-        self.traces = 0
-
-    def call(self, x):
-        return self.dense(x)
-
-    def train_step(self, data):
-        self.traces += 1
-        x, _ = data
-        tf.py_function(lambda rows: self.seen.extend(rows.numpy()[:, 0].astype(int).tolist()), [x], [])
-        return super().train_step(data)
-
-
-def recorder(**arguments):
-    model = Recorder()
-    model.compile("sgd", "mse", **arguments)
-    return model
-
-
-def rows():
-    x = np.arange(ROWS, dtype="float32")[:, None]
-    return tf.data.Dataset.from_tensor_slices((x, x))
 
 
 def identity(x, y):
@@ -74,7 +43,7 @@ PIPELINES = {
 @pytest.mark.parametrize("per_execution", [1, 3])
 @pytest.mark.parametrize("name", PIPELINES)
 def test_every_element_is_seen_once_per_epoch_when_every_step_swaps(name, per_execution):
-    model = recorder(steps_per_execution=per_execution)
+    model = Recorder(steps_per_execution=per_execution)
     history = model.fit(
         autopipe.optimize(PIPELINES[name]()), epochs=3, verbose=0, callbacks=[Swapper(verbose=0, window_seconds=0.01)]
     )
@@ -83,7 +52,7 @@ def test_every_element_is_seen_once_per_epoch_when_every_step_swaps(name, per_ex
 
 
 def test_every_element_is_seen_once_per_epoch_under_repeat_with_steps_per_epoch():
-    model = recorder()
+    model = Recorder()
     dataset = autopipe.optimize(rows().map(identity).shuffle(ROWS).repeat().batch(4))
     model.fit(
         dataset, epochs=3, steps_per_epoch=ROWS // 4, verbose=0, callbacks=[Swapper(verbose=0, window_seconds=0.01)]
@@ -93,7 +62,7 @@ def test_every_element_is_seen_once_per_epoch_under_repeat_with_steps_per_epoch(
 
 
 def test_validation_data_is_read_in_between_and_left_alone():
-    model = recorder()
+    model = Recorder()
     training, validation = (autopipe.optimize(rows().map(identity).batch(4)) for _ in range(2))
     before = validation.knobs
     tuner = PipelineTuner(trials=2, window_seconds=0.01, verbose=0, seed=1)
@@ -104,7 +73,7 @@ def test_validation_data_is_read_in_between_and_left_alone():
 
 
 def test_swaps_do_not_retrace_the_train_step():
-    plain, tuned = recorder(), recorder()
+    plain, tuned = Recorder(), Recorder()
     plain.fit(rows().map(identity).batch(4), epochs=3, verbose=0)
     tuned.fit(autopipe.optimize(rows().map(identity).batch(4)), epochs=3, verbose=0, callbacks=[Swapper(verbose=0)])
     assert tuned.traces == plain.traces
@@ -126,7 +95,7 @@ def test_the_same_losses_with_and_without_the_tuner_where_the_sequence_is_kept()
 
 
 def test_with_a_memory_cache_the_search_begins_when_it_is_full():
-    model = recorder()
+    model = Recorder()
     dataset = autopipe.optimize(rows().repeat(8).map(identity).cache().batch(4))
     epochs = []
 
@@ -232,7 +201,7 @@ def test_only_knobs_that_can_change_at_once_are_searched_in_training():
 
 
 def test_trials_are_counted_in_the_logs():
-    model = recorder()
+    model = Recorder()
     tuner = PipelineTuner(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1)
     history = model.fit(autopipe.optimize(rows().map(identity).batch(4)), epochs=4, verbose=0, callbacks=[tuner])
     counts = history.history["pipeline_trials"]
@@ -261,7 +230,7 @@ def test_the_search_begins_anew_when_training_waits_for_good(monkeypatch):
 
 
 def test_warns_once_when_fit_reads_no_optimized_dataset():
-    model = recorder()
+    model = Recorder()
     with pytest.warns(UserWarning, match="follows a dataset that autopipe.optimize\\(\\) returned") as caught:
         model.fit(rows().batch(4), epochs=3, verbose=0, callbacks=[PipelineTuner(verbose=0)])
     assert sum("PipelineTuner" in str(each.message) for each in caught) == 1
@@ -274,7 +243,7 @@ def test_an_exception_in_training_leaves_no_listener_behind():
 
     def run():
         with pytest.raises(RuntimeError, match="boom"):
-            recorder().fit(autopipe.optimize(rows().batch(4)), verbose=0, callbacks=[PipelineTuner(verbose=0), Boom()])
+            Recorder().fit(autopipe.optimize(rows().batch(4)), verbose=0, callbacks=[PipelineTuner(verbose=0), Boom()])
 
     import gc
 
@@ -294,7 +263,7 @@ def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_datas
                 raise RuntimeError("boom")
 
     with pytest.raises(RuntimeError, match="boom"):
-        recorder().fit(dataset, verbose=0, callbacks=[tuner, Boom()])
+        Recorder().fit(dataset, verbose=0, callbacks=[tuner, Boom()])
     assert tuner.search.running != before
     assert dataset.knobs == before
 
@@ -307,7 +276,7 @@ def test_a_generator_which_cannot_be_changed_midway_is_tuned_from_epoch_to_epoch
     spec = tf.TensorSpec((1,), tf.float32)
     written = tf.data.Dataset.from_generator(numbers, output_signature=(spec, spec)).map(identity, 2).batch(4)
     dataset = autopipe.optimize(written, seconds=0)
-    model = recorder()
+    model = Recorder()
     tuner = PipelineTuner(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1, most_loss=9.0)
     model.fit(dataset, epochs=12, verbose=0, callbacks=[tuner])
     assert len(tuner.search.trials) == 2
@@ -315,7 +284,7 @@ def test_a_generator_which_cannot_be_changed_midway_is_tuned_from_epoch_to_epoch
 
 
 def test_a_trial_goes_on_in_the_next_epoch():
-    model = recorder()
+    model = Recorder()
     dataset = autopipe.optimize(rows().map(identity).batch(4))
     # A window is longer than an epoch.
     tuner = PipelineTuner(trials=2, window_seconds=0.05, objective="rate", verbose=0, seed=1, most_loss=9.0)

@@ -3,9 +3,9 @@
 import gc
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
+from recording import ROWS, WHOLE, Recorder, rows
 
 import autopipe
 from autopipe.callbacks import PipelineTuner
@@ -15,7 +15,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
     pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning"),
 ]
-ROWS = 48
 STEPS = ROWS // 4
 
 
@@ -24,34 +23,12 @@ def same(x, y):
 
 
 def dataset(**arguments):
-    x = np.arange(ROWS, dtype="float32")[:, None]
-    made = tf.data.Dataset.from_tensor_slices((x, x)).shuffle(20).map(same).batch(4)
+    made = rows().shuffle(20).map(same).batch(4)
     return autopipe.optimize(made, seconds=0, **arguments)
 
 
-class Recorder(keras.Model):
-    """Writes down what it is trained on."""
-
-    def __init__(self):
-        super().__init__()
-        self.dense = keras.layers.Dense(1)
-        self.seen = []
-        self.compile("sgd", "mse")
-
-    def call(self, x):
-        return self.dense(x)
-
-    def train_step(self, data):
-        x, *_ = data
-        tf.py_function(lambda rows: self.seen.extend(rows.numpy()[:, 0].astype(int).tolist()), [x], [])
-        return super().train_step(data)
-
-    def train(self, data, callbacks, **arguments):
-        return self.fit(data, verbose=0, callbacks=callbacks, **arguments)
-
-    @property
-    def epochs(self):
-        return [sorted(self.seen[start : start + ROWS]) for start in range(0, len(self.seen), ROWS)]
+def train(model, data, callbacks, **arguments):
+    return model.fit(data, verbose=0, callbacks=callbacks, **arguments)
 
 
 class Swapper(PipelineTuner):
@@ -68,18 +45,15 @@ class Swapper(PipelineTuner):
             self.swaps += 1
 
 
-WHOLE = list(range(ROWS))
-
-
 @pytest.mark.parametrize("one_tuner", [False, True], ids=["a tuner each", "one tuner"])
 def test_several_fits_in_a_row(one_tuner):
     model, data = Recorder(), dataset()
     tuner = Swapper(trials=2)
     for _ in range(3):
         tuner = tuner if one_tuner else Swapper(trials=2)
-        model.train(data, [tuner], epochs=2)
+        train(model, data, [tuner], epochs=2)
         assert data.knobs == tuner.best
-    assert model.epochs == [WHOLE] * 6
+    assert model.sorted_epochs == [WHOLE] * 6
     assert not list(_observers)
 
 
@@ -91,21 +65,21 @@ def test_several_datasets_at_once():
 
     class TrainAnother(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
-            inner_model.train(inner_data, [inner], epochs=2)
+            train(inner_model, inner_data, [inner], epochs=2)
 
     outer = Swapper(trials=2)
-    outer_model.train(outer_data, [outer, TrainAnother()], epochs=3)
-    assert outer_model.epochs == [WHOLE] * 3
-    assert inner_model.epochs == [WHOLE] * 6
+    train(outer_model, outer_data, [outer, TrainAnother()], epochs=3)
+    assert outer_model.sorted_epochs == [WHOLE] * 3
+    assert inner_model.sorted_epochs == [WHOLE] * 6
     assert inner.dataset is inner_data
 
 
 def test_early_stopping():
     model, data = Recorder(), dataset()
     tuner = Swapper(trials=50)
-    model.train(data, [tuner, keras.callbacks.EarlyStopping("loss", patience=0, min_delta=1e9)], epochs=20)
-    assert 1 <= len(model.epochs) < 20
-    assert model.epochs == [WHOLE] * len(model.epochs)
+    train(model, data, [tuner, keras.callbacks.EarlyStopping("loss", patience=0, min_delta=1e9)], epochs=20)
+    assert 1 <= len(model.sorted_epochs) < 20
+    assert model.sorted_epochs == [WHOLE] * len(model.sorted_epochs)
     assert data.knobs == tuner.best
 
 
@@ -117,27 +91,25 @@ def test_ctrl_c_leaves_a_dataset_that_trains_on():
 
     def interrupted():
         with pytest.raises(KeyboardInterrupt):
-            Recorder().train(data, [Swapper(trials=2), Interrupt()])
+            train(Recorder(), data, [Swapper(trials=2), Interrupt()])
 
     data = dataset()
     interrupted()
     gc.collect()
     assert not list(_observers)
     model = Recorder()
-    model.train(data, [Swapper(trials=2)], epochs=2)
-    assert model.epochs == [WHOLE] * 2
+    train(model, data, [Swapper(trials=2)], epochs=2)
+    assert model.sorted_epochs == [WHOLE] * 2
 
 
 @pytest.mark.parametrize("per_execution", [1, 4])
 def test_endless_data_in_epochs_of_so_many_steps(per_execution):
-    x = np.arange(ROWS, dtype="float32")[:, None]
-    endless = tf.data.Dataset.from_tensor_slices((x, x)).shuffle(ROWS).map(same).repeat().batch(4)
+    endless = rows().shuffle(ROWS).map(same).repeat().batch(4)
     data = autopipe.optimize(endless, seconds=0)
-    model = Recorder()
-    model.compile("sgd", "mse", steps_per_execution=per_execution)
+    model = Recorder(steps_per_execution=per_execution)
     tuner = Swapper(trials=2)
-    model.train(data, [tuner], epochs=4, steps_per_epoch=3 * STEPS)
-    assert model.epochs == [WHOLE] * 12
+    train(model, data, [tuner], epochs=4, steps_per_epoch=3 * STEPS)
+    assert model.sorted_epochs == [WHOLE] * 12
     assert tuner.swaps
 
 
@@ -148,7 +120,7 @@ def test_train_on_batch():
             for x, y in data:
                 model.train_on_batch(x, y)
                 tuner.step()
-    assert model.epochs == [WHOLE] * 3
+    assert model.sorted_epochs == [WHOLE] * 3
     assert tuner.swaps == 3 * STEPS
 
 
@@ -174,10 +146,10 @@ def test_a_compiled_step_of_ones_own():
 def test_class_weights_and_a_strategy_train_on_it_as_on_any_dataset():
     model = Recorder()
     labels = dataset().map(lambda x, y: (x, tf.cast(y[:, 0] > 9, tf.int64)))
-    model.train(autopipe.optimize(labels, rules=()), [Swapper()], epochs=2, class_weight={0: 1.0, 1: 2.0})
-    assert model.epochs == [WHOLE] * 2
+    train(model, autopipe.optimize(labels, rules=()), [Swapper()], epochs=2, class_weight={0: 1.0, 1: 2.0})
+    assert model.sorted_epochs == [WHOLE] * 2
 
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         mirrored = Recorder()
-    mirrored.train(dataset(), [Swapper()], epochs=2)
-    assert mirrored.epochs == [WHOLE] * 2
+    train(mirrored, dataset(), [Swapper()], epochs=2)
+    assert mirrored.sorted_epochs == [WHOLE] * 2

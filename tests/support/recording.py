@@ -1,0 +1,41 @@
+"""A model that writes down what it is trained on, and rows for it whose first number tells which one they are."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+ROWS = 48
+WHOLE = list(range(ROWS))
+
+
+def rows():
+    x = np.arange(ROWS, dtype="float32")[:, None]
+    return tf.data.Dataset.from_tensor_slices((x, x))
+
+
+class Recorder(keras.Model):
+    """Writes down every element it trains on, and counts how often its step is traced."""
+
+    def __init__(self, **arguments):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.seen = []
+        self.traces = 0
+        self.compile("sgd", "mse", **arguments)
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, data):
+        self.traces += 1
+        x, *_ = data
+        tf.py_function(lambda batch: self.seen.extend(batch.numpy()[:, 0].astype(int).tolist()), [x], [])
+        return super().train_step(data)
+
+    @property
+    def epochs(self):
+        return [self.seen[start : start + ROWS] for start in range(0, len(self.seen), ROWS)]
+
+    @property
+    def sorted_epochs(self):
+        return [sorted(epoch) for epoch in self.epochs]
