@@ -297,6 +297,10 @@ OTHERS = st.one_of(
 )
 
 
+def _has_no_rows(spec):
+    return isinstance(spec, tf.RaggedTensorSpec) and spec.ragged_rank < 1
+
+
 @dataclass(frozen=True)
 class Recipe:
     """A source and stages; called, it makes the dataset, or raises where TensorFlow refuses it."""
@@ -314,8 +318,8 @@ class Recipe:
             if depth < 0 or (stage.name == "rebatch" and depth < 1):
                 raise ValueError("there is no batch to take apart")
             dataset = stage(dataset)
-            if any(getattr(spec, "ragged_rank", 0) < 0 for spec in tf.nest.flatten(dataset.element_spec)):
-                raise ValueError("TensorFlow took rows out of what has none, and would read floats as variants")
+            if stage.name == "unbatch" and any(map(_has_no_rows, tf.nest.flatten(dataset.element_spec))):
+                raise ValueError("TensorFlow takes what it unbatched to plain tensors for variants, and fails later")
         return dataset
 
     def _may_search_without_end(self):
