@@ -15,7 +15,7 @@ load_tensorflow()
 
 from autopipe.telemetry import TelemetryWarning  # noqa: E402  TensorFlow is loaded without its notices first
 from benchmarks import parts, report  # noqa: E402
-from benchmarks.cases._base import all_cases  # noqa: E402
+from benchmarks.cases._base import Case, all_cases  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,9 +36,7 @@ def main(
     named = [name for each in part or () for name in each.split(",") if name]
     wanted = {name for name in only.split(",") if name}
     chosen = _chosen_parts(named, few=quick or bool(wanted))
-    cases = [
-        case for case in all_cases() if (case.quick or not quick) and (not wanted or {case.name, case.letter} & wanted)
-    ]
+    cases = [case for case in all_cases() if _is_wanted(case, wanted, quick)]
     effort = parts.QUICK if quick else parts.FULL
     console = Console()
     warnings.simplefilter("ignore", TelemetryWarning)
@@ -64,6 +62,11 @@ def _chosen_parts(named: list[str], few: bool) -> tuple[str, ...]:
     if unknown:
         raise typer.BadParameter(f"A part must be one of {', '.join(parts.PARTS)}, but got {', '.join(unknown)}.")
     return tuple(named) or (("cases",) if few else parts.PARTS)
+
+
+def _is_wanted(case: Case, wanted: set[str], quick: bool) -> bool:
+    """Return whether a case was named; of all, whether it is among the quick ones where those are enough."""
+    return bool({case.name, case.letter} & wanted) if wanted else case.quick or not quick
 
 
 def _command(quick: bool, only: str, named: list[str]) -> str:

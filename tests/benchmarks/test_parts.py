@@ -7,6 +7,7 @@ import typer
 
 from benchmarks import __main__ as command
 from benchmarks import parts
+from benchmarks.cases._base import all_cases
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,17 @@ def test_parts_are_chosen(options, expected, tmp_path, monkeypatch):
 def test_an_unknown_part_is_named():
     with pytest.raises(typer.BadParameter, match="but got epochs"):
         command._chosen_parts(["training", "epochs"], few=False)
+
+
+def test_a_case_that_is_named_runs_though_it_is_not_a_quick_one():
+    slow = next(case for case in all_cases() if not case.quick)
+    quick = next(case for case in all_cases() if case.quick)
+    assert command._is_wanted(slow, {slow.name}, quick=True)
+    assert command._is_wanted(slow, {slow.letter}, quick=True)
+    assert not command._is_wanted(quick, {slow.name}, quick=True)
+    assert command._is_wanted(quick, set(), quick=True)
+    assert not command._is_wanted(slow, set(), quick=True)
+    assert command._is_wanted(slow, set(), quick=False)
 
 
 def test_the_report_names_the_command_that_makes_it_again():
