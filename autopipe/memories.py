@@ -21,8 +21,8 @@ class Memories:
     fills a cache wrongly if another has filled it meanwhile: restored, it would be at its end.
 
     A cache is full for TensorFlow even where an element failed and a prefetch went on: that element is not in it, and
-    would be missing from then on. Where autopipe put a cache, such a one is not full: if the number of elements is
-    known they are counted; else what fills it must have been read to its end, which nobody does after an error.
+    would be missing from then on. Where autopipe put a cache, such a one is not full: what fills it must have been read
+    to its end, which nobody does after an error.
 
     Args:
         tree: the pipeline.
@@ -44,14 +44,12 @@ class Memories:
         # Each is a handle, and what frees the memory when it goes.
         self._resources = [tf.raw_ops.AnonymousMemoryCache() for _ in self.caches]
         self._full = False
-        self._guarded = guarded
-        uncounted = guarded and not filled and any(int(build(each.inputs[0]).cardinality()) < 0 for each in self.caches)
         with tf.device("CPU:0"):
-            self._ended = tf.Variable(False, trainable=False) if uncounted else None
+            self._ended = tf.Variable(False, trainable=False) if guarded and not filled else None
 
     def build(self, tree: ir.Node) -> Any:
         """Make the dataset of a pipeline with the same caches, whatever its knobs."""
-        return build(tree, (handle for handle, _ in self._resources), whole=self._guarded)
+        return build(tree, (handle for handle, _ in self._resources))
 
     def note_end(self) -> None:
         """Take note, in a graph, that a consumer of the whole pipeline came to its end, while the caches fill."""

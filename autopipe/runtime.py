@@ -16,7 +16,7 @@ import tensorflow as tf
 from autopipe.memories import Memories, may_leave_out
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.ending import telling_its_end
+from autopipe.pipeline.ending import number_taken, telling_its_end
 from autopipe.pipeline.knobs import read_knobs, with_knobs
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.visibility import who_would_see
@@ -62,7 +62,7 @@ class Reading:
         stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
         knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
         memories: where its memory caches keep their elements.
-        watched: whether those take note when it comes to its end.
+        taken: counts its elements where those are to take note of its end; else ``None``.
         files: where it keeps what its disk caches hold, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
         handed_out: whether somebody asked for it; if not, it was started early.
@@ -73,7 +73,7 @@ class Reading:
     stall: StallCounter | None
     knobs: dict[str, int]
     memories: Memories
-    watched: bool = False
+    taken: Any = None
     files: tuple[str, ...] = ()
     writes: bool = False
     handed_out: bool = True
@@ -223,10 +223,10 @@ class OptimizedDataset(tf.data.Dataset):
         plain = not files and not memories.caches
         dataset = self._built if plain else memories.build(_with_files(self._autopipe_tree, files))
         writes = not self._holds(files)
-        watched = writes or memories.watches
-        pipeline = self._pipeline(dataset, stall, memories, files, watched=watched)
+        taken = number_taken() if writes or memories.watches else None
+        pipeline = self._pipeline(dataset, stall, memories, files, taken)
         iterator = iter(_filling_at_once(pipeline) if early else pipeline)
-        reading = Reading(self, weakref.ref(iterator), stall, self.knobs, memories, watched, files, writes)
+        reading = Reading(self, weakref.ref(iterator), stall, self.knobs, memories, taken, files, writes)
         self._readings = [*self._live(), reading]
         return iterator, reading
 
@@ -277,7 +277,7 @@ class OptimizedDataset(tf.data.Dataset):
         own = trees.transform(with_knobs(tree, knobs), without_seed_generator)
         memories = self._memories_for(reading)
         dataset = memories.build(_with_files(own, reading.files))
-        if repoint(iterator, self._pipeline(dataset, reading.stall, memories, reading.files, watched=reading.watched)):
+        if repoint(iterator, self._pipeline(dataset, reading.stall, memories, reading.files, reading.taken)):
             reading.knobs, reading.memories = knobs, memories
 
     def _memories_for(self, reading: Reading) -> Memories:
@@ -297,21 +297,20 @@ class OptimizedDataset(tf.data.Dataset):
         stall: StallCounter | None,
         memories: Memories,
         files: tuple[str, ...],
-        *,
-        watched: bool,
+        taken: Any,
     ) -> Any:
-        """Return the dataset an iterator runs: with a meter where there is a counter for it, and watched at its end."""
+        """Return the dataset an iterator runs: with a meter and a note of its end where there are counters for them."""
         synchronous = _ends_synchronously(self._autopipe_tree)
         if stall is not None:
             dataset = metered(dataset, stall, inner_prefetch=synchronous)
-        if watched:
+        if taken is not None:
 
             def tell() -> None:
                 memories.note_end()
                 if self._disk is not None:
                     self._disk.note_end(files)
 
-            dataset = telling_its_end(dataset, tell, inner_prefetch=synchronous and stall is None)
+            dataset = telling_its_end(dataset, tell, taken, inner_prefetch=synchronous and stall is None)
         # The iterator holds its dataset; this makes it hold the functions and what caches keep their elements in too,
         # which TensorFlow frees otherwise.
         dataset._autopipe_owner = (self, self._autopipe_tree, memories)

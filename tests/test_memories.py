@@ -219,3 +219,23 @@ def test_in_a_cache_that_its_author_wrote_what_failed_stays_missing_as_it_did():
         list(iterator)
     assert [int(x) for x in iterator] == [3, 4, 5]
     assert flat(dataset) == [0, 1, 3, 4, 5]
+
+
+def test_who_skips_what_failed_finds_it_failing_again():
+    bad = tf.Variable(7, dtype=tf.int64)
+
+    def checked(x):
+        tf.debugging.assert_none_equal(x, bad)
+        return x
+
+    dataset = caching(Dataset.range(12).map(checked))
+    for _epoch in range(3):
+        iterator, seen, failed = iter(dataset), [], 0
+        while True:
+            try:
+                seen.append(int(next(iterator)))
+            except tf.errors.InvalidArgumentError:
+                failed += 1
+            except StopIteration:
+                break
+        assert (seen, failed) == ([*range(1, 8), *range(9, 13)], 1)

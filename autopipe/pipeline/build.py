@@ -16,15 +16,13 @@ from autopipe.pipeline.extract import element_shapes, element_types
 __all__ = ["build", "memory_caches"]
 
 
-def build(node: ir.Node, memories: Iterator[Any] | None = None, *, whole: bool = False) -> Any:
+def build(node: ir.Node, memories: Iterator[Any] | None = None) -> Any:
     """Make the dataset that a tree describes. A node that is used twice becomes one dataset, with one seed generator.
 
     Args:
         node: the last transformation.
         memories: the resource that each memory cache keeps its elements in, in the order of :func:`memory_caches`. By
             default each has one of its own, which goes with the dataset.
-        whole: whether those memories are to be filled with as many elements as there are, if that is known, or not at
-            all. TensorFlow leaves out those that failed, if its consumer, such as a prefetch, goes on.
 
     Returns:
         A ``tf.data.Dataset``. The caller keeps ``node`` alive as long as the dataset: it holds what the
@@ -42,7 +40,7 @@ def build(node: ir.Node, memories: Iterator[Any] | None = None, *, whole: bool =
         if id(each) not in made:
             inputs = [built(one) for one in each.inputs]
             if memories is not None and _is_memory_cache(each):
-                made[id(each)] = _cache_in(next(memories), each, *(_whole(one) if whole else one for one in inputs))
+                made[id(each)] = _cache_in(next(memories), each, *inputs)
             else:
                 made[id(each)] = _build(each, *inputs)
         return made[id(each)]
@@ -66,13 +64,6 @@ def memory_caches(node: ir.Node) -> list[ir.Node]:
 
 def _is_memory_cache(node: ir.Node) -> bool:
     return isinstance(node, ir.Cache) and node.in_memory
-
-
-def _whole(source: Any) -> Any:
-    import tensorflow as tf
-
-    number = int(source.cardinality())
-    return source.apply(tf.data.experimental.assert_cardinality(number)) if number >= 0 else source
 
 
 def _cache_in(memory: Any, node: ir.Node, source: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Whether the consumer of a dataset took its last element."""
+"""Whether the consumer of a dataset took all its elements."""
 
 from __future__ import annotations
 
@@ -9,38 +9,63 @@ import tensorflow as tf
 
 from autopipe.pipeline.extract import element_shapes, element_types
 
-__all__ = ["telling_its_end"]
+__all__ = ["number_taken", "telling_its_end"]
 
 
-def telling_its_end(dataset: Any, tell: Callable[[], None], *, inner_prefetch: bool) -> Any:
-    """Return the same elements; once the last was taken and another is asked for, something is done.
+def number_taken() -> Any:
+    """Return a variable that counts the elements a consumer took; one for each iterator."""
+    with tf.device("CPU:0"):
+        return tf.Variable(0, trainable=False, dtype=tf.int64)
+
+
+def telling_its_end(dataset: Any, tell: Callable[[], None], taken: Any, *, inner_prefetch: bool) -> Any:
+    """Return the same elements; when the consumer has them all, something is done.
+
+    Where their number is known, that is when it has taken so many: Keras asks for no more then. One that failed is
+    never taken. Where it is not known, that is when the consumer asks for another.
 
     Args:
         dataset: any dataset.
         tell: does it, in a graph.
+        taken: a :func:`number_taken`; an iterator that goes on over another pipeline keeps its own.
         inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. After what is returned,
             that would ask, and not the consumer; so it is put before.
 
     >>> ended = tf.Variable(False)
     >>> def tell():
     ...     ended.assign(True)
-    >>> told = telling_its_end(tf.data.Dataset.range(3), tell, inner_prefetch=True)
+    >>> told = telling_its_end(tf.data.Dataset.range(3), tell, number_taken(), inner_prefetch=True)
     >>> [int(x) for x in told], bool(ended.numpy())
     ([0, 1, 2], True)
     """
     if inner_prefetch:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
+    number = int(dataset.cardinality())
+    told = _at_the_last(dataset, number, tell, taken) if number > 0 else _after_the_last(dataset, tell)
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    return told.with_options(options)
+
+
+def _at_the_last(dataset: Any, number: int, tell: Callable[[], None], taken: Any) -> Any:
+    def pass_on(*element: Any) -> Any:
+        is_last = tf.equal(taken.assign_add(1), number)
+        tf.cond(is_last, lambda: _true_after(tell), lambda: tf.constant(False))
+        return element if len(element) > 1 else element[0]
+
+    return dataset.map(_plain(pass_on), synchronous=True)
+
+
+def _after_the_last(dataset: Any, tell: Callable[[], None]) -> Any:
     types, shapes = element_types(dataset), element_shapes(dataset)
-    plain = tf.autograph.experimental.do_not_convert  # nothing to convert, so nothing to spend on it
 
     def end(_: Any) -> Any:
-        tell()
-        return tf.constant(False)
+        return tf.logical_not(_true_after(tell))
 
     def never(_: Any) -> Any:
         return tuple(tf.raw_ops.Placeholder(dtype=kind, shape=shape) for kind, shape in zip(types, shapes, strict=True))
 
-    nothing = tf.data.Dataset.range(1).filter(plain(end)).map(plain(never), synchronous=True)
+    nothing = tf.data.Dataset.range(1).filter(_plain(end)).map(_plain(never), synchronous=True)
     variant = tf.raw_ops.ConcatenateDataset(
         input_dataset=tf.data.experimental.to_variant(dataset),
         another_dataset=tf.data.experimental.to_variant(nothing),
@@ -48,9 +73,16 @@ def telling_its_end(dataset: Any, tell: Callable[[], None], *, inner_prefetch: b
         output_shapes=list(shapes),
     )
     told = tf.data.experimental.from_variant(variant, dataset.element_spec)
-    options = tf.data.Options()
-    options.experimental_optimization.inject_prefetch = False
-    told = told.with_options(options)
     # TensorFlow frees the functions of a dataset that nobody holds.
     told._autopipe_owner = (dataset, nothing)
     return told
+
+
+def _true_after(tell: Callable[[], None]) -> Any:
+    tell()
+    return tf.constant(True)
+
+
+def _plain(function: Any) -> Any:
+    """Let AutoGraph be: there is nothing to convert, so nothing to spend on it."""
+    return tf.autograph.experimental.do_not_convert(function)

@@ -1,0 +1,67 @@
+"""A dataset tells when its consumer has all its elements, and not before."""
+
+import pytest
+import tensorflow as tf
+
+from autopipe.pipeline.ending import number_taken, telling_its_end
+
+Dataset = tf.data.Dataset
+MADE = {
+    "known": lambda: Dataset.range(6).map(lambda x: x * 1).prefetch(9),
+    "unknown": lambda: Dataset.range(9).filter(lambda x: x < 6).prefetch(9),
+    "ragged": lambda: Dataset.range(12).filter(lambda x: x < 6).map(lambda x: tf.ragged.range([x, 2])),
+    "sparse and text": lambda: Dataset.range(6).map(lambda x: (tf.sparse.from_dense([x, 0]), {"t": "a"})),
+    "none": lambda: Dataset.range(0),
+}
+
+
+def told(dataset, inner_prefetch=True):
+    ended = tf.Variable(False)
+
+    def tell():
+        ended.assign(True)
+
+    return telling_its_end(dataset, tell, number_taken(), inner_prefetch=inner_prefetch), ended
+
+
+@pytest.mark.parametrize("inner_prefetch", [False, True])
+@pytest.mark.parametrize("name", MADE)
+def test_the_elements_are_the_same_and_the_end_is_told(name, inner_prefetch):
+    dataset, ended = told(MADE[name](), inner_prefetch)
+    assert dataset.element_spec == MADE[name]().element_spec
+    assert [str(each) for each in dataset] == [str(each) for each in MADE[name]()]
+    assert ended.numpy()
+
+
+def test_the_last_of_a_known_number_tells_and_the_one_before_does_not():
+    dataset, ended = told(MADE["known"]())
+    iterator = iter(dataset)
+    for _ in range(5):
+        next(iterator)
+    assert not ended.numpy()
+    next(iterator)
+    assert ended.numpy()
+
+
+def test_of_an_unknown_number_it_takes_another_to_be_asked_for():
+    dataset, ended = told(MADE["unknown"]())
+    iterator = iter(dataset)
+    for _ in range(6):
+        next(iterator)
+    assert not ended.numpy()
+    assert next(iterator, None) is None
+    assert ended.numpy()
+
+
+@pytest.mark.parametrize("name", ["known", "unknown"])
+def test_an_error_is_no_end(name):
+    dataset, ended = told(MADE[name]().map(lambda x: (tf.debugging.assert_less(x, tf.constant(4, tf.int64)), x)[1]))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        list(dataset)
+    assert not ended.numpy()
+
+
+def test_one_that_never_ends_never_tells():
+    dataset, ended = told(Dataset.range(3).repeat())
+    assert [int(x) for x in dataset.take(7)] == [0, 1, 2, 0, 1, 2, 0]
+    assert not ended.numpy()
