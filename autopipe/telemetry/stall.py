@@ -4,8 +4,10 @@ Keras fetches its next batch inside the compiled step, where no callback sees it
 with a clock that is read just before each element is asked for, and a last map adds up what has passed since.
 """
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from autopipe.pipeline.extract import element_shapes, element_types
 from autopipe.telemetry._base import StallReading
 
 if TYPE_CHECKING:
@@ -38,13 +40,17 @@ class StallCounter:
         """Count one batch more, with ``seconds`` (a float64 scalar tensor) of waiting; also in a graph."""
         self._sums.assign_add([seconds, 1.0])
 
+    @property
+    def handle(self) -> Any:
+        """What a traced function refers to this counter by."""
+        return self._sums.handle
+
 
 def metered(dataset: "tf.data.Dataset", counter: StallCounter, *, inner_prefetch: bool) -> "tf.data.Dataset":
     """Return the same elements in the same order, and let ``counter`` know how long each was waited for.
 
-    The structure of the elements, their specs and the cardinality stay the same. (One spec is written another
-    way: ragged of rank 0, as slices of a ragged tensor are, becomes the plain tensor that it is.) The wait
-    for the end of the sequence is not counted.
+    The structure of the elements, their specs and the cardinality stay the same. The wait for the end of the
+    sequence is not counted. Nothing is traced but for the first dataset of its types: one is made for every epoch.
 
     Args:
         dataset: any dataset.
@@ -61,19 +67,63 @@ def metered(dataset: "tf.data.Dataset", counter: StallCounter, *, inner_prefetch
     """
     import tensorflow as tf
 
-    def tick(_: Any) -> Any:
-        return tf.timestamp()
-
-    def count(asked: Any, element: Any) -> Any:
-        counter.add(tf.timestamp() - asked)
-        return element
-
     if inner_prefetch:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
-    plain = tf.autograph.experimental.do_not_convert  # nothing to convert, so nothing to spend on it
-    ticks = tf.data.Dataset.counter().map(plain(tick), synchronous=True)
+    types, shapes = element_types(dataset), element_shapes(dataset)
+    ticks, to_variant = _ticks(), tf.data.experimental.to_variant
     # Zip asks its inputs in order: the clock first, then the dataset.
-    timed = tf.data.Dataset.zip((ticks, dataset)).map(plain(count), synchronous=True)
+    timed = tf.raw_ops.ZipDataset(
+        input_datasets=[to_variant(ticks), to_variant(dataset)],
+        output_types=[tf.float64, *types],
+        output_shapes=[[], *shapes],
+    )
+    count = _count(tuple(types), tuple(map(_dimensions, shapes)))
+    counted = tf.raw_ops.MapDataset(
+        input_dataset=timed,
+        # The function was traced with another counter, the only thing it captures.
+        other_arguments=[counter.handle],
+        f=count,
+        output_types=types,
+        output_shapes=shapes,
+        force_synchronous=True,
+        preserve_cardinality=True,
+    )
+    made = tf.data.experimental.from_variant(counted, dataset.element_spec)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
-    return timed.with_options(options)
+    made = made.with_options(options)
+    # TensorFlow frees the functions of a dataset, and the counter, that nobody holds.
+    made._autopipe_meter = (dataset, ticks, count, counter)
+    return made
+
+
+@lru_cache(maxsize=1)
+def _ticks() -> Any:
+    import tensorflow as tf
+
+    numbers = tf.data.Dataset.range(tf.int64.max)
+    return numbers.map(tf.autograph.experimental.do_not_convert(lambda _: tf.timestamp()), synchronous=True)
+
+
+@lru_cache(maxsize=256)
+def _count(types: tuple[Any, ...], shapes: tuple[tuple[int | None, ...] | None, ...]) -> Any:
+    """Return a function that adds up the waiting for elements of these flat types, and hands them on."""
+    import tensorflow as tf
+
+    template = StallCounter()
+    parts = [tf.TensorSpec(shape, kind) for kind, shape in zip(types, shapes, strict=True)]
+
+    def count(asked: Any, *element: Any) -> Any:
+        template.add(tf.timestamp() - asked)
+        return element
+
+    traced = tf.function(count, input_signature=[tf.TensorSpec([], tf.float64), *parts], autograph=False)
+    concrete = traced.get_concrete_function()
+    assert len(concrete.captured_inputs) == 1
+    # TensorFlow frees the graph of a function whose variables nobody holds.
+    concrete._autopipe_template = template
+    return concrete
+
+
+def _dimensions(shape: Any) -> tuple[int | None, ...] | None:
+    return tuple(shape.as_list()) if shape.rank is not None else None
