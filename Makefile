@@ -40,7 +40,7 @@ unit: $(VENV)/.installed   ## The tests alone.
 	$(VENV)/bin/pytest -n 2 --dist worksteal -m "not timed"
 	$(VENV)/bin/pytest -m timed
 
-test-deep: $(VENV)/.installed   ## Every rule on thousands of random pipelines; takes about half an hour.
+test-deep: $(VENV)/.installed   ## Every rule on thousands of random pipelines; takes about a quarter of an hour.
 	$(VENV)/bin/pytest -n 2 --dist worksteal tests/properties --hypothesis-profile=deep
 
 clean:            ## Remove what the other targets made.
