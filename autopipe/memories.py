@@ -10,6 +10,7 @@ from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build, memory_caches
 from autopipe.pipeline.failing import who_may_fail
+from autopipe.rules import decides_caches
 
 __all__ = ["Memories", "may_leave_out"]
 
@@ -77,10 +78,10 @@ class Memories:
 
 
 def may_leave_out(rewriting: Rewriting) -> bool:
-    """Return whether a memory cache that its author did not write there gets elements that may fail."""
-    written = memory_caches(rewriting.before)
-    added = (each for each in memory_caches(rewriting.after) if each not in written)
-    return any(who_may_fail(each.inputs[0]) is not None for each in added)
+    """Return whether a memory cache gets elements that may fail, which its author did not put into it."""
+    if not any(decides_caches(step.rule) for step in rewriting.steps):
+        return False
+    return any(who_may_fail(each.inputs[0]) is not None for each in memory_caches(rewriting.after))
 
 
 def _is_full(cache: ir.Node, resource: Any) -> bool:

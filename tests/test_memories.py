@@ -12,9 +12,10 @@ import tensorflow as tf
 from retuning import flat, follows, listening, numbers, read_retuning, setting
 
 import autopipe
-from autopipe.optimizer import Rewriting
+from autopipe.optimizer import Rewriting, Step
 from autopipe.pipeline.extract import extract
 from autopipe.planning.plan import Plan
+from autopipe.rules import Keeps
 from autopipe.runtime import OptimizedDataset
 
 Dataset = tf.data.Dataset
@@ -158,7 +159,8 @@ def caching(failing):
     """An optimized dataset with a cache that its author did not write there."""
     written = failing.map(add_one).prefetch(100)
     tree = extract(failing.cache().map(add_one).prefetch(100))
-    return OptimizedDataset(written, Rewriting(extract(written), tree, (), ()), Plan("none"))
+    step = Step("cache_fixed_work", "", "", Keeps.SEQUENCE, (), tree)
+    return OptimizedDataset(written, Rewriting(extract(written), tree, (step,), ()), Plan("none"))
 
 
 @pytest.mark.parametrize("metered", [False, True], ids=["plain", "metered"])
@@ -239,3 +241,22 @@ def test_who_skips_what_failed_finds_it_failing_again():
             except StopIteration:
                 break
         assert (seen, failed) == ([*range(1, 8), *range(9, 13)], 1)
+
+
+def test_a_cache_of_the_author_under_an_endless_repeat_is_filled_once_though_a_map_before_it_was_rewritten(tmp_path):
+    path = str(tmp_path / "numbers")
+    with tf.io.TFRecordWriter(path) as writer:
+        for number in range(20):
+            writer.write(str(number))
+
+    def square(record):
+        return tf.strings.to_number(record, tf.int64) ** 2
+
+    written = tf.data.TFRecordDataset(path).map(square).cache().repeat().batch(4)
+    dataset = autopipe.optimize(written, rules=["parallel_map"])
+    assert dataset.plan.rules == ("parallel_map",)
+    for _fit in range(2):
+        iterator = iter(dataset)
+        for _step in range(11):
+            next(iterator)
+    assert dataset._memories.full

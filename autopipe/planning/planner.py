@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from autopipe.optimizer import Refusal, Rewriting, rewrite
 from autopipe.pipeline import ir
 from autopipe.planning.measure import SampleMeasurements
-from autopipe.rules import Keeps, MeasurementError, Phase, Rule
+from autopipe.rules import Keeps, MeasurementError, Phase, Rule, decides_caches
 
 __all__ = ["plan"]
 
@@ -56,7 +56,7 @@ def _worth_its_memory(
     best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
 ) -> Rewriting:
     """Return the rewriting, or one without new caches where work by the batch is as fast: that holds no memory."""
-    if not any(_caches(step.rule) for step in best.steps):
+    if not any(decides_caches(step.rule) for step in best.steps):
         return best
     without = _without_caches(best, rules, keeps, measurements)
     by_batch = {rule.name for rule in rules if rule.phase is Phase.BATCH}
@@ -69,7 +69,7 @@ def _worth_its_memory(
     if speed < _NOISE:
         return best
     reason = f"without it, and with more work done by the batch, the whole measured {speed:.2f}x its speed"
-    refusals = (Refusal(step.rule, step.before, reason) for step in best.steps if _caches(step.rule))
+    refusals = (Refusal(step.rule, step.before, reason) for step in best.steps if decides_caches(step.rule))
     return replace(without, refusals=(*without.refusals, *refusals))
 
 
@@ -103,7 +103,7 @@ def _within_budget(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measure
         return best
     without = _without_caches(best, rules, keeps, measurements)
     above = f"with buffers and measuring, its cache is above the RAM budget of {measurements.ram_budget:,} bytes"
-    refusals = (Refusal(step.rule, step.before, above) for step in best.steps if _caches(step.rule))
+    refusals = (Refusal(step.rule, step.before, above) for step in best.steps if decides_caches(step.rule))
     return replace(without, refusals=(*without.refusals, *refusals))
 
 
@@ -133,17 +133,13 @@ def _alternatives(
 
 
 def _kind(rule: Rule) -> tuple[Phase, bool]:
-    return rule.phase, _caches(rule.name)
-
-
-def _caches(rule: str) -> bool:
-    return rule.startswith("cache")
+    return rule.phase, decides_caches(rule.name)
 
 
 def _without_caches(
     best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
 ) -> Rewriting:
-    fewer = [rule for rule in rules if not _caches(rule.name)]
+    fewer = [rule for rule in rules if not decides_caches(rule.name)]
     return rewrite(best.before, fewer, keeps=keeps, measurements=measurements)
 
 

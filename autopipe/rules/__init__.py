@@ -10,6 +10,7 @@ from autopipe.rules._base import (
     Rule,
     Site,
     catalogue,
+    decides_caches,
     rule,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "Rule",
     "Site",
     "catalogue",
+    "decides_caches",
     "rule",
 ]

@@ -209,6 +209,15 @@ def _names_used(code: CodeType) -> Iterator[str]:
             yield from _names_used(constant)
 
 
+def decides_caches(name: str) -> bool:
+    """Return whether a rule adds a cache or decides what one holds; those rules, and no others, are named so.
+
+    >>> decides_caches("cache_after_map"), decides_caches("parallel_map")
+    (True, False)
+    """
+    return name.startswith("cache")
+
+
 @lru_cache(maxsize=1)
 def catalogue() -> tuple[Rule, ...]:
     """Return every rule, in the order they are tried. Each file of this package is one; there is no list to edit.

@@ -23,12 +23,12 @@ def structures(dataset: OptimizedDataset) -> dict[str, OptimizedDataset]:
     'optimized'
     """
     from autopipe.api import optimize
-    from autopipe.rules import Phase, catalogue
+    from autopipe.rules import Phase, catalogue, decides_caches
 
     applied = set(dataset.plan.rules)
     kinds = {
         AS_WRITTEN: applied,
-        "without new caches": {name for name in applied if name.startswith("cache")},
+        "without new caches": set(filter(decides_caches, applied)),
         "one by one": {rule.name for rule in catalogue() if rule.phase in (Phase.BATCH, Phase.GATHER)} & applied,
     }
     found = {OPTIMIZED: dataset}
