@@ -70,39 +70,53 @@ def metered(dataset: "tf.data.Dataset", counter: StallCounter, *, inner_prefetch
     if inner_prefetch:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
     types, shapes = element_types(dataset), element_shapes(dataset)
-    ticks, to_variant = _ticks(), tf.data.experimental.to_variant
+    ticks, now = _ticks()
     # Zip asks its inputs in order: the clock first, then the dataset.
     timed = tf.raw_ops.ZipDataset(
-        input_datasets=[to_variant(ticks), to_variant(dataset)],
+        input_datasets=[ticks, tf.data.experimental.to_variant(dataset)],
         output_types=[tf.float64, *types],
         output_shapes=[[], *shapes],
     )
     count = _count(tuple(types), tuple(map(_dimensions, shapes)))
-    counted = tf.raw_ops.MapDataset(
-        input_dataset=timed,
-        # The function was traced with another counter, the only thing it captures.
-        other_arguments=[counter.handle],
-        f=count,
-        output_types=types,
-        output_shapes=shapes,
-        force_synchronous=True,
-        preserve_cardinality=True,
-    )
+    # The function was traced with another counter, the only thing it captures.
+    counted = _mapped(timed, count, [counter.handle], types, shapes)
     made = tf.data.experimental.from_variant(counted, dataset.element_spec)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     made = made.with_options(options)
     # TensorFlow frees the functions of a dataset, and the counter, that nobody holds.
-    made._autopipe_meter = (dataset, ticks, count, counter)
+    made._autopipe_meter = (dataset, now, count, counter)
     return made
 
 
-@lru_cache(maxsize=1)
-def _ticks() -> Any:
+def _mapped(variant: Any, function: Any, captured: list[Any], types: Any, shapes: Any) -> Any:
+    """Return a dataset mapped by a function of a few small operations, as a variant.
+
+    It runs on the thread that asks for the element: handing the operations to a pool takes ten times as long.
+    """
     import tensorflow as tf
 
-    numbers = tf.data.Dataset.range(tf.int64.max)
-    return numbers.map(tf.autograph.experimental.do_not_convert(lambda _: tf.timestamp()), synchronous=True)
+    return tf.raw_ops.MapDataset(
+        input_dataset=variant,
+        other_arguments=captured,
+        f=function,
+        output_types=types,
+        output_shapes=shapes,
+        use_inter_op_parallelism=False,
+        force_synchronous=True,
+        preserve_cardinality=True,
+    )
+
+
+@lru_cache(maxsize=1)
+def _ticks() -> tuple[Any, Any]:
+    """Return a dataset of the times at which its elements are asked for, as a variant, and what to hold for it."""
+    import tensorflow as tf
+
+    numbers = tf.data.experimental.to_variant(tf.data.Dataset.range(tf.int64.max))
+    traced = tf.function(lambda number: tf.timestamp(), input_signature=[tf.TensorSpec([], tf.int64)], autograph=False)
+    now = traced.get_concrete_function()
+    return _mapped(numbers, now, [], [tf.float64], [[]]), now
 
 
 @lru_cache(maxsize=256)
