@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import tensorflow as tf
@@ -9,7 +10,9 @@ import tensorflow as tf
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build, memory_caches
+from autopipe.pipeline.disposal import resource_of
 from autopipe.pipeline.failing import who_may_fail
+from autopipe.repoint import state_of
 from autopipe.rules import decides_caches
 
 __all__ = ["Memories", "may_leave_out"]
@@ -28,7 +31,6 @@ class Memories:
     Args:
         tree: the pipeline.
         guarded: whether that is to be looked after; see :func:`may_leave_out`.
-        filled: whether the caches get what others held, all of it.
 
     Attributes:
         caches: their nodes, in the order they are built.
@@ -40,13 +42,24 @@ class Memories:
     (False, [0, 1, 2], True)
     """
 
-    def __init__(self, tree: ir.Node, *, guarded: bool = False, filled: bool = False) -> None:
+    def __init__(self, tree: ir.Node, *, guarded: bool = False) -> None:
         self.caches = memory_caches(tree)
-        # Each is a handle, and what frees the memory when it goes.
-        self._resources = [tf.raw_ops.AnonymousMemoryCache() for _ in self.caches]
+        self._resources = _resources_for(self.caches)
         self._full = False
         with tf.device("CPU:0"):
-            self._ended = tf.Variable(False, trainable=False) if guarded and not filled else None
+            self._ended = tf.Variable(False, trainable=False) if guarded else None
+
+    def successor(self) -> Memories:
+        """Return memories of their own that hold what these do, once the state of an iterator is restored into them.
+
+        What a full cache holds is there at once. Nothing is copied but references.
+        """
+        made = copy(self)
+        made._resources = _resources_for(self.caches)
+        for cache, mine, its in zip(self.caches, self._resources, made._resources, strict=True):
+            if _is_full(cache, mine):
+                _hand_over(cache, mine, its)
+        return made
 
     def build(self, tree: ir.Node) -> Any:
         """Make the dataset of a pipeline with the same caches, whatever its knobs."""
@@ -77,6 +90,11 @@ class Memories:
         return self._ended is None or bool(self._ended.numpy())
 
 
+def _resources_for(caches: tuple[ir.Node, ...]) -> list[Any]:
+    # Each is a handle, and what frees the memory when it goes.
+    return [tf.raw_ops.AnonymousMemoryCache() for _ in caches]
+
+
 def may_leave_out(rewriting: Rewriting) -> bool:
     """Return whether a memory cache gets elements that may fail, which its author did not put into it."""
     if not any(decides_caches(step.rule) for step in rewriting.steps):
@@ -86,10 +104,20 @@ def may_leave_out(rewriting: Rewriting) -> bool:
 
 def _is_full(cache: ir.Node, resource: Any) -> bool:
     """Ask a cache for an element: of one that is not full, it would be the first of an input that fails."""
-    failing = build(cache.inputs[0]).take(0).apply(tf.data.experimental.assert_cardinality(1))
-    probe = build(cache.on(ir.Source(dataset=failing)), iter([resource[0]]))
     try:
-        next(iter(probe), None)
+        next(iter(_without_input(cache, resource)), None)
     except tf.errors.FailedPreconditionError:
         return False
     return True
+
+
+def _hand_over(cache: ir.Node, giver: Any, taker: Any) -> None:
+    """Put what a full cache holds into another: the state of an iterator over it has all its elements."""
+    full, empty = (iter(_without_input(cache, each)) for each in (giver, taker))
+    tf.raw_ops.DeserializeIterator(resource_handle=resource_of(empty), serialized=state_of(full))
+
+
+def _without_input(cache: ir.Node, resource: Any) -> Any:
+    """Return a dataset of what a cache holds; where that is not everything, its first element fails."""
+    failing = build(cache.inputs[0]).take(0).apply(tf.data.experimental.assert_cardinality(1))
+    return build(cache.on(ir.Source(dataset=failing)), iter([resource[0]]))

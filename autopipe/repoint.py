@@ -1,8 +1,8 @@
 """How a live iterator goes on over another pipeline of the same stages.
 
 Three public ops do it: its state is serialized, the new pipeline is made in the same resource, and the state is put
-back. Keras holds the resource, so the running ``fit`` does not notice. A private attribute of TensorFlow is read here,
-``OwnedIterator._iterator_resource``.
+back. Keras holds the resource, so the running ``fit`` does not notice. A private attribute of TensorFlow is read and
+written here, ``OwnedIterator._dataset``.
 """
 
 from __future__ import annotations
@@ -15,37 +15,54 @@ import tensorflow as tf
 from autopipe.functions.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
+from autopipe.pipeline.disposal import put_in_place, resource_of
 from autopipe.pipeline.seeds import is_reseeded
 
-__all__ = ["repoint", "waits_for_next_epoch", "with_seed_generator", "without_seed_generator"]
+__all__ = ["repoint", "state_of", "waits_for_next_epoch", "with_seed_generator", "without_seed_generator"]
 
 _IGNORE_EXTERNAL_STATE = 1
 
 
-def repoint(iterator: Any, dataset: Any) -> bool:
+def repoint(iterator: Any, dataset: Any, *, aside: bool = False) -> bool:
     """Make a live iterator go on over another pipeline of the same stages, from where it is.
+
+    Args:
+        iterator: the iterator.
+        dataset: the pipeline. Where ``aside``, what keeps its elements must not be what keeps those of the one before.
+        aside: whether the one before may still be coming to its end when this returns.
 
     Returns:
         Whether it does; ``False`` where TensorFlow cannot save its state, or carry it over, and it goes on as it was.
     """
-    resource = iterator._iterator_resource
+    resource = resource_of(iterator)
     try:
-        state = tf.raw_ops.SerializeIterator(resource_handle=resource, external_state_policy=_IGNORE_EXTERNAL_STATE)
+        state = state_of(iterator)
     except tf.errors.UnimplementedError:
         return False
     try:
-        _restore(resource, dataset, state)
+        before = put_in_place(resource, dataset, aside=aside)
+    except tf.errors.OpError:
+        return False
+    try:
+        tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
     except tf.errors.OpError:
         # TensorFlow may make other stages of it, by rewrites of its own. The state is still that of the old ones.
-        _restore(resource, iterator._dataset, state)
+        before.result()
+        put_in_place(resource, iterator._dataset, aside=False)
+        tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
         return False
     iterator._dataset = dataset
     return True
 
 
-def _restore(resource: Any, dataset: Any, state: Any) -> None:
-    tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
-    tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
+def state_of(iterator: Any) -> Any:
+    """Return where an iterator is, for ``DeserializeIterator``; also all that its full memory caches hold.
+
+    Raises:
+        tensorflow.errors.UnimplementedError: if TensorFlow cannot save it.
+    """
+    resource = resource_of(iterator)
+    return tf.raw_ops.SerializeIterator(resource_handle=resource, external_state_policy=_IGNORE_EXTERNAL_STATE)
 
 
 def waits_for_next_epoch(tree: ir.Node) -> bool:

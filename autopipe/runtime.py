@@ -16,6 +16,7 @@ import tensorflow as tf
 from autopipe.memories import Memories, may_leave_out
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.disposal import dispose_aside
 from autopipe.pipeline.ending import number_taken, telling_its_end
 from autopipe.pipeline.knobs import read_knobs, with_knobs
 from autopipe.pipeline.seeds import is_reseeded
@@ -95,6 +96,8 @@ class OptimizedDataset(tf.data.Dataset):
         self._autopipe_tree = trees.transform(tree, with_seed_generator)
         self._files = tuple(disk.filename(cache.input) for cache in _caches_on_disk(tree)) if disk else ()
         self._guarded = may_leave_out(rewriting)
+        # Nobody must notice that a pipeline is still coming to its end while the next one runs.
+        self._ends_aside = who_would_see(tree) is None
         self._memories = self._new_memories()
         # Iterators over what is derived from this dataset are not known, so they fill and read memories of their own.
         self._derived = self._new_memories()
@@ -226,6 +229,8 @@ class OptimizedDataset(tf.data.Dataset):
         taken = number_taken() if writes or memories.watches else None
         pipeline = self._pipeline(dataset, stall, memories, files, taken)
         iterator = iter(_filling_at_once(pipeline) if early else pipeline)
+        if self._ends_aside:
+            dispose_aside(iterator)
         reading = Reading(self, weakref.ref(iterator), stall, self.knobs, memories, taken, files, writes)
         self._readings = [*self._live(), reading]
         return iterator, reading
@@ -277,19 +282,24 @@ class OptimizedDataset(tf.data.Dataset):
         own = trees.transform(with_knobs(tree, knobs), without_seed_generator)
         memories = self._memories_for(reading)
         dataset = memories.build(_with_files(own, reading.files))
-        if repoint(iterator, self._pipeline(dataset, reading.stall, memories, reading.files, reading.taken)):
-            reading.knobs, reading.memories = knobs, memories
+        pipeline = self._pipeline(dataset, reading.stall, memories, reading.files, reading.taken)
+        if not repoint(iterator, pipeline, aside=self._ends_aside):
+            return
+        if self._memories is reading.memories:
+            self._memories = memories
+        reading.knobs, reading.memories = knobs, memories
 
     def _memories_for(self, reading: Reading) -> Memories:
         """Return where an iterator finds what its memory caches hold, once its state is restored.
 
-        They are emptied for a moment then, which nobody else must see. What the state holds is not copied.
+        They are emptied for a moment then, which nobody else must see: neither another iterator, nor the pipeline
+        before, which may still be coming to its end.
         """
         shared = sum(each.memories is reading.memories for each in self._live()) > 1
-        return self._new_memories(filled=True) if shared else reading.memories
+        return reading.memories.successor() if shared or self._ends_aside else reading.memories
 
-    def _new_memories(self, *, filled: bool = False) -> Memories:
-        return Memories(self._autopipe_tree, guarded=self._guarded, filled=filled)
+    def _new_memories(self) -> Memories:
+        return Memories(self._autopipe_tree, guarded=self._guarded)
 
     def _pipeline(
         self,

@@ -12,6 +12,7 @@ import tensorflow as tf
 from retuning import flat, follows, listening, numbers, read_retuning, setting
 
 import autopipe
+from autopipe.memories import Memories
 from autopipe.optimizer import Rewriting, Step
 from autopipe.pipeline.extract import extract
 from autopipe.planning.plan import Plan
@@ -260,3 +261,29 @@ def test_a_cache_of_the_author_under_an_endless_repeat_is_filled_once_though_a_m
         for _step in range(11):
             next(iterator)
     assert dataset._memories.full
+
+
+def test_memories_hand_what_is_full_over_to_their_successor_and_keep_it():
+    tree = extract(Dataset.range(5).map(add_one).cache().prefetch(1))
+    memories = Memories(tree)
+    assert numbers(memories.build(tree)) == [1, 2, 3, 4, 5]
+    successor = memories.successor()
+    other = extract(Dataset.range(100, 105).map(add_one).cache().prefetch(1))
+    assert [numbers(each.build(other)) for each in (successor, memories)] == [[1, 2, 3, 4, 5]] * 2
+
+
+def test_memories_that_are_not_full_hand_nothing_over():
+    tree = extract(Dataset.range(5).cache().prefetch(1))
+    memories = Memories(tree)
+    iterator = iter(memories.build(tree))
+    next(iterator)
+    assert not memories.successor().full
+
+
+def test_a_repeated_cache_is_filled_once_though_every_step_swaps_beside_pipelines_that_end():
+    rows = Dataset.range(COUNT).map(add_one, num_parallel_calls=2).cache()
+    dataset = autopipe.optimize(rows.repeat(3).shuffle(5).prefetch(1), rules=(), seconds=0)
+    assert dataset._ends_aside
+    for _epoch in range(3):
+        assert numbers(read_retuning(dataset)) == sorted([*range(1, COUNT + 1)] * 3)
+        assert dataset._memories.full

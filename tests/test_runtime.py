@@ -2,6 +2,7 @@
 
 import gc
 import gzip
+import threading
 import weakref
 from contextlib import nullcontext
 
@@ -230,11 +231,18 @@ def test_the_iterator_outlives_the_dataset():
     assert [int(x) for x in iterator] == [0, 3, 6, 9, 12, 15]
 
 
+def wait_for_disposal():
+    for thread in threading.enumerate():
+        if thread.name == "autopipe-disposal":
+            thread.join()
+
+
 def test_nothing_is_held_when_the_dataset_is_gone():
     dataset = autopipe.optimize(Dataset.range(6).map(add_one))
     list(dataset)
     gone = weakref.ref(dataset)
     del dataset
+    wait_for_disposal()
     gc.collect()
     assert gone() is None
 

@@ -97,6 +97,16 @@ def test_an_iterator_shows_its_resource_and_holds_its_dataset():
     assert iterator._dataset is not None
 
 
+def test_the_model_of_an_iterator_counts_at_its_root_what_was_given():
+    def given():
+        model = tf.data.experimental.get_model_proto(iterator)
+        return model.nodes[model.output].num_elements
+
+    iterator = iter(RANGE.map(same).prefetch(2))
+    counts = [given(), next(iterator) is not None and given()]
+    assert counts == [0, 1], tf.__version__
+
+
 def test_stateful_ops_are_registered_as_such():
     from tensorflow.python.framework import op_def_registry
 

@@ -1,0 +1,136 @@
+"""How nobody waits for the end of an iterator.
+
+The thread in which TensorFlow looks after AUTOTUNE sleeps between two looks, twice as long each time, up to a minute.
+Destroying the iterator wakes it before it has been told why, so that it may sleep on (``Model::OptimizeLoop`` of
+``model.cc``). Whoever destroys the iterator waits for it: training does at the end of an epoch, with the interpreter
+locked, and where a running iterator gets another pipeline. So another thread does it here.
+
+Private attributes of TensorFlow are read here, ``OwnedIterator._iterator_resource``, and ``_dataset``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import Any
+
+__all__ = ["dispose_aside", "put_in_place", "resource_of"]
+
+_LOOK_SECONDS = 0.001
+# What is left of an object that is going takes microseconds to go.
+_PATIENCE_SECONDS = 0.1
+# The name that asks, and the argument of the function that counts.
+_OWN_REFERENCES = 2
+
+
+def resource_of(iterator: Any) -> Any:
+    """Return the handle of what an iterator runs."""
+    return iterator._iterator_resource
+
+
+def dispose_aside(iterator: Any) -> None:
+    """From now on, let another thread destroy what an iterator runs when nobody holds the iterator any more.
+
+    >>> import tensorflow as tf
+    >>> iterator = iter(tf.data.Dataset.range(3))
+    >>> dispose_aside(iterator)
+    >>> [int(x) for x in iterator]
+    [0, 1, 2]
+    """
+    weakref.finalize(iterator, _dispose, [resource_of(iterator)], iterator._dataset).atexit = False
+
+
+def put_in_place(resource: Any, dataset: Any, *, aside: bool) -> Future[None]:
+    """Make an iterator run another pipeline, from its beginning.
+
+    Args:
+        resource: its handle.
+        dataset: the pipeline.
+        aside: whether the one before may still be coming to its end when this returns.
+
+    Returns:
+        What is done once the one before has ended.
+
+    Raises:
+        tensorflow.errors.OpError: if TensorFlow cannot make the pipeline; the iterator runs the one before then.
+    """
+    import tensorflow as tf
+
+    def make() -> None:
+        tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
+
+    if not (aside and _has_begun(resource)):
+        make()
+        return _done()
+    made = _on_another_thread(make)
+    while not made.done() and _has_begun(resource):
+        wait([made], timeout=_LOOK_SECONDS)
+    if made.done():
+        made.result()
+    return made
+
+
+def _dispose(held: list[Any], dataset: Any) -> None:
+    """Begin to destroy what the handle in a list of one leads to; nobody else must hold it."""
+    with contextlib.suppress(RuntimeError):
+        # The interpreter is shutting down otherwise.
+        _on_another_thread(lambda: _empty(held.pop(), dataset))
+
+
+def _empty(resource: Any, dataset: Any) -> None:
+    """Make what was an iterator run a pipeline of nothing; its own is destroyed, with the interpreter unlocked."""
+    given_up = time.monotonic() + _PATIENCE_SECONDS
+    while sys.getrefcount(resource) > _OWN_REFERENCES:
+        if time.monotonic() > given_up:
+            # A traced function reads on from it, say.
+            return
+        time.sleep(_LOOK_SECONDS)
+    put_in_place(resource, _none_of(dataset), aside=False)
+
+
+def _none_of(dataset: Any) -> Any:
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
+    return dataset.take(0).with_options(options)
+
+
+def _has_begun(resource: Any) -> bool:
+    """Return whether an iterator has given an element, and is looked after by AUTOTUNE."""
+    import tensorflow as tf
+    from tensorflow.core.framework import model_pb2
+
+    try:
+        serialized = tf.raw_ops.IteratorGetModelProto(iterator=resource).numpy()
+    except tf.errors.OpError:
+        return False
+    model = model_pb2.ModelProto.FromString(serialized)
+    return model.nodes[model.output].num_elements > 0
+
+
+def _on_another_thread(work: Callable[[], None]) -> Future[None]:
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=run, name="autopipe-disposal").start()
+    return done
+
+
+def _done() -> Future[None]:
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done

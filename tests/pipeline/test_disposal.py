@@ -1,0 +1,125 @@
+"""Nobody waits for the end of an iterator, and it does come."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.pipeline.disposal import dispose_aside, put_in_place, resource_of
+
+Dataset = tf.data.Dataset
+SECONDS = 20
+
+
+class SlowEnd:
+    """A dataset of numbers whose iterators take until they are let go to come to their end."""
+
+    def __init__(self) -> None:
+        self.ending, self.let_go = threading.Event(), threading.Event()
+
+    def numbers(self):
+        try:
+            yield from range(10)
+        finally:
+            self.ending.set()
+            self.let_go.wait(SECONDS)
+
+    @property
+    def dataset(self):
+        return Dataset.from_generator(self.numbers, output_signature=tf.TensorSpec([], tf.int64))
+
+
+@pytest.fixture
+def slow():
+    made = SlowEnd()
+    yield made
+    made.let_go.set()
+
+
+def test_who_drops_an_iterator_does_not_wait_for_its_end_which_comes(slow):
+    iterator = iter(slow.dataset)
+    dispose_aside(iterator)
+    assert int(next(iterator)) == 0
+    del iterator
+    assert not slow.let_go.is_set()
+    assert slow.ending.wait(SECONDS)
+
+
+def test_an_iterator_whose_handle_somebody_holds_goes_on():
+    iterator = iter(Dataset.range(10))
+    dispose_aside(iterator)
+    resource = resource_of(iterator)
+    first = int(next(iterator))
+    del iterator
+    time.sleep(0.5)
+    (second,) = tf.raw_ops.IteratorGetNext(iterator=resource, output_types=[tf.int64], output_shapes=[[]])
+    assert (first, int(second)) == (0, 1)
+
+
+def test_another_pipeline_is_in_place_before_the_one_before_has_ended(slow):
+    iterator = iter(slow.dataset)
+    assert int(next(iterator)) == 0
+    before = put_in_place(resource_of(iterator), Dataset.range(5, 8), aside=True)
+    assert [int(x) for x in iterator] == [5, 6, 7]
+    assert not before.done()
+    slow.let_go.set()
+    before.result(SECONDS)
+
+
+def test_a_pipeline_of_other_types_is_refused_and_the_one_before_goes_on():
+    iterator = iter(Dataset.range(3))
+    assert int(next(iterator)) == 0
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        put_in_place(resource_of(iterator), Dataset.from_tensors("other"), aside=True)
+    assert [int(x) for x in iterator] == [1, 2]
+
+
+@pytest.mark.parametrize("aside", [False, True])
+def test_a_pipeline_that_has_given_nothing_is_replaced_at_once(aside):
+    iterator = iter(Dataset.range(3))
+    assert put_in_place(resource_of(iterator), Dataset.range(4, 6), aside=aside).done()
+    assert [int(x) for x in iterator] == [4, 5]
+
+
+def test_an_iterator_that_autotune_does_not_look_after_is_replaced_at_once():
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    iterator = iter(Dataset.range(3).with_options(options))
+    assert int(next(iterator)) == 0
+    assert put_in_place(resource_of(iterator), Dataset.range(4, 6), aside=True).done()
+    assert [int(x) for x in iterator] == [4, 5]
+
+
+def test_iterators_of_an_optimized_dataset_are_disposed_of_aside(monkeypatch):
+    seen = []
+    monkeypatch.setattr("autopipe.runtime.dispose_aside", seen.append)
+    iterator = iter(autopipe.optimize(Dataset.range(3).map(lambda x: x + 1), rules=[]))
+    assert seen == [iterator]
+
+
+def test_who_might_notice_that_two_pipelines_run_at_once_waits(monkeypatch, slow):
+    seen = []
+    monkeypatch.setattr("autopipe.runtime.dispose_aside", seen.append)
+    slow.let_go.set()
+    assert [int(x) for x in autopipe.optimize(slow.dataset, rules=[])] == list(range(10))
+    assert not seen
+
+
+def test_a_script_may_end_while_an_iterator_does():
+    script = """if True:
+        import autopipe, tensorflow as tf
+        dataset = autopipe.optimize(tf.data.Dataset.range(10**6).map(lambda x: x + 1).prefetch(2), rules=[])
+        for number in dataset:
+            if number == 1000:
+                break
+        iterator = iter(dataset)
+        next(iterator)
+        print("done")
+    """
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "done\n")
+    assert "Traceback" not in ran.stderr
