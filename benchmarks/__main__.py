@@ -45,6 +45,7 @@ def main(
         loaders=parts.run_loaders(cases, console) if "loaders" in chosen else {},
         training=parts.run_training(cases, effort, console) if "training" in chosen else (),
         overhead=parts.run_overhead(cases, effort, console) if "overhead" in chosen else (),
+        ends=parts.run_ends(effort, console) if "ends" in chosen else (),
         memory=parts.run_memory(cases, effort, console) if "memory" in chosen else (),
         scaling=parts.run_scaling(cases, effort, console) if "scaling" in chosen else None,
         ceilings=parts.run_ceilings(effort, console) if "ceilings" in chosen else (),

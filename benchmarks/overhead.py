@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ import keras
 
 import autopipe
 from autopipe.callbacks import PipelineMonitor, PipelineTuner
+from autopipe.runtime import Reading, observe, stop_observing
 from autopipe.telemetry import TelemetryWarning
 from benchmarks.cases._base import Case
 from benchmarks.consumers import BatchInMemory, compiled
@@ -29,6 +31,8 @@ CALLBACKS: Mapping[str, Callable[[], list[Any]]] = {
 }
 FREE = "free input"
 _MANY_EPOCHS = 10**6
+_METERED_EPOCHS = 20
+_FEWEST_READINGS = 5
 
 
 @dataclass(frozen=True)
@@ -39,17 +43,25 @@ class OverheadResult:
         letter, name: the case whose model it is.
         pipeline: ``"best"``, or :data:`FREE`.
         rates: steps per second of a whole ``fit``, by callback, one for each round.
+        shares: of the time of that ``fit``, what the methods of the callback took.
+        meter_seconds: what the meter of the waiting adds to a batch.
     """
 
     letter: str
     name: str
     pipeline: str
     rates: Mapping[str, tuple[float, ...]]
+    shares: Mapping[str, tuple[float, ...]]
+    meter_seconds: float
 
     @property
     def step_seconds(self) -> float:
         """The fastest step without a callback."""
         return 1.0 / max(self.rates[PLAIN])
+
+    def taken(self, callback: str) -> float:
+        """Return the share of a step that the callback's methods take, and the meter."""
+        return statistics.median(self.shares[callback]) + self.meter_seconds / self.step_seconds
 
     def ratio(self, callback: str) -> Ratio:
         """Return how many times as many steps there are as without a callback, round by round."""
@@ -74,17 +86,22 @@ def measure_overhead(
     data = case.make_data(folder)
     memory = BatchInMemory.of(case, data)
     model = compiled(case.name, memory)
+    meter_seconds = _seconds_of_meter(memory.free(), rounds)
     return [
-        OverheadResult(case.letter, case.name, pipeline, _rates(model, make, rounds, seconds, on_turn))
+        OverheadResult(
+            case.letter, case.name, pipeline, *_trained(model, make, rounds, seconds, on_turn), meter_seconds
+        )
         for pipeline, make in (("best", lambda: case.best(data)), (FREE, memory.free))
     ]
 
 
-def _rates(
+def _trained(
     model: Any, make: Callable[[], Any], rounds: int, seconds: float, on_turn: Callable[[str], None]
-) -> dict[str, tuple[float, ...]]:
+) -> tuple[Mapping[str, tuple[float, ...]], Mapping[str, tuple[float, ...]]]:
+    """Return the rates, and the shares of the time that the callbacks took, by callback."""
     datasets = {name: autopipe.optimize(make(), rules=[]) for name in CALLBACKS}
     rates: dict[str, list[float]] = {name: [] for name in CALLBACKS}
+    shares: dict[str, list[float]] = {name: [] for name in CALLBACKS}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TelemetryWarning)
         # Keras says so of every pipeline whose length it does not know, such as one of TFRecord files.
@@ -93,18 +110,68 @@ def _rates(
             for name in rotated(list(CALLBACKS), number):
                 on_turn(name)
                 clock = _Clock(seconds)
+                callbacks = [_Timed(callback) for callback in CALLBACKS[name]()]
                 knobs = datasets[name].knobs
                 model.fit(
                     datasets[name],
                     epochs=_MANY_EPOCHS,
                     verbose=0,
                     shuffle=False,
-                    callbacks=[*CALLBACKS[name](), clock],
+                    callbacks=[*(each.callback for each in callbacks), clock],
                 )
                 datasets[name].retune(knobs)
                 if number >= 0:
                     rates[name].append(clock.rate)
-    return {name: tuple(each) for name, each in rates.items()}
+                    shares[name].append(sum(each.seconds for each in callbacks) / clock.seconds)
+    return {name: tuple(each) for name, each in rates.items()}, {name: tuple(each) for name, each in shares.items()}
+
+
+def _seconds_of_meter(dataset: Any, rounds: int) -> float:
+    """Return what a batch of free input takes more when somebody observes it; the two take turns."""
+    read = autopipe.optimize(dataset.repeat(_METERED_EPOCHS), rules=[])
+    more: list[float] = []
+    observer = _Nobody()
+    for _ in range(max(rounds, _FEWEST_READINGS)):
+        plain = _seconds_per_batch(read)
+        observe(observer)
+        more.append(_seconds_per_batch(read) - plain)
+        stop_observing(observer)
+    return max(statistics.median(more), 0.0)
+
+
+def _seconds_per_batch(dataset: Any) -> float:
+    iterator = iter(dataset)
+    next(iterator)
+    began = time.perf_counter()
+    batches = sum(1 for _ in iterator)
+    return (time.perf_counter() - began) / batches
+
+
+class _Nobody:
+    """Has iterators metered, and looks at nothing."""
+
+    def reading_started(self, reading: Reading) -> None:
+        pass
+
+
+class _Timed:
+    """A callback that adds up how long its methods take, of those that are called while training goes on."""
+
+    _METHODS = ("on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end")
+
+    def __init__(self, callback: Any) -> None:
+        self.callback = callback
+        self.seconds = 0.0
+        for name in self._METHODS:
+            setattr(callback, name, self._adding(getattr(callback, name)))
+
+    def _adding(self, method: Callable[..., None]) -> Callable[..., None]:
+        def timed(*given: Any, **named: Any) -> None:
+            began = time.perf_counter()
+            method(*given, **named)
+            self.seconds += time.perf_counter() - began
+
+        return timed
 
 
 class _Clock(keras.callbacks.Callback):  # type: ignore[misc]
@@ -112,9 +179,9 @@ class _Clock(keras.callbacks.Callback):  # type: ignore[misc]
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
-        self._seconds = seconds
+        self._least = seconds
         self._steps = 0
-        self.rate = 0.0
+        self.seconds = self.rate = 0.0
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._began = time.perf_counter()
@@ -123,6 +190,6 @@ class _Clock(keras.callbacks.Callback):  # type: ignore[misc]
         self._steps += 1
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        taken = time.perf_counter() - self._began
-        self.rate = self._steps / taken
-        self.model.stop_training = taken > self._seconds
+        self.seconds = time.perf_counter() - self._began
+        self.rate = self._steps / self.seconds
+        self.model.stop_training = self.seconds > self._least

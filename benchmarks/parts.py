@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks.cases._base import Case
 from benchmarks.ceilings import PIPELINES, CeilingResult, measure_ceiling
+from benchmarks.ends import EndsResult, measure_ends
 from benchmarks.epochs import EPOCHS, LoaderResult, compare_loaders, missing_peers
 from benchmarks.measuring import VARIANTS, CaseResult, measure
 from benchmarks.memory import MemoryResult, measure_memory
@@ -30,6 +31,7 @@ __all__ = [
     "Effort",
     "run_cases",
     "run_ceilings",
+    "run_ends",
     "run_loaders",
     "run_memory",
     "run_overhead",
@@ -38,8 +40,9 @@ __all__ = [
     "run_training",
 ]
 
-PARTS = ("cases", "loaders", "training", "overhead", "memory", "scaling", "ceilings", "search")
+PARTS = ("cases", "loaders", "training", "overhead", "ends", "memory", "scaling", "ceilings", "search")
 _DIAGNOSIS_SECONDS = 6.0
+_ENDS = 20
 _SCALED = ("flowers_augmented", "fused_map", "parse_example")
 
 
@@ -58,6 +61,7 @@ class Effort:
         stages: lengths of pipelines.
         elements: numbers of elements.
         setting_seconds: how long each setting of the knobs runs.
+        read_seconds: how long iterators are read before they end.
     """
 
     rounds: int
@@ -70,10 +74,11 @@ class Effort:
     stages: Sequence[int]
     elements: Sequence[int]
     setting_seconds: float
+    read_seconds: Sequence[float]
 
 
-QUICK = Effort(5, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25)
-FULL = Effort(7, 1.0, 15.0, 7, 20.0, 2, 3, STAGES, ELEMENTS, 0.6)
+QUICK = Effort(5, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
+FULL = Effort(7, 1.0, 15.0, 7, 20.0, 2, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
 
 
 def run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
@@ -147,6 +152,18 @@ def run_overhead(cases: Sequence[Case], effort: Effort, console: Console) -> lis
             ratios = "  ".join(f"{name} {each.ratio(name):.3f}" for name in (MONITOR, SETTLED, TUNER))
             console.print(f"overhead {case.letter} {case.name:24} {each.pipeline}: {ratios}", soft_wrap=True)
         results += measured
+    return results
+
+
+def run_ends(effort: Effort, console: Console) -> list[EndsResult]:
+    """Measure how long is waited for the end of an iterator, after several times of reading."""
+    results = []
+    for seconds in effort.read_seconds:
+        with console.status(f"ends after {seconds:g} s") as status:
+            result = measure_ends(seconds, _ENDS, on_turn=status.update)
+        longest = "  ".join(f"{name} {max(waits):.3f} s" for name, waits in result.waits.items())
+        console.print(f"ends after {seconds:g} s, longest: {longest}", soft_wrap=True)
+        results.append(result)
     return results
 
 

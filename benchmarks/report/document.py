@@ -13,6 +13,7 @@ from autopipe.planning.machine import Machine
 from benchmarks.report.cases import case_lines
 from benchmarks.report.ceilings import ceiling_lines
 from benchmarks.report.chart import draw
+from benchmarks.report.ends import ends_lines
 from benchmarks.report.loaders import loader_lines
 from benchmarks.report.memory import memory_lines
 from benchmarks.report.overhead import overhead_lines
@@ -42,6 +43,7 @@ def markdown(results: Results, command: str) -> str:
         *loader_lines(results.loaders),
         *training_lines(results.training),
         *overhead_lines(results.overhead),
+        *ends_lines(results.ends),
         *memory_lines(results.memory),
         *scaling_lines(results.scaling),
         *ceiling_lines(results.ceilings),

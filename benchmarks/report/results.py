@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.ceilings import CeilingResult
+from benchmarks.ends import EndsResult
 from benchmarks.epochs import LoaderResult
 from benchmarks.measuring import CaseResult
 from benchmarks.memory import MemoryResult
@@ -25,6 +26,7 @@ class Results:
     loaders: Mapping[str, Sequence[LoaderResult]] = field(default_factory=dict)
     training: Sequence[TrainingResult] = ()
     overhead: Sequence[OverheadResult] = ()
+    ends: Sequence[EndsResult] = ()
     memory: Sequence[MemoryResult] = ()
     scaling: ScalingResult | None = None
     ceilings: Sequence[CeilingResult] = ()

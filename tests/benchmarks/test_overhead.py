@@ -21,12 +21,20 @@ def test_every_callback_trains_in_every_round_from_both_pipelines(tmp_path):
         assert list(each.rates) == list(CALLBACKS)
         assert all(len(rates) == 2 and min(rates) > 0 for rates in each.rates.values())
         assert each.ratio(PLAIN).median == 1.0
+        assert each.shares[PLAIN] == (0.0, 0.0)
+        assert all(0 < share < 1 for name in CALLBACKS if name != PLAIN for share in each.shares[name])
+        assert 0 <= each.meter_seconds < 0.1
     assert len(told) == 2 * 3 * len(CALLBACKS)
     assert {name: told.count(name) for name in CALLBACKS} == dict.fromkeys(CALLBACKS, 6)
 
 
-def test_the_table_shows_ratios_within_a_round():
+def test_the_table_shows_ratios_within_a_round_and_what_is_taken_of_a_step():
     rates = {PLAIN: (100.0, 200.0), MONITOR: (99.0, 198.0), SETTLED: (90.0, 200.0), TUNER: (80.0, 160.0)}
-    text = report.markdown(report.Results(overhead=[OverheadResult("e", "examples", FREE, rates)]), "make bench")
-    row = "| e | examples | free input | 5.00 | 0.990 (0.990-0.990) | 0.950 (0.900-1.000) | 0.800 (0.800-0.800) |"
+    shares = {PLAIN: (0.0, 0.0), MONITOR: (0.001, 0.003), SETTLED: (0.0, 0.0), TUNER: (0.1, 0.2)}
+    result = OverheadResult("e", "examples", FREE, rates, shares, meter_seconds=0.00005)
+    text = report.markdown(report.Results(overhead=[result]), "make bench")
+    row = (
+        "| e | examples | free input | 5.00 | 0.990 (0.990-0.990) | 1.20% "
+        "| 0.950 (0.900-1.000) | 1.00% | 0.800 (0.800-0.800) | 16.00% |"
+    )
     assert row in text

@@ -1,0 +1,77 @@
+"""How long is waited for the end of an iterator: by who drops it, and by who has it go on over another pipeline."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+import autopipe
+from autopipe.repoint import repoint
+from benchmarks.measuring import rotated
+
+__all__ = ["DROPPED", "OURS_DROPPED", "OURS_SWAPPED", "SWAPPED", "EndsResult", "measure_ends"]
+
+DROPPED, OURS_DROPPED = "an iterator of `tf.data` is dropped", "an iterator of an optimized dataset is dropped"
+SWAPPED, OURS_SWAPPED = "an iterator is swapped, and waits", "an optimized dataset swaps it"
+
+
+@dataclass(frozen=True)
+class EndsResult:
+    """Seconds for which the thread that trains was held up.
+
+    Attributes:
+        read_seconds: how long each iterator was read before.
+        waits: by what was done, one for each iterator.
+    """
+
+    read_seconds: float
+    waits: Mapping[str, tuple[float, ...]]
+
+
+def measure_ends(read_seconds: float, rounds: int, on_turn: Callable[[str], None] = lambda turn: None) -> EndsResult:
+    """Read iterators for some time, end each in one way, and time that; the ways take turns."""
+    calls = itertools.cycle((1, 2))
+    plain = _numbers(2)
+    optimized = autopipe.optimize(plain, rules=[])
+    (knob,) = (name for name in optimized.knobs if name.endswith("num_parallel_calls"))
+
+    def dropped(dataset: tf.data.Dataset) -> float:
+        iterator = _read(dataset, read_seconds)
+        began = time.perf_counter()
+        del iterator
+        return time.perf_counter() - began
+
+    def swapped(dataset: tf.data.Dataset, swap: Callable[[object], object]) -> float:
+        iterator = _read(dataset, read_seconds)
+        began = time.perf_counter()
+        swap(iterator)
+        return time.perf_counter() - began
+
+    ways: Mapping[str, Callable[[], float]] = {
+        DROPPED: lambda: dropped(plain),
+        OURS_DROPPED: lambda: dropped(optimized),
+        SWAPPED: lambda: swapped(plain, lambda iterator: repoint(iterator, _numbers(1))),
+        OURS_SWAPPED: lambda: swapped(optimized, lambda iterator: optimized.retune({knob: next(calls)})),
+    }
+    waits: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds):
+        for name in rotated(list(ways), number):
+            on_turn(name)
+            waits[name].append(ways[name]())
+    return EndsResult(read_seconds, {name: tuple(each) for name, each in waits.items()})
+
+
+def _numbers(calls: int) -> tf.data.Dataset:
+    return tf.data.Dataset.range(10**12).map(lambda x: x + 1, num_parallel_calls=calls).batch(1000).prefetch(2)
+
+
+def _read(dataset: tf.data.Dataset, seconds: float) -> object:
+    iterator = iter(dataset)
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        next(iterator)
+    return iterator
