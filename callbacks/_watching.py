@@ -57,6 +57,7 @@ class WatchingCallback(keras.callbacks.Callback):
     def _reset(self) -> None:
         self._reading: Reading | None = None
         self._readings: list[Reading] = []
+        self._over = StallReading(0.0, 0)
         self._testing = False
         self._gpu: Sampler | None = None
         self._meter: GpuMeter | None = None
@@ -128,9 +129,14 @@ class WatchingCallback(keras.callbacks.Callback):
         self._close()
 
     def _taken(self) -> StallReading:
-        """Return the waiting and the batches of this ``fit``: Keras makes an iterator, or two, for every epoch."""
-        seen = [reading.stall.read() for reading in self._readings if reading.stall]
-        return StallReading(sum(each.waiting_seconds for each in seen), sum(each.batches for each in seen))
+        """Return the waiting and the batches of this ``fit``: Keras makes an iterator, or two, for every epoch.
+
+        Of those that are gone only the sums are kept: a long training makes thousands.
+        """
+        gone = [reading for reading in self._readings if reading.iterator() is None]
+        self._readings = [reading for reading in self._readings if reading not in gone]
+        self._over = _sum(self._over, gone)
+        return _sum(self._over, self._readings)
 
     def _close(self) -> None:
         stop_observing(self)
@@ -151,3 +157,8 @@ class WatchingCallback(keras.callbacks.Callback):
                 "distribution strategy after it.",
                 stacklevel=2,
             )
+
+
+def _sum(start: StallReading, readings: list[Reading]) -> StallReading:
+    seen = [start, *(reading.stall.read() for reading in readings if reading.stall)]
+    return StallReading(sum(each.waiting_seconds for each in seen), sum(each.batches for each in seen))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -217,12 +218,13 @@ class PipelineTuner(WatchingCallback):
         trials = self._trials()
         kept = sum(trial.kept for trial in trials)
         spent = sum(trial.seconds for trial in trials)
+        swaps = sum(search.swap_seconds for search in self._searches)
         original = self._searches[0].original
         changed = {key: value for key, value in self.best.items() if value != original[key]}
         knobs = ", ".join(f"{key}={value}" for key, value in changed.items()) or "the knobs it had were best"
         return (
             f"autopipe: {name} {before:.3g} -> {after:.3g} after {len(trials)} trials "
-            f"({kept} kept, {spent:.1f} s in trials): {knobs}"
+            f"({kept} kept, {spent:.1f} s in trials, {swaps:.1f} s in swaps): {knobs}"
         )
 
     def _begin_search(self, reading: Reading) -> bool:
@@ -280,10 +282,12 @@ class PipelineTuner(WatchingCallback):
         An iterator that cannot be changed is followed by one that has the values.
         """
         assert self.search is not None
+        began = time.perf_counter()
         if values != self.search.incumbent:
             reading.dataset.try_out(reading, values)
         if values == self.search.incumbent or reading.knobs != values:
             reading.dataset.retune(values)
+        self.search.swapped(time.perf_counter() - began)
         if reading.knobs != values:
             self._unchangeable = reading
 

@@ -29,6 +29,7 @@ __all__ = ["Epoch", "Looks", "leaving_no_file", "passing", "profile", "profile_o
 _LEAST_SECONDS = 0.2
 # A look at the counters takes about a millisecond, so that this many cost less than 1% of a run.
 _SECONDS_BETWEEN_LOOKS = 0.25
+_MOST_LOOKS = 256
 _MOST_FAILURES = 100
 
 
@@ -150,6 +151,7 @@ class Looks:
         self._looks: list[Mapping[ir.Node, Counters]] = []
         self._complete = True
         self._next_count = 1
+        self._distance = _SECONDS_BETWEEN_LOOKS
         self._next_time = time.perf_counter()
         self._warming = warming
         # Elements read, and both clocks, where the time that counts may begin.
@@ -166,8 +168,9 @@ class Looks:
             self._began.append((1, now, time.process_time()))
         if self.elements >= self._next_count or now >= self._next_time:
             self._look()
+            self._thin_out()
             self._next_count *= 2
-            self._next_time = now + _SECONDS_BETWEEN_LOOKS
+            self._next_time = now + self._distance
 
     def stop(self) -> None:
         """Note that the rest of the epoch is not read."""
@@ -179,6 +182,12 @@ class Looks:
         before, began, cpu = self._began[-1 if self.elements > 1 else 0]
         stretch = Stretch(self.elements - before, time.perf_counter() - began, time.process_time() - cpu)
         return Epoch(stretch, tuple(self._looks), self._complete)
+
+    def _thin_out(self) -> None:
+        """Let go of every other look where they are many, and look half as often: an epoch may last for days."""
+        if len(self._looks) > _MOST_LOOKS:
+            self._looks = self._looks[::2]
+            self._distance *= 2
 
     def _look(self) -> None:
         self._looks.append(count_stages(self.iterator, self._tree, metered=self._metered))

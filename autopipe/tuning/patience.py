@@ -12,7 +12,7 @@ __all__ = ["Patience"]
 
 @dataclass
 class Patience:
-    """An account of the seconds that trials lost and won.
+    """An account of the seconds that trials, and the swaps between them, lost and won.
 
     Args:
         most_loss: the share of all time that trials may lose, beyond what they won; ``math.inf`` for any.
@@ -37,6 +37,11 @@ class Patience:
     def allows_another(self) -> bool:
         """Whether one more trial may begin."""
         return self.lost <= self.won + (self.most_loss * self.elapsed if self.elapsed else 0.0)
+
+    def swapped(self, seconds: float) -> None:
+        """Count what it took to change the knobs."""
+        self.elapsed += seconds
+        self.lost += seconds
 
     def ran(self, window: Window, speedup: float) -> None:
         """Count a window of the best knobs so far, which make so many times as many steps as the first ones."""

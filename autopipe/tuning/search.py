@@ -91,6 +91,7 @@ class Search:
         self.trials: list[Trial] = []
         self.first: Window | None = None
         self.last: Window | None = None
+        self.swap_seconds = 0.0
         self.finished = not space or trials < 1
         self._space = dict(space)
         self._seeds = [dict(each) for each in seeds]
@@ -139,6 +140,11 @@ class Search:
             return self._run(self.incumbent)
         self._before = window
         return self._next() if self._patience.allows_another else None
+
+    def swapped(self, seconds: float) -> None:
+        """Count what it took to set the knobs that :meth:`feed` had returned: it is lost, as with a slow challenger."""
+        self.swap_seconds += seconds
+        self._patience.swapped(seconds)
 
     def is_hopeless(self, so_far: Window) -> bool:
         """Return whether the challenger that runs is so slow already that the rest of its window would be wasted."""

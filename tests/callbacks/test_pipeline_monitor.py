@@ -95,6 +95,22 @@ def test_without_autotuning_there_is_no_profile_and_training_goes_on():
     assert trained(autopipe.optimize(PAIRS.with_options(options), rules=())) is None
 
 
+def test_of_iterators_that_are_gone_only_the_sums_are_kept():
+    class Keeping(PipelineMonitor):
+        kept = ()
+
+        def on_epoch_end(self, epoch, logs=None):
+            super().on_epoch_end(epoch, logs)
+            self.kept = (*self.kept, len(self._readings))
+            self.batches = self._taken().batches
+
+    monitor = Keeping()
+    batches = tf.data.Dataset.from_tensors((tf.ones([4, 1]), tf.ones([4, 1]))).repeat(5)
+    model().fit(autopipe.optimize(batches, seconds=0), epochs=8, verbose=0, callbacks=[monitor])
+    assert monitor.batches == 40
+    assert max(monitor.kept) <= 3
+
+
 def test_the_table_is_printed_when_it_was_asked_for(capsys):
     model().fit(autopipe.optimize(PAIRS, rules=()), verbose=0, callbacks=[PipelineMonitor(verbose=1)])
     assert "map(heavy)" in capsys.readouterr().out

@@ -223,6 +223,14 @@ class TestStretch:
         looks.stop()
         assert not looks.epoch().complete
 
+    def test_an_epoch_of_days_is_looked_at_ever_more_seldom(self, clock):
+        looks = Looks(extract(NUMBERS), None)
+        for _ in range(20_000):
+            clock.now += 1
+            looks.count_one()
+        assert 100 < len(looks.epoch().looks) < 300
+        assert looks.elements == 20_000
+
     def test_a_stretch_of_no_time_has_no_rate(self):
         assert Stretch(3, 0.0, 0.0).rate == Stretch(3, 0.0, 0.0).cores == 0
 

@@ -128,6 +128,19 @@ def test_trials_wait_until_what_they_lost_is_a_small_share_of_the_whole():
     assert len(search.trials) >= 4
 
 
+def test_trials_wait_until_what_their_swaps_took_is_a_small_share_of_the_whole():
+    search = Search(START, SPACE, trials=6, most_loss=0.05, seed=1)
+    running = 0.0
+    while not search.finished and running < 200:
+        running += 1.0
+        if search.feed(Window(100, 1.0, 0.5)) is not None:
+            search.swapped(0.5)
+        # One trial, of two swaps, may begin before it is known what it costs.
+        assert search.swap_seconds <= 0.05 * (running + search.swap_seconds) + 1.0
+    assert len(search.trials) == 6
+    assert search.swap_seconds == 6.0
+
+
 def test_a_challenger_that_is_far_slower_is_known_before_its_window_ends():
     search = Search(START, SPACE, trials=2, seed=1)
     search.feed(Window(100, 1.0, 0.5))
