@@ -11,11 +11,16 @@ __all__ = ["seeds"]
 
 # A stage that waits gains most from the first; one that computes from the last.
 _CALLS_PER_CORE = (32, 8, 1)
+# Threads of the pool where each map brings its own, as TensorFlow sets AUTOTUNE's limit by them.
+_THREADS_PER_CORE = 8
 _AT_ONCE = frozenset({"num_parallel_calls", "size"})
 
 
 def seeds(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
     """Return the settings a search should try first: ever fewer calls and threads at once, and then a lean one.
+
+    The second leaves the calls to AUTOTUNE, each map with threads of its own: then TensorFlow makes up to ten times as
+    many calls as the pool has threads, and where computing is the limit it makes fewer.
 
     Each names all knobs, also those that stay as they are. None is what the pipeline has already.
 
@@ -32,7 +37,8 @@ def seeds(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
     now = {knob.name: knob.value for knob in knobs}
     cores = max(1, round(machine.cores))
     found = [now]
-    for changes in (*(_at_once(knobs, factor * cores) for factor in _CALLS_PER_CORE), _lean(knobs)):
+    most, *fewer = (_at_once(knobs, factor * cores) for factor in _CALLS_PER_CORE)
+    for changes in (most, _threads_of_their_own(knobs, cores), *fewer, _lean(knobs)):
         seed = now | dict(changes)
         if seed not in found:
             found.append(seed)
@@ -43,6 +49,19 @@ def _at_once(knobs: Sequence[Knob], wanted: int) -> Iterator[tuple[str, int]]:
     for knob in knobs:
         if knob.field in _AT_ONCE:
             yield knob.name, _clipped(wanted, knob)
+
+
+def _threads_of_their_own(knobs: Sequence[Knob], cores: int) -> Iterator[tuple[str, int]]:
+    """Yield AUTOTUNE calls without a limit by the pool, where there is a map that can bring its own threads."""
+    if not any(knob.field == "use_unbounded_threadpool" for knob in knobs):
+        return
+    for knob in knobs:
+        if knob.field == "use_unbounded_threadpool":
+            yield knob.name, 1
+        elif knob.field == "num_parallel_calls" and knob.automatic is not None:
+            yield knob.name, knob.automatic
+        elif knob.field == "size":
+            yield knob.name, _clipped(_THREADS_PER_CORE * cores, knob)
 
 
 def _lean(knobs: Sequence[Knob]) -> Iterator[tuple[str, int]]:
