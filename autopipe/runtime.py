@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -80,6 +80,34 @@ class Reading:
     handed_out: bool = True
 
 
+@dataclass
+class _Made:
+    """A pipeline for iterators that come one after another; those that are not metered may run it at once.
+
+    Attributes:
+        tree, files, memories, early: what it was made for.
+        pipeline: what the iterators run.
+        stall: meters it; the one of the latest iterator.
+        iterator: the latest iterator.
+    """
+
+    tree: ir.Node
+    files: tuple[str, ...]
+    memories: Memories
+    early: bool
+    pipeline: Any
+    stall: StallCounter | None
+    iterator: Callable[[], Any] = lambda: None
+
+    def is_for(self, tree: ir.Node, files: tuple[str, ...], memories: Memories) -> bool:
+        return self.tree is tree and self.files == files and self.memories is memories
+
+    def is_free(self, *, metered: bool) -> bool:
+        if metered is not (self.stall is not None):
+            return False
+        return not metered or self.iterator() is None
+
+
 class OptimizedDataset(tf.data.Dataset):
     """A rewritten pipeline. It is used as any ``tf.data.Dataset``, and undone by ``.original``.
 
@@ -102,6 +130,7 @@ class OptimizedDataset(tf.data.Dataset):
         # Iterators over what is derived from this dataset are not known, so they fill and read memories of their own.
         self._derived = self._new_memories()
         self._readings: list[Reading] = []
+        self._made: list[_Made] = []
         self._offered: Reading | None = None
         self._lock = threading.Lock()
         self._built = self._derived.build(self._autopipe_tree)
@@ -221,19 +250,40 @@ class OptimizedDataset(tf.data.Dataset):
             self._change(reading, tree)
 
     def _start(self, *, early: bool) -> tuple[Any, Reading]:
-        stall = StallCounter() if _observers else None
         files, memories = self._files_of_next_iterator(), self._memories_of_next_iterator()
-        plain = not files and not memories.caches
-        dataset = self._built if plain else memories.build(_with_files(self._autopipe_tree, files))
         writes = not self._holds(files)
         taken = number_taken() if writes or memories.watches else None
-        pipeline = self._pipeline(dataset, stall, memories, files, taken)
-        iterator = iter(_filling_at_once(pipeline) if early else pipeline)
+        made = self._made_before(files, memories, early) if taken is None else None
+        if made is None:
+            made = self._make(files, memories, taken, early)
+        iterator = iter(made.pipeline)
+        made.iterator = weakref.ref(iterator)
         if self._ends_aside:
             dispose_aside(iterator)
-        reading = Reading(self, weakref.ref(iterator), stall, self.knobs, memories, taken, files, writes)
+        reading = Reading(self, made.iterator, made.stall, self.knobs, memories, taken, files, writes)
         self._readings = [*self._live(), reading]
         return iterator, reading
+
+    def _make(self, files: tuple[str, ...], memories: Memories, taken: Any, early: bool) -> _Made:
+        stall = StallCounter() if _observers else None
+        plain = not files and not memories.caches
+        dataset = self._built if plain else memories.build(_with_files(self._autopipe_tree, files))
+        pipeline = self._pipeline(dataset, stall, memories, files, taken)
+        made = _Made(
+            self._autopipe_tree, files, memories, early, _filling_at_once(pipeline) if early else pipeline, stall
+        )
+        if taken is None:
+            self._made.append(made)
+        return made
+
+    def _made_before(self, files: tuple[str, ...], memories: Memories, early: bool) -> _Made | None:
+        """Return a pipeline that an iterator before ran, as the next is to: TensorFlow has rewritten it already."""
+        self._made = [each for each in self._made if each.is_for(self._autopipe_tree, files, memories)]
+        for made in self._made:
+            if made.early is early and made.is_free(metered=bool(_observers)):
+                made.stall = made.stall.hand_on() if made.stall is not None else None
+                return made
+        return None
 
     def _take_offered(self) -> tuple[Any, Reading] | None:
         reading, self._offered = self._offered, None

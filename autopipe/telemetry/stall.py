@@ -4,6 +4,7 @@ Keras fetches its next batch inside the compiled step, where no callback sees it
 with a clock that is read just before each element is asked for, and a last map adds up what has passed since.
 """
 
+from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +31,30 @@ class StallCounter:
         # run on the CPU; a variable elsewhere would cost a copy per batch.
         with tf.device("CPU:0"):
             self._sums = tf.Variable([0.0, 0.0], trainable=False, dtype=tf.float64, name="input_stall")
+        self._before = (0.0, 0.0)
+        self._last: StallReading | None = None
 
     def read(self) -> StallReading:
         """Return the sums since the counter was made; the difference of two readings is what lay between."""
-        seconds, batches = self._sums.numpy()
-        return StallReading(float(seconds), int(batches))
+        if self._last is not None:
+            return self._last
+        seconds, batches = self._sums.numpy() - self._before
+        return StallReading(float(seconds), round(batches))
+
+    def hand_on(self) -> "StallCounter":
+        """Return one that counts from now on what is metered by this one, which stays as it is.
+
+        >>> counter = StallCounter()
+        >>> counter.add(0.5)
+        >>> other = counter.hand_on()
+        >>> other.add(0.25)
+        >>> counter.read().waiting_seconds, other.read().waiting_seconds
+        (0.5, 0.25)
+        """
+        made = copy(self)
+        self._last = self.read()
+        made._before = self._sums.numpy()
+        return made
 
     def add(self, seconds: Any) -> None:
         """Count one batch more, with ``seconds`` (a float64 scalar tensor) of waiting; also in a graph."""

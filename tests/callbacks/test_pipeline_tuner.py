@@ -1,6 +1,7 @@
 """Tuning inside a real ``fit``: nothing lost, nothing retraced, the best found is left in the dataset."""
 
 import itertools
+import math
 import time
 
 import keras
@@ -172,7 +173,8 @@ def test_what_crosses_the_memory_budget_is_taken_back_at_once(monkeypatch):
     before = dataset.knobs
     grown = []
     monkeypatch.setattr(memory_guard, "_LOOK_SECONDS", 0.0)
-    tuner = PipelineTuner(trials=3, window_seconds=0.001, objective="rate", ram_budget=10**6, verbose=0, seed=1)
+    short = {"trials": 3, "window_seconds": 0.001, "most_loss": math.inf, "verbose": 0, "seed": 1}
+    tuner = PipelineTuner(objective="rate", ram_budget=10**6, **short)
     monkeypatch.setattr(
         memory_guard, "resident_bytes", lambda: 10**9 if tuner.search and tuner._reading.knobs != before else 0
     )

@@ -1,6 +1,7 @@
 import pytest
 import tensorflow as tf
 
+from autopipe.pipeline import ir
 from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
 from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
@@ -31,6 +32,18 @@ def test_moves_the_cache_behind_several_maps_and_stops_at_the_random_one():
     done = apply(RULE, dataset, Keeps.SEQUENCE)
     assert one_line(done.after) == "range(0, 9) | map(double) | map(double, calls=2) | cache() | map(noisy)"
     assert "draws random numbers (RandomUniform)" in done.refusals[0].reason
+
+
+def test_moves_the_cache_behind_a_function_after_a_shuffle_and_a_repeat_that_mix_what_is_no_larger():
+    dataset = tf.data.Dataset.range(9).cache().shuffle(4, seed=3).repeat(2).map(double)
+    result = "range(0, 9) | map(double) | cache() | shuffle(4, seed=3) | repeat(2)"
+    assert_rewrites(RULE, dataset, result)
+
+
+def test_refuses_to_have_a_shuffle_and_a_cache_hold_what_is_larger():
+    dataset = tf.data.Dataset.range(9).cache().shuffle(4).map(lambda x: tf.fill([100_000], x))
+    answers = Answers(element_bytes=lambda node: 8.0 if isinstance(node, ir.Range) else 800_000.0)
+    assert_refuses(RULE, dataset, "would be held with 800,000 bytes each, where they take 8 now", answers=answers)
 
 
 def test_moves_the_cache_behind_file_reads_and_says_what_that_assumes(tmp_path):
