@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -23,61 +23,13 @@ from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.plan import Plan
+from autopipe.reading import Reading, observers
 from autopipe.repoint import repoint, waits_for_next_epoch, with_seed_generator, without_seed_generator
 from autopipe.report.explanation import Explanation
 from autopipe.rules import Keeps
 from autopipe.telemetry.stall import StallCounter, metered
 
-__all__ = ["Observer", "OptimizedDataset", "Reading", "observe", "stop_observing"]
-
-
-class Observer(Protocol):
-    """Is told of every iterator over an optimized dataset; pipelines made while one listens are metered."""
-
-    def reading_started(self, reading: Reading) -> None:
-        """Take note of a new iterator."""
-        ...
-
-
-# Weak, so that a callback left behind by a fit() that raised is not told for ever.
-_observers: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def observe(observer: Observer) -> None:
-    """Tell ``observer`` of every iterator made from now on."""
-    _observers.add(observer)
-
-
-def stop_observing(observer: Observer) -> None:
-    """Tell ``observer`` no more."""
-    _observers.discard(observer)
-
-
-@dataclass(eq=False)
-class Reading:
-    """One iterator over an optimized dataset.
-
-    Attributes:
-        dataset: which one.
-        iterator: the iterator, or ``None`` once it is gone.
-        stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
-        knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
-        memories: where its memory caches keep their elements.
-        taken: counts its elements where those are to take note of its end; else ``None``.
-        files: where it keeps what its disk caches hold, in the order of the tree.
-        writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
-        handed_out: whether somebody asked for it; if not, it was started early.
-    """
-
-    dataset: OptimizedDataset
-    iterator: weakref.ReferenceType[Any]
-    stall: StallCounter | None
-    knobs: dict[str, int]
-    memories: Memories
-    taken: Any = None
-    files: tuple[str, ...] = ()
-    writes: bool = False
-    handed_out: bool = True
+__all__ = ["OptimizedDataset"]
 
 
 @dataclass
@@ -150,7 +102,7 @@ class OptimizedDataset(tf.data.Dataset):
             return super().__iter__()
         with self._lock:
             iterator, reading = self._take_offered() or self._start(early=False)
-        for observer in tuple(_observers):
+        for observer in observers():
             observer.reading_started(reading)
         return iterator
 
@@ -265,7 +217,7 @@ class OptimizedDataset(tf.data.Dataset):
         return iterator, reading
 
     def _make(self, files: tuple[str, ...], memories: Memories, taken: Any, early: bool) -> _Made:
-        stall = StallCounter() if _observers else None
+        stall = StallCounter() if observers() else None
         plain = not files and not memories.caches
         dataset = self._built if plain else memories.build(_with_files(self._autopipe_tree, files))
         pipeline = self._pipeline(dataset, stall, memories, files, taken)
@@ -280,7 +232,7 @@ class OptimizedDataset(tf.data.Dataset):
         """Return a pipeline that an iterator before ran, as the next is to: TensorFlow has rewritten it already."""
         self._made = [each for each in self._made if each.is_for(self._autopipe_tree, files, memories)]
         for made in self._made:
-            if made.early is early and made.is_free(metered=bool(_observers)):
+            if made.early is early and made.is_free(metered=bool(observers())):
                 made.stall = made.stall.hand_on() if made.stall is not None else None
                 return made
         return None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import keras
 
 from autopipe.planning.machine import Machine
-from autopipe.runtime import Reading, observe, stop_observing
+from autopipe.reading import Reading, observe, stop_observing
 from autopipe.telemetry import GpuMeter, HostMeter, Sampler, StallReading
 
 __all__ = ["WatchingCallback"]

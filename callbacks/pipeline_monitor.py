@@ -9,8 +9,8 @@ from rich.console import Console
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.planning.profile import Profile
 from autopipe.planning.profiling import Epoch, Looks, profile_of
+from autopipe.reading import Reading
 from autopipe.report.epochs import epochs_table
-from autopipe.runtime import Reading
 
 __all__ = ["PipelineMonitor"]
 

@@ -14,7 +14,8 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import read_knobs
 from autopipe.planning.machine import Machine
 from autopipe.planning.plan import Plan
-from autopipe.runtime import OptimizedDataset, Reading
+from autopipe.reading import Reading
+from autopipe.runtime import OptimizedDataset
 from autopipe.search_spaces import SearchSpace, default
 from autopipe.tuning.memory_guard import MemoryGuard
 from autopipe.tuning.next_epoch import NextEpoch

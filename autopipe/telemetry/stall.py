@@ -70,7 +70,7 @@ def metered(dataset: "tf.data.Dataset", counter: StallCounter, *, inner_prefetch
     """Return the same elements in the same order, and let ``counter`` know how long each was waited for.
 
     The structure of the elements, their specs and the cardinality stay the same. The wait for the end of the
-    sequence is not counted. Nothing is traced but for the first dataset of its types: one is made for every epoch.
+    sequence is not counted. Nothing is traced but for the first dataset of its types.
 
     Args:
         dataset: any dataset.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from autopipe.runtime import OptimizedDataset, Reading
+from autopipe.reading import Reading
+from autopipe.runtime import OptimizedDataset
 
 __all__ = ["NextEpoch"]
 

@@ -13,7 +13,7 @@ import autopipe
 from autopipe.callbacks import PipelineTuner
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import read_knobs
-from autopipe.runtime import _observers
+from autopipe.reading import observers
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
@@ -151,7 +151,7 @@ def test_a_loop_of_ones_own_is_tuned_and_every_element_seen_once_per_epoch():
     assert sorted(seen) == sorted([*range(ROWS)] * 6)
     assert tuner.search.trials
     assert dataset.knobs == tuner.best
-    assert tuner not in list(_observers)
+    assert tuner not in observers()
 
 
 def test_an_error_in_a_loop_of_ones_own_leaves_the_best_knobs_and_no_listener():
@@ -163,7 +163,7 @@ def test_an_error_in_a_loop_of_ones_own_leaves_the_best_knobs_and_no_listener():
                 tuner.step()
         raise RuntimeError("boom")
     assert dataset.knobs == tuner.best
-    assert tuner not in list(_observers)
+    assert tuner not in observers()
 
 
 def test_what_crosses_the_memory_budget_is_taken_back_at_once(monkeypatch):
@@ -251,7 +251,7 @@ def test_an_exception_in_training_leaves_no_listener_behind():
 
     run()
     gc.collect()
-    assert not list(_observers)
+    assert not observers()
 
 
 def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_dataset():

@@ -9,7 +9,7 @@ from recording import ROWS, WHOLE, Recorder, rows
 
 import autopipe
 from autopipe.callbacks import PipelineTuner
-from autopipe.runtime import _observers
+from autopipe.reading import observers
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
@@ -54,7 +54,7 @@ def test_several_fits_in_a_row(one_tuner):
         train(model, data, [tuner], epochs=2)
         assert data.knobs == tuner.best
     assert model.sorted_epochs == [WHOLE] * 6
-    assert not list(_observers)
+    assert not observers()
 
 
 def test_several_datasets_at_once():
@@ -96,7 +96,7 @@ def test_ctrl_c_leaves_a_dataset_that_trains_on():
     data = dataset()
     interrupted()
     gc.collect()
-    assert not list(_observers)
+    assert not observers()
     model = Recorder()
     train(model, data, [Swapper(trials=2)], epochs=2)
     assert model.sorted_epochs == [WHOLE] * 2
