@@ -18,6 +18,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.repeatable import draws_freely, draws_race, order_is_free
 from autopipe.pipeline.visibility import who_would_see
+from autopipe.runtime import OptimizedDataset
 
 Dataset = tf.data.Dataset
 
@@ -298,3 +299,47 @@ def test_a_try_changes_one_iterator_and_not_the_dataset():
     assert readings[0].knobs == before
     assert seen + [int(x) for batch in one for x in batch] == list(range(1, 31))
     assert [int(x) for batch in other for x in batch] == list(range(1, 31))
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The pipelines that were made for iterators."""
+    found = []
+
+    def make(*arguments):
+        found.append(original(*arguments))
+        return found[-1]
+
+    original = OptimizedDataset._make
+    monkeypatch.setattr(OptimizedDataset, "_make", make)
+    return found
+
+
+@pytest.mark.parametrize("metered", [False, True], ids=["plain", "metered"])
+def test_epochs_that_follow_one_another_run_one_pipeline(made, metered):
+    dataset = autopipe.optimize(Dataset.range(12).map(add_one).cache().shuffle(5).batch(3), rules=(), seconds=0)
+    with listening() if metered else nullcontext([]) as readings:
+        for _epoch in range(5):
+            assert numbers(dataset) == list(range(1, 13))
+    assert len(made) == 1
+    assert [reading.stall.read().batches for reading in readings] == [4] * len(readings)
+
+
+def test_iterators_that_are_read_at_once_are_metered_apart(made):
+    dataset = autopipe.optimize(Dataset.range(12).map(add_one).batch(3), rules=(), seconds=0)
+    with listening() as readings:
+        one, other = iter(dataset), iter(dataset)
+        next(one)
+        for _ in range(3):
+            next(other)
+    assert [reading.stall.read().batches for reading in readings] == [1, 3]
+    assert len(made) == 2
+
+
+def test_what_was_made_before_a_change_of_knobs_is_not_run_again(made):
+    dataset = autopipe.optimize(Dataset.range(12).map(add_one).batch(3), rules=(), seconds=0)
+    for size in (1, 2, 3):
+        dataset.retune({"thread_pool.size": size})
+        assert numbers(dataset) == list(range(1, 13))
+    assert len({id(each.tree) for each in made}) == len(made) == 3
+    assert len(dataset._made) == 1
