@@ -27,6 +27,8 @@ _NOTHING_TO_GAIN = 0.98
 # Giving resources back may cost so much of the objective, and no more.
 _UNNOTICED = 0.005
 _HOPELESS = 0.6
+# Of three matches, so many decide.
+_DECIDING = 2
 _REPEATED_PROPOSALS = 10
 
 
@@ -106,6 +108,7 @@ class Search:
         self._challenger: Values = {}
         self._asked: Any = None
         self._leaner: str | None = None
+        self._rematch: list[bool] = []
         self._settled: set[str] = set()
         self._score = 1.0
         self._speedup = 1.0
@@ -156,6 +159,8 @@ class Search:
             from optuna.trial import TrialState
 
             self._study.tell(self._asked, state=TrialState.FAIL)
+        if self.running == self.original:
+            self._rematch.append(False)
         self._note(Trial(len(self.trials) + 1, dict(self.running), -1.0, 0.0, False, 0.0, failure=why))
         self._challenge = self._asked = self._leaner = None
         return self._run(self.incumbent)
@@ -202,9 +207,8 @@ class Search:
 
     def _next(self) -> Values | None:
         """Return a challenger; ``None`` at the end, with the incumbent running."""
-        if len(self.trials) >= self._most_trials:
-            self.stop()
-            return None
+        if len(self.trials) >= self._most_trials or self._rematch:
+            return self._finish()
         if self._nothing_to_gain():
             return self._next_leaner()
         for _ in range(_REPEATED_PROPOSALS):
@@ -216,8 +220,7 @@ class Search:
             # A value below all measured steers the sampler away from what it has proposed already.
             self._study.tell(self._asked, 0.0)
         self._asked = None
-        self.stop()
-        return None
+        return self._finish()
 
     def _next_leaner(self) -> Values | None:
         """Return the incumbent with one smaller number; ``None`` at the end, with the incumbent running."""
@@ -227,8 +230,18 @@ class Search:
             self._tried.add(self._key(challenger))
             self._leaner = name
             return self._run(challenger)
-        self.stop()
-        return None
+        return self._finish()
+
+    def _finish(self) -> Values | None:
+        """Return the first knobs, to challenge the best ones again; at the end ``None``, with the incumbent running.
+
+        What was kept won a window each time, and by chance some do that are no better. So the first knobs are back if
+        they win two matches of three.
+        """
+        if self.incumbent == self.original or any(self._rematch.count(won) == _DECIDING for won in (True, False)):
+            self.stop()
+            return None
+        return self._run(self.original)
 
     def _judge(self, after: Window) -> None:
         assert self._before is not None
@@ -241,6 +254,12 @@ class Search:
         rate = self._challenge.rate / neighbours_rate - 1
         drift = abs(after.rate / self._before.rate - 1)
         self._patience.tried(self._challenge, neighbours_rate)
+        if self._challenger == self.original:
+            self._challenge = None
+            self._rematch.append(gain > _LEAST_GAIN)
+            if self._rematch.count(True) == _DECIDING:
+                self.incumbent = dict(self.original)
+            return
         if self._leaner is None:
             kept = gain > max(noise, _LEAST_GAIN) and rate >= -drift - _LEAST_GAIN
             self._study.tell(self._asked, self._score * (1 + gain))

@@ -115,6 +115,33 @@ def test_a_study_from_outside_is_asked_and_told():
     assert max(trial.value for trial in study.trials) > 1
 
 
+def windows(search, rate_of):
+    """Feed windows until the search is over; a rate for each number of calls."""
+    count = 0
+    while not search.finished:
+        search.feed(Window(round(100 * rate_of(search, count)), 1.0, 0.5))
+        count += 1
+        assert count < 500
+
+
+def test_what_was_kept_by_luck_is_found_out_in_the_end():
+    def rate(search, count):
+        lucky = search.challenging and search.running != search.original and len(search.trials) == 0
+        return 1.5 if lucky else 1.0 if search.running == search.original else 0.8
+
+    search = Search(START, SPACE, trials=4, objective="rate", seed=1)
+    windows(search, rate)
+    assert search.trials[0].kept
+    assert search.incumbent == START
+
+
+def test_what_is_better_stays_after_it_met_the_first_knobs_again():
+    search = Search(START, SPACE, trials=4, objective="rate", seed=1)
+    windows(search, lambda search, count: 1.0 if search.running == search.original else 1.3)
+    assert search.incumbent != START
+    assert search._rematch == [False, False]
+
+
 def test_trials_wait_until_what_they_lost_is_a_small_share_of_the_whole():
     search = Search(START, SPACE, trials=6, most_loss=0.05, seed=1)
     seconds = {"incumbent": 0.0, "challenger": 0.0}
