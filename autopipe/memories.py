@@ -90,7 +90,7 @@ class Memories:
         return self._ended is None or bool(self._ended.numpy())
 
 
-def _resources_for(caches: tuple[ir.Node, ...]) -> list[Any]:
+def _resources_for(caches: list[ir.Node]) -> list[Any]:
     # Each is a handle, and what frees the memory when it goes.
     return [tf.raw_ops.AnonymousMemoryCache() for _ in caches]
 

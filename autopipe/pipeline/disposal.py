@@ -112,7 +112,7 @@ def _has_begun(resource: Any) -> bool:
     except tf.errors.OpError:
         return False
     model = model_pb2.ModelProto.FromString(serialized)
-    return model.nodes[model.output].num_elements > 0
+    return bool(model.nodes[model.output].num_elements > 0)
 
 
 def _on_another_thread(work: Callable[[], None]) -> Future[None]:
