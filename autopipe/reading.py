@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from autopipe.memories import Memories
-    from autopipe.runtime import OptimizedDataset
     from autopipe.telemetry.stall import StallCounter
 
 __all__ = ["Observer", "Reading", "observe", "observers", "stop_observing"]
@@ -46,7 +45,7 @@ class Reading:
     """One iterator over an optimized dataset.
 
     Attributes:
-        dataset: which one.
+        dataset: which one, an ``OptimizedDataset``.
         iterator: the iterator, or ``None`` once it is gone.
         stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
         knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
@@ -57,7 +56,7 @@ class Reading:
         handed_out: whether somebody asked for it; if not, it was started early.
     """
 
-    dataset: OptimizedDataset
+    dataset: Any
     iterator: weakref.ReferenceType[Any]
     stall: StallCounter | None
     knobs: dict[str, int]

@@ -17,7 +17,6 @@ from typing import Any
 from autopipe.errors import ArgumentError, DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
-from autopipe.pipeline.disposal import dispose_aside
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import stage
 from autopipe.planning.machine import Machine, resident_bytes
@@ -78,7 +77,6 @@ def _read(tree: ir.Node, dataset: Any, seconds: float) -> list[Epoch]:
     read: list[Epoch] = []
     while not read or time.perf_counter() < end:
         look = Looks(tree, iter(dataset), warming=not read)
-        dispose_aside(look.iterator)
         for _ in passing(look.iterator):
             look.count_one()
             if time.perf_counter() >= end:

@@ -6,8 +6,6 @@ import statistics
 import time
 from typing import Any
 
-from autopipe.pipeline.disposal import dispose_aside
-
 __all__ = ["Stopwatch", "around_median", "compare_speeds"]
 
 _WINDOW_SECONDS = 0.06
@@ -60,7 +58,6 @@ class Stopwatch:
 
     def __init__(self, dataset: Any) -> None:
         self._iterator = iter(dataset)
-        dispose_aside(self._iterator)
 
     def batches_in(self, seconds: float) -> int:
         """Warm up, and return how many batches come in about that time."""
