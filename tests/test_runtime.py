@@ -2,12 +2,12 @@
 
 import gc
 import gzip
-import threading
 import weakref
 from contextlib import nullcontext
 
 import pytest
 import tensorflow as tf
+from disposing import wait_for_disposal
 from hypothesis import assume, given, settings
 from pipelines import recipes
 from retuning import flat, follows, listening, numbers, read_retuning, setting
@@ -230,12 +230,6 @@ def test_the_iterator_outlives_the_dataset():
     iterator = iter(autopipe.optimize(Dataset.range(6).map(lambda x: x * 3)))
     gc.collect()
     assert [int(x) for x in iterator] == [0, 3, 6, 9, 12, 15]
-
-
-def wait_for_disposal():
-    for thread in threading.enumerate():
-        if thread.name == "autopipe-disposal":
-            thread.join()
 
 
 def test_nothing_is_held_when_the_dataset_is_gone():

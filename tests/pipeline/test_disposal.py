@@ -3,10 +3,10 @@
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 import tensorflow as tf
+from disposing import wait_for_disposal
 
 import autopipe
 from autopipe.pipeline.disposal import dispose_aside, put_in_place, resource_of
@@ -55,7 +55,7 @@ def test_an_iterator_whose_handle_somebody_holds_goes_on():
     resource = resource_of(iterator)
     first = int(next(iterator))
     del iterator
-    time.sleep(0.5)
+    wait_for_disposal()
     (second,) = tf.raw_ops.IteratorGetNext(iterator=resource, output_types=[tf.int64], output_shapes=[[]])
     assert (first, int(second)) == (0, 1)
 
