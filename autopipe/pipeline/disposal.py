@@ -50,7 +50,7 @@ def put_in_place(resource: Any, dataset: Any, *, aside: bool) -> Future[None]:
 
     Args:
         resource: its handle.
-        dataset: the pipeline.
+        dataset: the pipeline, with the options of the one before.
         aside: whether the one before may still be coming to its end when this returns.
 
     Returns:
@@ -64,11 +64,12 @@ def put_in_place(resource: Any, dataset: Any, *, aside: bool) -> Future[None]:
     def make() -> None:
         tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
 
-    if not (aside and _has_begun(resource)):
+    autotuned = dataset.options().autotune.enabled is not False
+    if not (aside and autotuned) or _is_fresh(resource):
         make()
         return _done()
     made = _on_another_thread(make)
-    while not made.done() and _has_begun(resource):
+    while not made.done() and not _is_fresh(resource):
         wait([made], timeout=_LOOK_SECONDS)
     if made.done():
         made.result()
@@ -102,17 +103,18 @@ def _none_of(dataset: Any) -> Any:
     return dataset.take(0).with_options(options)
 
 
-def _has_begun(resource: Any) -> bool:
-    """Return whether an iterator has given an element, and is looked after by AUTOTUNE."""
+def _is_fresh(resource: Any) -> bool:
+    """Return whether an autotuned iterator is new: it has given no element, and got no state of another."""
     import tensorflow as tf
     from tensorflow.core.framework import model_pb2
 
     try:
         serialized = tf.raw_ops.IteratorGetModelProto(iterator=resource).numpy()
     except tf.errors.OpError:
+        # TensorFlow lets nobody see the model of an iterator that was given a state.
         return False
     model = model_pb2.ModelProto.FromString(serialized)
-    return bool(model.nodes[model.output].num_elements > 0)
+    return bool(model.nodes[model.output].num_elements == 0)
 
 
 def _on_another_thread(work: Callable[[], None]) -> Future[None]:
