@@ -9,7 +9,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -134,6 +134,8 @@ class Epoch:
 class Looks:
     """Looks at the counters of one iterator now and then, since they are gone when it comes to its end.
 
+    TensorFlow shows nobody those of an iterator that was swapped: what was seen before that stays.
+
     Args:
         tree: the pipeline.
         iterator: an iterator over it, of which nothing was read yet.
@@ -188,7 +190,10 @@ class Looks:
             self._distance *= 2
 
     def _look(self) -> None:
-        self._looks.append(count_stages(self.iterator, self._tree, metered=self._metered))
+        import tensorflow as tf
+
+        with suppress(tf.errors.NotFoundError):
+            self._looks.append(count_stages(self.iterator, self._tree, metered=self._metered))
 
 
 def profile_of(tree: ir.Node, read: Sequence[Epoch]) -> Profile:

@@ -93,7 +93,7 @@ def count_stages(iterator: Any, tree: ir.Node, *, metered: bool = False) -> dict
         metered: whether the iterator reads it through :func:`autopipe.telemetry.stall.metered`.
 
     Raises:
-        tf.errors.NotFoundError: if autotuning is off.
+        tf.errors.NotFoundError: if autotuning is off, or the iterator was given the state of another.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

@@ -114,3 +114,18 @@ def test_of_iterators_that_are_gone_only_the_sums_are_kept():
 def test_the_table_is_printed_when_it_was_asked_for(capsys):
     model().fit(autopipe.optimize(PAIRS, rules=()), verbose=0, callbacks=[PipelineMonitor(verbose=1)])
     assert "map(heavy)" in capsys.readouterr().out
+
+
+def test_an_iterator_that_is_swapped_between_looks_trains_on_and_what_was_seen_of_it_stays():
+    data = tf.data.Dataset.from_tensors(([[1.0]], [[2.0]])).repeat(40).map(lambda x, y: (x, y), num_parallel_calls=2)
+    dataset = autopipe.optimize(data, rules=())
+    (knob,) = (name for name in dataset.knobs if name.endswith("num_parallel_calls"))
+
+    class Swap(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch >= 10:
+                dataset.retune({knob: 1 + batch % 2})
+
+    monitor = PipelineMonitor()
+    model().fit(dataset, epochs=2, verbose=0, callbacks=[monitor, Swap()])
+    assert monitor.profile.stages[-1].elements >= 5

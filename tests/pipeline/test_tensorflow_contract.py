@@ -296,3 +296,23 @@ def test_without_autotuning_there_is_no_model():
     next(iterator)
     with pytest.raises(tf.errors.NotFoundError):
         tf.data.experimental.get_model_proto(iterator)
+
+
+def test_the_model_of_an_iterator_that_was_given_a_state_cannot_be_seen():
+    iterator = iter(LONG)
+    next(iterator)
+    resource = iterator._iterator_resource
+    state = tf.raw_ops.SerializeIterator(resource_handle=resource, external_state_policy=1)
+    tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
+    with pytest.raises(tf.errors.NotFoundError):
+        tf.data.experimental.get_model_proto(iterator)
+
+
+def test_the_state_of_an_iterator_has_an_entry_for_each_element_it_holds():
+    lengths = []
+    for held in (10, 1000):
+        iterator = iter(Dataset.range(3000).shuffle(held))
+        next(iterator)
+        state = tf.raw_ops.SerializeIterator(resource_handle=iterator._iterator_resource, external_state_policy=1)
+        lengths.append(len(state))
+    assert lengths[1] - lengths[0] == pytest.approx(990, abs=5), tf.__version__
