@@ -86,6 +86,11 @@ class Memories:
         """Whether a cache is full for TensorFlow, and perhaps not of all elements."""
         return not self._was_read_to_its_end() and any(map(_is_full, self.caches, self._resources))
 
+    def hold_more_than(self, count: int) -> bool:
+        """Return whether a full cache holds more elements than that."""
+        held = zip(self.caches, self._resources, strict=True)
+        return any(next(iter(_without_input(*each).skip(count)), None) is not None for each in held if _is_full(*each))
+
     def _was_read_to_its_end(self) -> bool:
         return self._ended is None or bool(self._ended.numpy())
 

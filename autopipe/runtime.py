@@ -24,7 +24,15 @@ from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.plan import Plan
 from autopipe.reading import Reading, observers
-from autopipe.repoint import repoint, waits_for_next_epoch, with_seed_generator, without_seed_generator
+from autopipe.repoint import (
+    MOST_HELD,
+    has_large_buffer,
+    repoint,
+    state_of,
+    waits_for_next_epoch,
+    with_seed_generator,
+    without_seed_generator,
+)
 from autopipe.report.explanation import Explanation
 from autopipe.rules import Keeps
 from autopipe.telemetry.stall import StallCounter, metered
@@ -78,6 +86,7 @@ class OptimizedDataset(tf.data.Dataset):
         self._guarded = may_leave_out(rewriting)
         # Nobody must notice that a pipeline is still coming to its end while the next one runs.
         self._ends_aside = who_would_see(tree) is None
+        self._holds_much = False
         self._memories = self._new_memories()
         # Iterators over what is derived from this dataset are not known, so they fill and read memories of their own.
         self._derived = self._new_memories()
@@ -161,7 +170,8 @@ class OptimizedDataset(tf.data.Dataset):
         that takes them. What a memory cache holds is kept. A knob that is not ``live``, such as the cycle of an
         interleave, changes from the next iterator on. So do all where an iterator cannot be changed (TensorFlow
         cannot save a generator's state, that of a seeded random function, a cache file half written, or a memory
-        cache that is read at two places): it goes on as it is.
+        cache that is read at two places, and takes too long with more than 20,000 elements in memory caches and shuffle
+        buffers): it goes on as it is.
 
         Args:
             knobs: values by the names in :attr:`knobs`; the others stay.
@@ -280,16 +290,30 @@ class OptimizedDataset(tf.data.Dataset):
         knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
         if knobs == reading.knobs or waits_for_next_epoch(tree):
             return
+        state = self._state_of(reading, iterator)
+        if state is None:
+            return
         # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
         own = trees.transform(with_knobs(tree, knobs), without_seed_generator)
         memories = self._memories_for(reading)
         dataset = memories.build(_with_files(own, reading.files))
         pipeline = self._pipeline(dataset, reading.stall, memories, reading.files, reading.taken)
-        if not repoint(iterator, pipeline, aside=self._ends_aside):
+        if not repoint(iterator, state, pipeline, aside=self._ends_aside):
             return
         if self._memories is reading.memories:
             self._memories = memories
         reading.knobs, reading.memories = knobs, memories
+
+    def _state_of(self, reading: Reading, iterator: Any) -> Any:
+        """Return where an iterator is; ``None`` where TensorFlow cannot say so, or takes too long to."""
+        if self._holds_much or has_large_buffer(self._autopipe_tree) or reading.memories.hold_more_than(MOST_HELD):
+            return None
+        try:
+            state = state_of(iterator)
+        except tf.errors.UnimplementedError:
+            return None
+        self._holds_much = len(state) > MOST_HELD
+        return None if self._holds_much else state
 
     def _memories_for(self, reading: Reading) -> Memories:
         """Return where an iterator finds what its memory caches hold, once its state is restored.

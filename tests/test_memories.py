@@ -280,6 +280,14 @@ def test_memories_that_are_not_full_hand_nothing_over():
     assert not memories.successor().full
 
 
+def test_memories_know_whether_they_hold_more_than_so_many():
+    tree = extract(Dataset.range(5).cache())
+    memories = Memories(tree)
+    assert not memories.hold_more_than(0)
+    assert numbers(memories.build(tree)) == list(range(5))
+    assert [memories.hold_more_than(count) for count in (4, 5, 6)] == [True, False, False]
+
+
 def test_a_repeated_cache_is_filled_once_though_every_step_swaps_beside_pipelines_that_end():
     rows = Dataset.range(COUNT).map(add_one, num_parallel_calls=2).cache()
     dataset = autopipe.optimize(rows.repeat(3).shuffle(5).prefetch(1), rules=(), seconds=0)

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from autopipe.repoint import repoint
+from autopipe.repoint import repoint, state_of
 
 Dataset = tf.data.Dataset
 
@@ -11,12 +11,12 @@ def test_an_iterator_goes_on_as_it_was_where_its_state_does_not_fit_another_pipe
     iterator = iter(Dataset.range(10).shuffle(4, seed=1).batch(2))
     expected = [batch.numpy().tolist() for batch in Dataset.range(10).shuffle(4, seed=1).batch(2)]
     seen = [next(iterator).numpy().tolist()]
-    assert not repoint(iterator, Dataset.range(10).batch(2).map(lambda x: x + 1))
+    assert not repoint(iterator, state_of(iterator), Dataset.range(10).batch(2).map(lambda x: x + 1))
     assert seen + [batch.numpy().tolist() for batch in iterator] == expected
 
 
 def test_an_iterator_goes_on_over_a_pipeline_of_the_same_stages():
     iterator = iter(Dataset.range(10).map(lambda x: x + 1).prefetch(1))
     seen = [int(next(iterator)) for _ in range(4)]
-    assert repoint(iterator, Dataset.range(10).map(lambda x: x + 1).prefetch(3))
+    assert repoint(iterator, state_of(iterator), Dataset.range(10).map(lambda x: x + 1).prefetch(3))
     assert seen + [int(x) for x in iterator] == list(range(1, 11))

@@ -208,6 +208,33 @@ def test_retuning_under_a_generator_waits_for_the_next_epoch_and_loses_nothing()
     assert flat(dataset) == list(range(6))
 
 
+HOLDING_MUCH = {
+    "a shuffle": lambda: Dataset.range(100).shuffle(50),
+    "a shuffle of nobody knows how many": lambda: Dataset.range(100).filter(lambda x: x >= 0).shuffle(50),
+    "a full cache": lambda: Dataset.range(100).cache(),
+    "a cache that fills": lambda: Dataset.range(100).cache().repeat(1),
+}
+
+
+@pytest.mark.parametrize("name", HOLDING_MUCH)
+def test_an_iterator_that_holds_much_waits_for_the_next_epoch(name, monkeypatch):
+    monkeypatch.setattr("autopipe.repoint.MOST_HELD", 40)
+    monkeypatch.setattr("autopipe.runtime.MOST_HELD", 40)
+    dataset = autopipe.optimize(HOLDING_MUCH[name]().map(add_one, num_parallel_calls=2), rules=())
+    (knob,) = (name for name in dataset.knobs if name.endswith("num_parallel_calls"))
+    if name == "a full cache":
+        assert sorted(map(int, dataset)) == list(range(1, 101))
+    iterator = iter(dataset)
+    (reading,) = dataset._readings
+    seen = [int(next(iterator)) for _ in range(60)]
+    dataset.retune({knob: 3})
+    assert reading.knobs[knob] == 2
+    assert sorted([*seen, *map(int, iterator)]) == list(range(1, 101))
+    assert sorted(map(int, dataset)) == list(range(1, 101))
+    following = iter(dataset)
+    assert [each.knobs[knob] for each in dataset._readings if each.iterator() is following] == [3]
+
+
 def test_retuning_after_the_end_leaves_an_iterator_at_its_end():
     dataset = autopipe.optimize(Dataset.range(3).prefetch(1))
     iterator = iter(dataset)
