@@ -163,6 +163,23 @@ def _flat_map(node: ir.FlatMap, source: Any) -> Any:
 
 
 @_build.register
+def _group_by_window(node: ir.GroupByWindow, source: Any) -> Any:
+    import tensorflow as tf
+
+    variant = tf.raw_ops.GroupByWindowDataset(
+        input_dataset=tf.data.experimental.to_variant(source),
+        key_func_other_arguments=node.key_func.concrete.captured_inputs,
+        reduce_func_other_arguments=node.reduce_func.concrete.captured_inputs,
+        window_size_func_other_arguments=node.window_size_func.concrete.captured_inputs,
+        key_func=node.key_func.concrete,
+        reduce_func=node.reduce_func.concrete,
+        window_size_func=node.window_size_func.concrete,
+        **_common(node, node.reduce_func.element_types, node.reduce_func.element_shapes),
+    )
+    return _from_variant(variant, node.reduce_func.output_spec.element_spec)
+
+
+@_build.register
 def _interleave(node: ir.Interleave, source: Any) -> Any:
     import tensorflow as tf
 

@@ -210,6 +210,16 @@ def _flat_map(ds: Any) -> ir.Node:
     return ir.FlatMap(input=_extract(ds._input_dataset), fn=fn, name=ds._name)
 
 
+def _group_by_window(ds: Any) -> ir.Node:
+    return ir.GroupByWindow(
+        input=_extract(ds._input_dataset),
+        key_func=_function(ds._key_func, ds),
+        reduce_func=_function(ds._reduce_func, ds),
+        window_size_func=_function(ds._window_size_func, ds),
+        name=ds._name,
+    )
+
+
 def _interleave(ds: Any) -> ir.Node:
     return ir.Interleave(
         input=_extract(ds._input_dataset),
@@ -374,6 +384,7 @@ _READERS: dict[str, Callable[[Any], ir.Node]] = {
     "_DenseToRaggedDataset": _dense_to_ragged,
     "_FilterDataset": _filter,
     "_FlatMapDataset": _flat_map,
+    "_GroupByWindowDataset": _group_by_window,
     "_IgnoreErrorsDataset": _ignore_errors,
     "_InterleaveDataset": _interleave,
     "_MapDataset": _map,

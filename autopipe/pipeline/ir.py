@@ -28,6 +28,7 @@ __all__ = [
     "Filter",
     "FlatMap",
     "Generator",
+    "GroupByWindow",
     "IgnoreErrors",
     "Interleave",
     "Map",
@@ -322,6 +323,21 @@ class FlatMap(Unary):
     """``Dataset.flat_map``."""
 
     fn: Function
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupByWindow(Unary):
+    """``Dataset.group_by_window``; ``bucket_by_sequence_length`` is one.
+
+    Attributes:
+        key_func: gives the group of an element.
+        reduce_func: makes a dataset of a full group.
+        window_size_func: gives the number of elements that fill a group.
+    """
+
+    key_func: Function
+    reduce_func: Function
+    window_size_func: Function
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -198,6 +198,11 @@ def _(node: ir.FlatMap) -> str:
 
 
 @_stage.register
+def _(node: ir.GroupByWindow) -> str:
+    return _call("group_by_window", node.reduce_func)
+
+
+@_stage.register
 def _(node: ir.Interleave) -> str:
     return _call(
         "interleave",

@@ -44,6 +44,8 @@ def called_by(node: ir.Node) -> tuple[Function, ...]:
     match node:
         case ir.Map(fn=fn) | ir.Filter(predicate=fn) | ir.FlatMap(fn=fn) | ir.Interleave(fn=fn):
             return (fn,)
+        case ir.GroupByWindow():
+            return (node.key_func, node.reduce_func, node.window_size_func)
         case ir.Opaque(functions=hidden):
             return hidden
     return ()

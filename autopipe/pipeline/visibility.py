@@ -23,8 +23,8 @@ def who_would_see(pipeline: ir.Node, *, draws_count: bool = True) -> str | None:
                 return "the generator is Python code"
             case ir.Opaque(label=label):
                 return f"autopipe cannot see inside {label}, which might keep state"
-            case ir.Map(fn=fn) | ir.Filter(predicate=fn) | ir.FlatMap(fn=fn) | ir.Interleave(fn=fn):
-                found = effects(fn)
-                if not found.unseen or (found.generator and draws_count):
-                    return f"{fn} {found.describe()}"
+        for fn in trees.called_by(node):
+            found = effects(fn)
+            if not found.unseen or (found.generator and draws_count):
+                return f"{fn} {found.describe()}"
     return None

@@ -35,6 +35,7 @@ _DETERMINED = (
     ir.FilesReader,
     ir.Filter,
     ir.FlatMap,
+    ir.GroupByWindow,
     ir.Interleave,
     ir.Map,
     ir.PaddedBatch,
@@ -52,8 +53,9 @@ _DETERMINED = (
 )
 # How fast elements are made and which objects hold them, not what they are; functions and arrays go in by value.
 _NOT_CONTENT = frozenset(
-    "buffer_output_elements buffer_size dataset deterministic fn line name num_parallel_calls parts predicate "
-    "prefetch_input_elements synchronous use_inter_op_parallelism use_unbounded_threadpool".split()
+    "buffer_output_elements buffer_size dataset deterministic fn key_func line name num_parallel_calls parts predicate "
+    "prefetch_input_elements reduce_func synchronous use_inter_op_parallelism use_unbounded_threadpool "
+    "window_size_func".split()
 )
 # Datasets inside a function that give the same elements in the same order whenever they are made.
 _DETERMINED_INSIDE = frozenset(

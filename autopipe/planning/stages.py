@@ -29,8 +29,8 @@ _NAMES: dict[type[ir.Node], frozenset[str]] = {
     ir.TensorSlices: frozenset({"TensorSlice"}),
     ir.Tensors: frozenset({"Tensor", "FromTensor"}),
 }
-# Their elements come from datasets that a function makes, one for each element of the first input.
-_OF_MANY = (ir.FlatMap, ir.Interleave, ir.FilesReader)
+# Their elements come from datasets that a function makes, for elements of the first input.
+_OF_MANY = (ir.FlatMap, ir.GroupByWindow, ir.Interleave, ir.FilesReader)
 # What TensorFlow adds by itself.
 _ADDED = frozenset({"Root", "Prefetch"})
 _ONLY_OPTIONS = (ir.Options, ir.ThreadPool, ir.End)

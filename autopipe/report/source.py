@@ -29,6 +29,7 @@ _METHODS: dict[type[ir.Node], tuple[str, str, str]] = {
     ir.Enumerate: ("enumerate", "start", ""),
     ir.Filter: ("filter", "predicate", ""),
     ir.FlatMap: ("flat_map", "fn", ""),
+    ir.GroupByWindow: ("group_by_window", "key_func reduce_func", "window_size_func"),
     ir.IgnoreErrors: ("ignore_errors", "", "log_warning"),
     ir.Interleave: ("interleave", "fn", "cycle_length block_length num_parallel_calls deterministic"),
     ir.Map: ("map", "fn", "num_parallel_calls deterministic synchronous use_unbounded_threadpool"),

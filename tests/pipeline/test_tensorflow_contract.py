@@ -22,6 +22,11 @@ ATTRIBUTES = [
     ),
     (RANGE.filter(lambda x: x > 1), "_FilterDataset", "_input_dataset _predicate"),
     (RANGE.flat_map(Dataset.range), "_FlatMapDataset", "_input_dataset _map_func"),
+    (
+        RANGE.group_by_window(lambda x: x, lambda key, window: window, 2),
+        "_GroupByWindowDataset",
+        "_input_dataset _key_func _reduce_func _window_size_func",
+    ),
     (RANGE.interleave(Dataset.range), "_InterleaveDataset", "_cycle_length _block_length"),
     (
         RANGE.interleave(Dataset.range, num_parallel_calls=2),
