@@ -70,13 +70,15 @@ def test_cores_take_turns_and_are_given_back(tmp_path):
 @pytest.mark.filterwarnings("ignore::autopipe.telemetry.TelemetryWarning")
 def test_all_of_it_is_measured_and_reported(monkeypatch):
     monkeypatch.setattr(scaling, "_VARIANTS", ("expert",))
+    monkeypatch.setattr(scaling, "_USUAL_STAGES", 4)
+    monkeypatch.setattr(scaling, "_USUAL_ELEMENTS", 1_000)
     told = []
     result = measure_scaling(
         [TINY], repeats=1, least_seconds=0.1, tuning_seconds=1.0, stages=(3,), elements=(100,), on_step=told.append
     )
     assert told == [
-        "optimize: 3 stages, 100,000 elements",
-        "optimize: 10 stages, 100 elements",
+        "optimize: 3 stages, 1,000 elements",
+        "optimize: 4 stages, 100 elements",
         "cores: parse_example, expert",
         "tuner: parse_example",
     ]

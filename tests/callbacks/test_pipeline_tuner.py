@@ -46,7 +46,10 @@ PIPELINES = {
 def test_every_element_is_seen_once_per_epoch_when_every_step_swaps(name, per_execution):
     model = Recorder(steps_per_execution=per_execution)
     history = model.fit(
-        autopipe.optimize(PIPELINES[name]()), epochs=3, verbose=0, callbacks=[Swapper(verbose=0, window_seconds=0.01)]
+        autopipe.optimize(PIPELINES[name](), seconds=0),
+        epochs=3,
+        verbose=0,
+        callbacks=[Swapper(verbose=0, window_seconds=0.01)],
     )
     assert sorted(model.seen) == sorted([*range(ROWS)] * 3)
     assert len(history.history["input_stall"]) == 3
@@ -54,7 +57,7 @@ def test_every_element_is_seen_once_per_epoch_when_every_step_swaps(name, per_ex
 
 def test_every_element_is_seen_once_per_epoch_under_repeat_with_steps_per_epoch():
     model = Recorder()
-    dataset = autopipe.optimize(rows().map(identity).shuffle(ROWS).repeat().batch(4))
+    dataset = autopipe.optimize(rows().map(identity).shuffle(ROWS).repeat().batch(4), seconds=0)
     model.fit(
         dataset, epochs=3, steps_per_epoch=ROWS // 4, verbose=0, callbacks=[Swapper(verbose=0, window_seconds=0.01)]
     )
@@ -64,7 +67,7 @@ def test_every_element_is_seen_once_per_epoch_under_repeat_with_steps_per_epoch(
 
 def test_validation_data_is_read_in_between_and_left_alone():
     model = Recorder()
-    training, validation = (autopipe.optimize(rows().map(identity).batch(4)) for _ in range(2))
+    training, validation = (autopipe.optimize(rows().map(identity).batch(4), seconds=0) for _ in range(2))
     before = validation.knobs
     tuner = PipelineTuner(trials=2, window_seconds=0.01, verbose=0, seed=1)
     model.fit(training, validation_data=validation, epochs=3, verbose=0, callbacks=[tuner])
@@ -76,7 +79,9 @@ def test_validation_data_is_read_in_between_and_left_alone():
 def test_swaps_do_not_retrace_the_train_step():
     plain, tuned = Recorder(), Recorder()
     plain.fit(rows().map(identity).batch(4), epochs=3, verbose=0)
-    tuned.fit(autopipe.optimize(rows().map(identity).batch(4)), epochs=3, verbose=0, callbacks=[Swapper(verbose=0)])
+    tuned.fit(
+        autopipe.optimize(rows().map(identity).batch(4), seconds=0), epochs=3, verbose=0, callbacks=[Swapper(verbose=0)]
+    )
     assert tuned.traces == plain.traces
 
 
@@ -86,7 +91,7 @@ def test_the_same_losses_with_and_without_the_tuner_where_the_sequence_is_kept()
         model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
         model.compile("sgd", "mse")
         data = rows().map(lambda x, y: (x / ROWS, y / ROWS)).shuffle(ROWS, seed=5).batch(4)
-        dataset = autopipe.optimize(data, keeps="sequence") if callbacks else data
+        dataset = autopipe.optimize(data, keeps="sequence", seconds=0) if callbacks else data
         return model.fit(dataset, epochs=4, verbose=0, callbacks=callbacks).history["loss"]
 
     try:
@@ -97,7 +102,7 @@ def test_the_same_losses_with_and_without_the_tuner_where_the_sequence_is_kept()
 
 def test_with_a_memory_cache_the_search_begins_when_it_is_full():
     model = Recorder()
-    dataset = autopipe.optimize(rows().repeat(8).map(identity).cache().batch(4))
+    dataset = autopipe.optimize(rows().repeat(8).map(identity).cache().batch(4), seconds=0)
     epochs = []
 
     class Watch(keras.callbacks.Callback):
@@ -126,7 +131,7 @@ def test_finds_the_threads_that_a_waiting_stage_needs(tmp_path, capsys):
     data = waiting.map(lambda x, y: (tf.ensure_shape(x, [1]), y)).batch(4)
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    dataset = autopipe.optimize(data)
+    dataset = autopipe.optimize(data, seconds=0)
     tuner = PipelineTuner(trials=8, objective="rate", window_seconds=0.1, seed=2, plan=tmp_path / "plan.json")
 
     model.fit(dataset, epochs=2, verbose=0, callbacks=[tuner])
@@ -142,7 +147,7 @@ def test_finds_the_threads_that_a_waiting_stage_needs(tmp_path, capsys):
 
 def test_a_loop_of_ones_own_is_tuned_and_every_element_seen_once_per_epoch():
     seen = []
-    dataset = autopipe.optimize(rows().map(identity).shuffle(20).batch(4))
+    dataset = autopipe.optimize(rows().map(identity).shuffle(20).batch(4), seconds=0)
     with PipelineTuner(trials=4, window_seconds=0.001, objective="rate", verbose=0, seed=1) as tuner:
         for _ in range(6):
             for x, _ in dataset:
@@ -155,7 +160,7 @@ def test_a_loop_of_ones_own_is_tuned_and_every_element_seen_once_per_epoch():
 
 
 def test_an_error_in_a_loop_of_ones_own_leaves_the_best_knobs_and_no_listener():
-    dataset = autopipe.optimize(rows().map(identity).batch(4))
+    dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
     tuner = PipelineTuner(trials=4, window_seconds=0.001, objective="rate", verbose=0, seed=1)
     with pytest.raises(RuntimeError, match="boom"), tuner:
         for _ in range(3):
@@ -169,7 +174,7 @@ def test_an_error_in_a_loop_of_ones_own_leaves_the_best_knobs_and_no_listener():
 def test_what_crosses_the_memory_budget_is_taken_back_at_once(monkeypatch):
     from autopipe.tuning import memory_guard
 
-    dataset = autopipe.optimize(rows().map(identity).batch(4))
+    dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
     before = dataset.knobs
     grown = []
     monkeypatch.setattr(memory_guard, "_LOOK_SECONDS", 0.0)
@@ -193,7 +198,7 @@ def test_what_crosses_the_memory_budget_is_taken_back_at_once(monkeypatch):
 
 
 def test_only_knobs_that_can_change_at_once_are_searched_in_training():
-    dataset = autopipe.optimize(rows().map(identity).batch(4))
+    dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
     with PipelineTuner(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1) as tuner:
         for _ in range(3):
             for _ in dataset:
@@ -205,7 +210,9 @@ def test_only_knobs_that_can_change_at_once_are_searched_in_training():
 def test_trials_are_counted_in_the_logs():
     model = Recorder()
     tuner = PipelineTuner(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1)
-    history = model.fit(autopipe.optimize(rows().map(identity).batch(4)), epochs=4, verbose=0, callbacks=[tuner])
+    history = model.fit(
+        autopipe.optimize(rows().map(identity).batch(4), seconds=0), epochs=4, verbose=0, callbacks=[tuner]
+    )
     counts = history.history["pipeline_trials"]
     assert counts == sorted(counts)
     assert counts[-1] == len(tuner.search.trials)
@@ -221,7 +228,7 @@ def test_the_search_begins_anew_when_training_waits_for_good(monkeypatch):
     def waiting(x, y):
         return tf.ensure_shape(tf.numpy_function(lambda z: (time.sleep(pause), z)[1], [x], tf.float32), [1]), y
 
-    dataset = autopipe.optimize(rows().repeat(4).map(waiting).batch(4))
+    dataset = autopipe.optimize(rows().repeat(4).map(waiting).batch(4), seconds=0)
     with PipelineTuner(trials=1, window_seconds=0.001, verbose=0, most_loss=1.0, seed=1) as tuner:
         for epoch in range(6):
             pause = 0.0 if epoch < 3 else 0.004
@@ -245,7 +252,9 @@ def test_an_exception_in_training_leaves_no_listener_behind():
 
     def run():
         with pytest.raises(RuntimeError, match="boom"):
-            Recorder().fit(autopipe.optimize(rows().batch(4)), verbose=0, callbacks=[PipelineTuner(verbose=0), Boom()])
+            Recorder().fit(
+                autopipe.optimize(rows().batch(4), seconds=0), verbose=0, callbacks=[PipelineTuner(verbose=0), Boom()]
+            )
 
     import gc
 
@@ -255,7 +264,7 @@ def test_an_exception_in_training_leaves_no_listener_behind():
 
 
 def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_dataset():
-    dataset = autopipe.optimize(rows().repeat(20).map(identity).batch(4))
+    dataset = autopipe.optimize(rows().repeat(20).map(identity).batch(4), seconds=0)
     before = dataset.knobs
     tuner = PipelineTuner(trials=9, window_seconds=0.001, objective="rate", verbose=0, seed=1)
 
@@ -287,7 +296,7 @@ def test_a_generator_which_cannot_be_changed_midway_is_tuned_from_epoch_to_epoch
 
 def test_a_trial_goes_on_in_the_next_epoch():
     model = Recorder()
-    dataset = autopipe.optimize(rows().map(identity).batch(4))
+    dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
     # A window is longer than an epoch.
     tuner = PipelineTuner(trials=2, window_seconds=0.05, objective="rate", verbose=0, seed=1, most_loss=9.0)
     model.fit(dataset, epochs=60, verbose=0, callbacks=[tuner])
