@@ -16,7 +16,7 @@ def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, m
     monkeypatch.setattr(search, "_OFFLINE_TRIALS", 3)
     monkeypatch.setattr(search, "_LIVE_TRIALS", 4)
     monkeypatch.setattr(search, "_MOST_PER_KNOB", 2)
-    monkeypatch.setattr(search, "_LARGER", {"remote_storage": {"count": 400}})
+    monkeypatch.setattr(search, "_LARGER", {"remote_storage": {"count": 150}})
     (case,) = k_remote_storage.CASES
     assert case.name in SEARCHED
     told = []
