@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +13,8 @@ __all__ = ["Consumer", "ModelSteps", "Pace", "StandIn", "measure_pace"]
 
 # In the first steps buffers fill, a step function is traced, and an optimizer's variables are made.
 _SKIPPED_STEPS = 2
+# How many times as long as it should a turn of whole epochs may last.
+_LATE = 32
 # Some releases of Keras look at stop_training between epochs only.
 _STEPS_PER_EPOCH = 64
 
@@ -19,8 +22,19 @@ _STEPS_PER_EPOCH = 64
 class Consumer(Protocol):
     """Something that reads a dataset in steps."""
 
-    def steps_per_second(self, dataset: Any, seconds: float) -> float:
-        """Read a dataset, again and again if it is short, for so long, and return the rate of steps."""
+    def steps_per_second(self, dataset: Any, seconds: float, *, whole_epochs: bool = False) -> float:
+        """Read a dataset, again and again if it is short, for so long, and return the rate of steps.
+
+        Args:
+            dataset: a ``tf.data.Dataset`` with elements.
+            seconds: how long, at the least.
+            whole_epochs: whether to go on to the end of the epoch, unless that takes very long, and count what the
+                start of each one takes.
+        """
+        ...
+
+    def endless(self, dataset: Any) -> Any:
+        """Return what is read where epochs are not read as wholes."""
         ...
 
 
@@ -35,14 +49,20 @@ class StandIn:
 
     step_seconds: float
 
-    def steps_per_second(self, dataset: Any, seconds: float) -> float:
+    def steps_per_second(self, dataset: Any, seconds: float, *, whole_epochs: bool = False) -> float:
         """Sleep for each element."""
-        clock = _Clock(seconds)
-        while True:
+        clock = _Clock(seconds, skipped=0 if whole_epochs else _SKIPPED_STEPS)
+        while not clock.is_over:
             for _ in dataset:
                 time.sleep(self.step_seconds)
-                if clock.step_ended():
-                    return clock.rate
+                clock.step_ended()
+                if clock.is_late if whole_epochs else clock.is_over:
+                    break
+        return clock.rate
+
+    def endless(self, dataset: Any) -> Any:
+        """Return the dataset itself, which is read again and again."""
+        return dataset
 
 
 @dataclass(frozen=True)
@@ -51,28 +71,42 @@ class ModelSteps:
 
     model: Any
 
-    def steps_per_second(self, dataset: Any, seconds: float) -> float:
-        """Train; what was spent on the first steps, in which the step is traced, is not counted."""
+    def steps_per_second(self, dataset: Any, seconds: float, *, whole_epochs: bool = False) -> float:
+        """Train; what was spent on the first steps, in which the step is traced, is only counted in whole epochs."""
         import keras
 
         steps = max(int(getattr(self.model, "steps_per_execution", 1) or 1), 1)
-        clock = _Clock(seconds, skipped=_SKIPPED_STEPS * steps)
+        clock = _Clock(seconds, skipped=0 if whole_epochs else _SKIPPED_STEPS * steps)
 
         class Stop(keras.callbacks.Callback):  # type: ignore[misc]
             """Counts steps, and ends training when the time is up."""
 
-            def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-                self.model.stop_training = clock.step_ended(steps)
+            def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+                clock.start()
 
-        self.model.fit(
-            dataset.repeat(),
-            steps_per_epoch=_STEPS_PER_EPOCH * steps,
-            epochs=1_000_000,
-            shuffle=False,
-            verbose=0,
-            callbacks=[Stop()],
-        )
+            def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+                clock.step_ended(steps)
+                self.model.stop_training = clock.is_late if whole_epochs else clock.is_over
+
+            def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+                self.model.stop_training = clock.is_over
+
+        with warnings.catch_warnings():
+            # Said of every dataset whose number of elements is not known.
+            warnings.filterwarnings("ignore", "Your input ran out of data", UserWarning)
+            self.model.fit(
+                dataset if whole_epochs else self.endless(dataset),
+                steps_per_epoch=None if whole_epochs else _STEPS_PER_EPOCH * steps,
+                epochs=1_000_000,
+                shuffle=False,
+                verbose=0,
+                callbacks=[Stop()],
+            )
         return clock.rate
+
+    def endless(self, dataset: Any) -> Any:
+        """Return the dataset repeated: Keras would let another iterator begin each of its epochs."""
+        return dataset.repeat()
 
 
 @dataclass(frozen=True)
@@ -123,16 +157,28 @@ class _Clock:
     def __init__(self, seconds: float, skipped: int = _SKIPPED_STEPS) -> None:
         self._seconds = seconds
         self._steps = -skipped
+        self.start()
+
+    def start(self) -> None:
+        """Begin to count time."""
         self._began = self._now = time.perf_counter()
 
-    def step_ended(self, steps: int = 1) -> bool:
-        """Count a step, or several that end together; return whether the time is up."""
+    def step_ended(self, steps: int = 1) -> None:
+        """Count a step, or several that end together."""
         self._steps += steps
         self._now = time.perf_counter()
         if self._steps <= 0:
             self._began = self._now
-            return False
-        return self._now - self._began >= self._seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return self._steps > 0 and self._now - self._began >= self._seconds
+
+    @property
+    def is_late(self) -> bool:
+        """Whether so much more time has passed that even a whole epoch need not be completed."""
+        return self._steps > 0 and self._now - self._began >= _LATE * self._seconds
 
     @property
     def rate(self) -> float:

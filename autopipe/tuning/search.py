@@ -2,7 +2,9 @@
 
 Machines drift, so a window is only ever compared with its neighbours: the incumbent is measured, then the
 challenger, then the incumbent again. The challenger is kept if it beats the mean of its neighbours by more than
-they differ from each other, and never if it takes fewer steps per second. Where the consumer does not wait any
+they differ from each other, and never if it takes fewer steps per second. What a live swap hands on was made by the
+knobs before: a challenger that seems better is measured once more, and so is an incumbent that seems to be another
+than before. Where the consumer does not wait any
 more, smaller numbers are tried instead, and kept if nothing is lost by them.
 """
 
@@ -27,6 +29,9 @@ _NOTHING_TO_GAIN = 0.98
 # Giving resources back may cost so much of the objective, and no more.
 _UNNOTICED = 0.005
 _HOPELESS = 0.6
+# An incumbent that differs from itself by more is measured again, so often at the most.
+_UNSTEADY = 0.2
+_MOST_AGAIN = 2
 # Of three matches, so many decide.
 _DECIDING = 2
 _REPEATED_PROPOSALS = 10
@@ -106,6 +111,7 @@ class Search:
         self._before: Window | None = None
         self._challenge: Window | None = None
         self._challenger: Values = {}
+        self._again = 0
         self._asked: Any = None
         self._leaner: str | None = None
         self._rematch: list[bool] = []
@@ -132,11 +138,18 @@ class Search:
             self.first = window
             self._start_study()
         if self.challenging:
-            self._challenge = window
+            if self._seems_better(window) and not self._again:
+                self._again = 1
+                return None
+            self._challenge, self._again = window, 0
             return self._run(self.incumbent)
         self.last = window
         self._patience.ran(window, self._speedup)
         if self._challenge is not None:
+            if self._is_unsteady(window) and self._again < _MOST_AGAIN:
+                self._again += 1
+                return None
+            self._again = 0
             self._judge(after=window)
         if self.running != self.incumbent:
             # What was kept is measured once more by itself: it is the neighbour of the next.
@@ -163,6 +176,7 @@ class Search:
             self._rematch.append(False)
         self._note(Trial(len(self.trials) + 1, dict(self.running), -1.0, 0.0, False, 0.0, failure=why))
         self._challenge = self._asked = self._leaner = None
+        self._again = 0
         return self._run(self.incumbent)
 
     def retreat(self) -> Values:
@@ -242,6 +256,13 @@ class Search:
             self.stop()
             return None
         return self._run(self.original)
+
+    def _seems_better(self, challenge: Window) -> bool:
+        measure = OBJECTIVES[self.objective]
+        return self._before is not None and measure(challenge) > measure(self._before) * (1 + _LEAST_GAIN)
+
+    def _is_unsteady(self, after: Window) -> bool:
+        return self._before is not None and not 1 / (1 + _UNSTEADY) < after.rate / self._before.rate < 1 + _UNSTEADY
 
     def _judge(self, after: Window) -> None:
         assert self._before is not None

@@ -13,8 +13,6 @@ __all__ = ["OBJECTIVES", "Window", "WindowMeter", "pick_objective"]
 
 # Of a window, so much tells whether the rest is worth waiting for.
 _TELLING_SHARE = 0.3
-# A step that waits for so much of its time had nothing ready for it.
-_WAITED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -71,13 +69,10 @@ def pick_objective(name: str, first: Window) -> str:
 class WindowMeter:
     """Cuts a training run into windows. Steps just after a change, or after a pause, are left out of them.
 
-    A live swap hands on what the pipeline before had ready, which may be more than the one after can make in a
-    window. So after :meth:`restart` steps are left out until one waits, or for as long as a window lasts.
-
     Args:
         least_seconds: a window lasts at least so long,
         least_steps: and has at least so many steps.
-        skipped_steps: so many steps at least are left out after :meth:`restart` or :meth:`pause`.
+        skipped_steps: steps not counted after :meth:`restart` or :meth:`pause`, while buffers made before it drain.
     """
 
     def __init__(self, least_seconds: float = 0.3, least_steps: int = 8, skipped_steps: int = 3) -> None:
@@ -85,16 +80,12 @@ class WindowMeter:
         self.least_steps = least_steps
         self.skipped_steps = skipped_steps
         self.restart()
-        self._drained = True
 
     def restart(self) -> None:
-        """Forget the window under way: what runs from now on is something else."""
+        """Forget the window under way."""
         self._so_far = _Sums()
         self._stretch: _Stretch | None = None
         self._to_skip = self.skipped_steps
-        self._restarted: float | None = None
-        self._last_step: tuple[StallCounter, float, float] | None = None
-        self._drained = False
 
     def pause(self) -> None:
         """Leave out the time until the next step; the window under way goes on after it."""
@@ -116,8 +107,7 @@ class WindowMeter:
             self.pause()
         if self._stretch is None:
             self._to_skip -= 1
-            self._drained = self._drained or self._finds_drained(stall)
-            if self._to_skip <= 0 and self._drained:
+            if self._to_skip <= 0:
                 self._latest = time.perf_counter()
                 self._stretch = _Stretch(stall, gpu, self._latest, stall.read(), gpu.mark() if gpu else 0)
             return None
@@ -131,17 +121,6 @@ class WindowMeter:
         self._so_far = _Sums()
         self._stretch = _Stretch(stall, gpu, self._latest, stall.read(), gpu.mark() if gpu else 0)
         return window
-
-    def _finds_drained(self, stall: StallCounter) -> bool:
-        """Return whether the step that has ended waited, or has ended a window's length after the change."""
-        now, waited = time.perf_counter(), stall.read().waiting_seconds
-        last, self._last_step = self._last_step, (stall, now, waited)
-        self._restarted = self._restarted or now
-        if now - self._restarted >= self.least_seconds:
-            return True
-        if last is None or last[0] is not stall:
-            return False
-        return waited - last[2] >= _WAITED_SHARE * (now - last[1])
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["LocalWorkbench", "TrialFailedError", "Workbench"]
 
 _ENDLESS = -1
+# An epoch that takes so many turns is not short any more.
+_LONGEST_EPOCH = 8
 
 
 class TrialFailedError(Exception):
@@ -37,16 +41,19 @@ class Workbench(Protocol):
 class LocalWorkbench:
     """Compares settings in this process.
 
+    Epochs that are short, as most are that come from memory, are read as wholes: what their start takes counts for
+    much then.
+
     Attributes:
         choices: the pipelines.
         consumer: what reads them.
-        seconds: the length of a turn.
+        seconds: the least length of a turn.
     """
 
     choices: Choices
     consumer: Consumer
     seconds: float
-    _filled: set[str] = field(default_factory=set, init=False, repr=False)
+    _whole_epochs: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
 
     def ratios(self, reference: Choice, challenger: Choice) -> Iterator[float]:
         """Compare each turn of the challenger with the turns of the reference before and after: machines drift."""
@@ -61,8 +68,9 @@ class LocalWorkbench:
         """Let the consumer read for one turn."""
         dataset = self.choices.datasets[choice.structure]
         dataset.retune(choice.knobs)
-        self._fill_caches(choice.structure, dataset)
-        return self.consumer.steps_per_second(dataset, self.seconds)
+        if choice.structure not in self._whole_epochs:
+            self._whole_epochs[choice.structure] = self._prepare(dataset)
+        return self.consumer.steps_per_second(dataset, self.seconds, whole_epochs=self._whole_epochs[choice.structure])
 
     def _challenge(self, challenger: Choice) -> float:
         import tensorflow as tf
@@ -72,12 +80,32 @@ class LocalWorkbench:
         except (MemoryError, tf.errors.ResourceExhaustedError) as short:
             raise TrialFailedError("it ran out of memory") from short
 
-    def _fill_caches(self, structure: str, dataset: Any) -> None:
-        """Read an epoch once: what is held in memory from the second one on says nothing about the first."""
-        if structure in self._filled:
-            return
-        self._filled.add(structure)
-        caches = any(isinstance(node, ir.Cache) for node in trees.walk(dataset.tree))
-        if caches and int(dataset.cardinality()) != _ENDLESS:
-            for _ in dataset:
-                pass
+    def _prepare(self, dataset: Any) -> bool:
+        """Fill the caches, and return whether an epoch is short.
+
+        What is held in memory from the second epoch on says nothing about the first.
+        """
+        if int(dataset.cardinality()) == _ENDLESS:
+            return False
+        longest = _LONGEST_EPOCH * self.seconds
+        cached = any(isinstance(node, ir.Cache) for node in trees.walk(dataset.tree))
+        filled = _count(dataset, math.inf) if cached else None
+        count = _count(dataset, longest)
+        if count is not None and count / self.consumer.steps_per_second(dataset, self.seconds) <= longest:
+            return True
+        endless = self.consumer.endless(dataset)
+        if filled is not None and endless is not dataset:
+            # Of what is derived from a dataset, its caches know nothing.
+            _count(endless.take(filled), math.inf)
+        return False
+
+
+def _count(dataset: Any, seconds: float) -> int | None:
+    """Return how many elements a dataset has; ``None`` if it takes longer than that to read them."""
+    end = time.perf_counter() + seconds
+    count = 0
+    for _ in dataset:
+        count += 1
+        if time.perf_counter() > end:
+            return None
+    return count

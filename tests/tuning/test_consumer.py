@@ -48,6 +48,28 @@ def test_a_model_makes_steps_for_as_long_as_it_is_told(model, length):
     assert time.perf_counter() - began < 20
 
 
+def starting_slowly():
+    """Five steps in no time, after a start that takes 0.1 s."""
+    return (
+        ROWS.map(slow).map(slow).map(slow).map(slow).repeat(1).interleave(lambda *x: Dataset.from_tensors(x).repeat(5))
+    )
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_start_of_an_epoch_counts_where_epochs_are_read_as_wholes(model, whole):
+    ModelSteps(model).steps_per_second(ROWS, 0.05)
+    for consumer in (StandIn(0.001), ModelSteps(model)):
+        rate = consumer.steps_per_second(starting_slowly(), 0.3, whole_epochs=whole)
+        assert rate < 5 / 0.1
+
+
+def test_a_turn_of_whole_epochs_ends_with_an_epoch_or_when_it_is_very_late():
+    assert StandIn(0.01).steps_per_second(ROWS.repeat(30), 0.05, whole_epochs=True) < 100
+    began = time.perf_counter()
+    StandIn(0.01).steps_per_second(LENGTHS["endless"], 0.01, whole_epochs=True)
+    assert 0.3 < time.perf_counter() - began < 1.5
+
+
 def test_steps_are_the_models_own():
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, kernel_initializer="zeros")])
     model.compile("sgd", "mse")

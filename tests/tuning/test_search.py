@@ -1,5 +1,7 @@
 """The search against a simulated machine: it finds the best, it does not believe drift, it never keeps a loss."""
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -71,10 +73,58 @@ def test_what_is_kept_is_never_worse_than_the_start(seed):
 def test_does_not_keep_less_waiting_bought_with_fewer_steps():
     search = Search({"calls": 1}, {"calls": CategoricalDistribution((1, 2))}, trials=1, seed=0)
     search.feed(Window(100, 1.0, 0.5))
-    search.feed(Window(80, 1.0, 0.1))
+    for _ in range(2):
+        search.feed(Window(80, 1.0, 0.1))
     search.feed(Window(100, 1.0, 0.5))
     (trial,) = search.trials
     assert trial.gain > 0.5
+    assert not trial.kept
+
+
+def of_rate(rate):
+    return Window(round(rate), 1.0, 0.5)
+
+
+def one_trial():
+    search = Search(
+        {"calls": 1}, {"calls": CategoricalDistribution((1, 2))}, trials=1, objective="rate", most_loss=math.inf, seed=0
+    )
+    search.feed(of_rate(100))
+    assert search.challenging
+    return search
+
+
+def test_what_a_challenger_was_handed_on_does_not_count_for_it():
+    search = one_trial()
+    assert search.feed(of_rate(900)) is None
+    assert search.challenging
+    search.feed(of_rate(90))
+    search.feed(of_rate(100))
+    (trial,) = search.trials
+    assert trial.gain == pytest.approx(-0.1)
+    assert not trial.kept
+
+
+def test_what_the_incumbent_was_handed_on_does_not_count_for_it():
+    search = one_trial()
+    for rate in (500, 500):
+        search.feed(of_rate(rate))
+    for rate in (400, 101):
+        assert not search.trials
+        search.feed(of_rate(rate))
+    (trial,) = search.trials
+    assert trial.gain == pytest.approx(4, abs=0.1)
+    assert trial.noise < 0.02
+    assert trial.kept
+
+
+def test_a_machine_that_has_changed_is_not_measured_for_ever():
+    search = one_trial()
+    for rate in (100, 50, 50, 50):
+        assert not search.trials
+        search.feed(of_rate(rate))
+    (trial,) = search.trials
+    assert trial.noise > 0.5
     assert not trial.kept
 
 

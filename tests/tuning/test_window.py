@@ -2,7 +2,6 @@
 
 import time
 
-import pytest
 import tensorflow as tf
 
 from autopipe.telemetry import StallCounter
@@ -44,27 +43,6 @@ def test_a_restart_forgets_the_window_under_way():
     windows = [step(meter, stall, waiting=0.5) for _ in range(4)]
     assert windows[:3] == [None] * 3
     assert windows[3].waiting_seconds == 1.5
-
-
-def test_what_was_ready_before_a_restart_is_used_up_first():
-    """Ten steps that hardly wait, from what a faster pipeline had ready; then the pipeline shows what it can do."""
-    meter, stall = WindowMeter(least_seconds=1.0, least_steps=3, skipped_steps=1), StallCounter()
-    meter.restart()
-    assert not any(step(meter, stall, 0.002, waiting=0.0001) for _ in range(10))
-    windows = []
-    while not any(windows):
-        windows.append(step(meter, stall, 0.05, waiting=0.05))
-    assert windows[-1].waiting_seconds == pytest.approx(0.05 * windows[-1].steps)
-
-
-def test_a_pipeline_that_never_waits_is_measured_all_the_same():
-    meter, stall = WindowMeter(least_seconds=0.05, least_steps=3, skipped_steps=1), StallCounter()
-    meter.restart()
-    began, window = time.perf_counter(), None
-    while window is None:
-        window = step(meter, stall, waiting=0.0)
-    assert window.waiting_seconds == 0
-    assert time.perf_counter() - began >= 0.1
 
 
 def test_a_window_lasts_as_long_as_it_must():
