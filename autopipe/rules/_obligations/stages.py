@@ -213,10 +213,10 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
     """Return what of a stage may differ between two epochs in which it reads the same; ``None`` if nothing does."""
     if getattr(node, "deterministic", None) is False:
         return f"{stage(node)} frees the order of each repetition"
-    proofs = [Deterministic(fn).check(site) for fn in trees.called_by(node)]
-    if proofs:
-        return next((proof.because for proof in proofs if not proof.holds), None)
     match node:
+        case ir.Map() | ir.Filter() | ir.FlatMap() | ir.Interleave() | ir.GroupByWindow():
+            proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
+            return next((proof.because for proof in proofs if not proof.holds), None)
         case ir.Shuffle():
             return f"{stage(node)} gives each repetition its own order" if node.reshuffle_each_iteration else None
         case ir.FilesReader():
