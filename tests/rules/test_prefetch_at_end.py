@@ -18,6 +18,14 @@ def test_reads_ahead_of_random_draws_since_their_order_stays():
     assert_rewrites(RULE, dataset, "range(0, 9) | map(<lambda>) | prefetch(AUTOTUNE)", Keeps.SEQUENCE)
 
 
+def test_reads_ahead_of_draws_from_a_generator_that_others_may_share_where_only_training_is_kept():
+    generator = tf.random.Generator.from_seed(1)
+    dataset = tf.data.Dataset.range(9).map(lambda x: generator.uniform(()))
+    done = assert_rewrites(RULE, dataset, "range(0, 9) | map(<lambda>) | prefetch(AUTOTUNE)")
+    assert done.steps[0].keeps is Keeps.TRAINING
+    assert_refuses(RULE, dataset, "it would run ahead", Keeps.ELEMENTS)
+
+
 def test_refuses_a_generator():
     dataset = tf.data.Dataset.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec((), tf.int32))
     assert_refuses(RULE, dataset, "the generator is Python code, and it would run ahead")

@@ -117,6 +117,9 @@ class OrderUnseen:
             return Proof(False, f"{self.fn} {found.describe()}, and keeps={site.demanded} fixes when it does")
         if found.variable_reads:
             return _assigned_elsewhere(self.fn, site)
+        if found.unseeded_random:
+            because = f"{self.fn} {found.describe()}, and which element gets which draw was never fixed"
+            return Proof(True, because, Keeps.TRAINING)
         return Proof(True, f"{self.fn} {found.describe()}, and elements stay in order")
 
 
@@ -124,7 +127,8 @@ def _assigned_elsewhere(fn: Function, site: Site) -> Proof:
     for other in trees.functions(site.pipeline):
         if any("Assign" in op for op in effects(other).other):
             return Proof(False, f"{fn} reads a variable, and {other} assigns one")
-    return Proof(True, f"{fn} reads a variable: one assigned in mid-epoch reaches elements a few later, in order")
+    because = f"{fn} reads a variable: one assigned in mid-epoch reaches elements a few later, in order"
+    return Proof(True, because, Keeps.TRAINING)
 
 
 @dataclass(frozen=True)
