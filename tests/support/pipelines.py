@@ -242,12 +242,6 @@ class _Stages:
         return dataset.flat_map(lambda *parts: Dataset.from_tensors(packed(parts)).repeat(2))
 
     @staticmethod
-    def group_by_window(dataset, groups, size):
-        return dataset.group_by_window(
-            lambda *parts: key(packed(parts)) % groups, lambda _, window: window.batch(size), window_size=size
-        )
-
-    @staticmethod
     def zip(dataset):
         return Dataset.zip((dataset, Dataset.range(10)))
 
@@ -295,7 +289,6 @@ OTHERS = st.one_of(
     _stage("ignore_errors"),
     _stage("interleave", SMALL, SMALL),
     _stage("flat_map"),
-    _stage("group_by_window", SMALL, SMALL, batches=1),
     _stage("zip"),
     _stage("concatenate"),
     _stage("padded_batch", SMALL, batches=1),
