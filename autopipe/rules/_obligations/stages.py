@@ -169,9 +169,10 @@ class ReadAheadUnseen:
         witness = who_would_see(self.pipeline, draws_count=site.demanded is not Keeps.TRAINING)
         if witness:
             return Proof(False, f"{witness}, and it would run ahead of the consumer")
-        because = "no state upstream that anybody else reads, so making elements early cannot be seen"
-        draws = who_would_see(self.pipeline) is not None
-        return Proof(True, because, Keeps.TRAINING if draws else Keeps.SEQUENCE)
+        draws = who_would_see(self.pipeline)
+        if draws:
+            return Proof(True, f"{draws}, and when it draws is free", Keeps.TRAINING)
+        return Proof(True, "no state upstream that anybody else reads, so making elements early cannot be seen")
 
 
 @dataclass(frozen=True)
