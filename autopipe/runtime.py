@@ -306,7 +306,10 @@ class OptimizedDataset(tf.data.Dataset):
 
     def _state_of(self, reading: Reading, iterator: Any) -> Any:
         """Return where an iterator is; ``None`` where TensorFlow cannot say so, or takes too long to."""
-        if self._holds_much or has_large_buffer(self._autopipe_tree) or reading.memories.hold_more_than(MOST_HELD):
+        self._holds_much = (
+            self._holds_much or has_large_buffer(self._autopipe_tree) or reading.memories.hold_more_than(MOST_HELD)
+        )
+        if self._holds_much:
             return None
         try:
             state = state_of(iterator)
