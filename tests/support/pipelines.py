@@ -120,6 +120,10 @@ def by_python(values):
     return tf.ensure_shape(tf.numpy_function(np.array, [values], values.dtype), values.shape)
 
 
+def by_declared_python(values):
+    return tf.ensure_shape(tf.numpy_function(np.array, [values], values.dtype, stateful=False), values.shape)
+
+
 def twice(*parts):
     return {"first": packed(parts), "again": packed(parts)}
 
@@ -160,7 +164,7 @@ FUNCTIONS = {
     each.__name__: plain(each)
     for each in (
         *(bump, scale, wave, contrast, jitter, noise, seeded_noise, drawn),
-        *(of_unknown_shape, by_variable, by_table, by_python),
+        *(of_unknown_shape, by_variable, by_table, by_python, by_declared_python),
     )
 } | {each.__name__: each for each in (twice, first_leaf, with_text, branching, checked)}
 PREDICATES = {each.__name__: each for each in (some, by_first, none)}
@@ -242,6 +246,12 @@ class _Stages:
         return dataset.flat_map(lambda *parts: Dataset.from_tensors(packed(parts)).repeat(2))
 
     @staticmethod
+    def group_by_window(dataset, groups, size):
+        return dataset.group_by_window(
+            lambda *parts: key(packed(parts)) % groups, lambda _, window: window.batch(size), window_size=size
+        )
+
+    @staticmethod
     def zip(dataset):
         return Dataset.zip((dataset, Dataset.range(10)))
 
@@ -289,6 +299,7 @@ OTHERS = st.one_of(
     _stage("ignore_errors"),
     _stage("interleave", SMALL, SMALL),
     _stage("flat_map"),
+    _stage("group_by_window", SMALL, SMALL, batches=1),
     _stage("zip"),
     _stage("concatenate"),
     _stage("padded_batch", SMALL, batches=1),
@@ -301,6 +312,15 @@ def _has_no_rows(spec):
     return isinstance(spec, tf.RaggedTensorSpec) and spec.ragged_rank < 1
 
 
+def _some_row_is_empty(dataset):
+    """Return whether an element holds no value at all, among as many as tests read."""
+    try:
+        parts = (part for element in dataset.take(100) for part in tf.nest.flatten(element, expand_composites=True))
+        return any(0 in part.shape for part in parts)
+    except tf.errors.OpError:
+        return False
+
+
 @dataclass(frozen=True)
 class Recipe:
     """A source and stages; called, it makes the dataset, or raises where TensorFlow refuses it."""
@@ -310,24 +330,26 @@ class Recipe:
 
     def __call__(self):
         if self._may_search_without_end():
-            raise ValueError("of elements without end, none may pass")
+            raise ValueError("of elements without end, none may pass, or an error may come again without end")
         dataset = SOURCES[self.source]()
         depth = 1 if self.source == "windows" else 0
         for stage in self.stages:
             depth += stage.batches
             if depth < 0 or (stage.name == "rebatch" and depth < 1):
                 raise ValueError("there is no batch to take apart")
+            if stage.name == "unbatch" and _some_row_is_empty(dataset):
+                raise ValueError("TensorFlow crashes where it takes a row without values out of a batch")
             dataset = stage(dataset)
             if stage.name == "unbatch" and any(map(_has_no_rows, tf.nest.flatten(dataset.element_spec))):
                 raise ValueError("TensorFlow takes what it unbatched to plain tensors for variants, and fails later")
         return dataset
 
     def _may_search_without_end(self):
-        """Return whether elements are dropped after a repeat without end: if all are, the pipeline never answers."""
+        """Return whether elements are dropped of which there may be no end: if all are, the pipeline never answers."""
         names = [stage.name if stage.arguments != (-1,) else f"endless {stage.name}" for stage in self.stages]
-        if "endless repeat" not in names:
-            return False
-        return bool({"filter", "ignore_errors"} & set(names[names.index("endless repeat") :]))
+        # After a group whose batch failed, TensorFlow tries the same group again.
+        dropping = {"endless repeat": {"filter", "ignore_errors"}, "group_by_window": {"ignore_errors"}}
+        return any(dropped & set(names[names.index(name) :]) for name, dropped in dropping.items() if name in names)
 
 
 def recipes():
