@@ -13,6 +13,7 @@ from autopipe.errors import AutopipeError
 if TYPE_CHECKING:
     from autopipe import callbacks, search_spaces
     from autopipe.api import explain, optimize
+    from autopipe.functions.declared import stateless
     from autopipe.planning.plan import Plan
     from autopipe.planning.profiling import profile
     from autopipe.runtime import OptimizedDataset
@@ -27,6 +28,7 @@ __all__ = [
     "optimize",
     "profile",
     "search_spaces",
+    "stateless",
 ]
 
 # TensorFlow takes seconds to import, so what needs it is imported when it is first used.
@@ -36,6 +38,7 @@ _LAZY = {
     "explain": "autopipe.api",
     "optimize": "autopipe.api",
     "profile": "autopipe.planning.profiling",
+    "stateless": "autopipe.functions.declared",
 }
 
 

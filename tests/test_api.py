@@ -167,4 +167,4 @@ def test_a_pipeline_is_not_run_where_python_code_would_notice():
     made = Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int64)).cache().map(double).batch(1)
     account = autopipe.explain(made)
     assert not ran
-    assert "a sample would show, since the generator is Python code" in str(account)
+    assert "a sample would show, since the generator runs Python code (PyFunc)" in str(account)

@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from autopipe.functions.declared import declared_stateless
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.resources import fixed_table_reads, generator_ops
 from autopipe.functions.source import written_at
 from autopipe.functions.subgraph import called_graphs
 
-__all__ = ["Effects", "described", "effects", "is_stateful", "ops_with_effects"]
+__all__ = ["Effects", "described", "effects", "is_stateful", "ops_that_change", "ops_with_effects"]
 
 # Ops that run other functions: what they do is what those do.
 _CALLS = frozenset(
-    "Case For If MapDefun PartitionedCall StatefulPartitionedCall StatelessCase StatelessIf StatelessWhile "
-    "SymbolicGradient While _If _While".split()
+    "Case For GeneratorDataset If MapDefun PartitionedCall StatefulPartitionedCall StatelessCase StatelessIf "
+    "StatelessWhile SymbolicGradient While _If _While".split()
 )
 # Stateful by registration, but without an effect that another element or another run could see.
 _HARMLESS = frozenset(
@@ -35,10 +36,11 @@ _KNOWN = {
         "TFRecordDatasetV2 TextLineDataset".split()
     ),
     "generator": frozenset("RngReadAndSkip RngSkip".split()),
-    "python": frozenset("EagerPyFunc GeneratorDataset PyFunc PyFuncStateless".split()),
+    "python": frozenset("EagerPyFunc PyFunc PyFuncStateless".split()),
     "table_reads": frozenset("LookupTableFind LookupTableFindV2 LookupTableSize LookupTableSizeV2".split()),
     "variable_reads": frozenset("ReadVariableOp ResourceGather ResourceGatherNd VarIsInitializedOp".split()),
 }
+_STEADY = frozenset({"file_reads", "stateless_python"})
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Effects:
         table_reads: look up in a table that other code may fill; a static table is part of the function.
         variable_reads: read a variable that other code may assign.
         python: run Python code.
+        stateless_python: run Python code of which its author declares that it keeps no state.
         other: any other state, known or unknown.
     """
 
@@ -63,12 +66,23 @@ class Effects:
     table_reads: tuple[str, ...] = ()
     variable_reads: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
+    stateless_python: tuple[str, ...] = ()
     other: tuple[str, ...] = ()
 
     @property
     def pure(self) -> bool:
         """Whether the result depends on the arguments alone and nothing else happens."""
         return self == Effects()
+
+    @property
+    def steady(self) -> bool:
+        """Whether the same element always gives the same result, for as long as the files stay that it may read."""
+        return self == Effects(file_reads=self.file_reads, stateless_python=self.stateless_python)
+
+    @property
+    def runs_python(self) -> tuple[str, ...]:
+        """The ops that run Python code, of which one thread runs at a time, whatever its author declares."""
+        return self.python + self.stateless_python
 
     @property
     def unseen(self) -> bool:
@@ -85,6 +99,7 @@ class Effects:
             "looks up in a table that may be filled": self.table_reads,
             "reads a variable": self.variable_reads,
             "runs Python code": self.python,
+            "runs Python code that is declared stateless": self.stateless_python,
             "keeps state": self.other,
         }
         found = [f"{phrase} ({', '.join(ops)})" for phrase, ops in phrases.items() if ops]
@@ -127,14 +142,24 @@ def _effects_of_ops(fn: Function) -> Iterator[tuple[str, str]]:
 
 def ops_with_effects(fn: Function) -> set[Any]:
     """Return the ops of a function that do more than compute, or that call a function which does."""
+    return set(_kinds_by_op(fn))
+
+
+def ops_that_change(fn: Function) -> set[Any]:
+    """Return those of them that may give another result for the same element."""
+    return {op for op, kinds in _kinds_by_op(fn).items() if not kinds <= _STEADY}
+
+
+def _kinds_by_op(fn: Function) -> dict[Any, set[str]]:
     graph = fn.concrete.graph
     harmless = fixed_table_reads(graph)
     bodies = {function.signature.name: function.node_def for function in graph.as_graph_def().library.function}
-    return {
-        op
-        for op in graph.get_operations()
-        if op not in harmless and any(_kind(node) for node in _with_called(op.node_def, bodies))
-    }
+    found = {}
+    for op in graph.get_operations():
+        kinds = {_kind(node) for node in _with_called(op.node_def, bodies)} - {None}
+        if kinds and op not in harmless:
+            found[op] = kinds
+    return found
 
 
 def described(graph: Any, op: Any) -> str:
@@ -174,7 +199,7 @@ def _kind(node: Any) -> str | None:
         return None
     for kind, types in _KNOWN.items():
         if node.op in types:
-            return kind
+            return "stateless_python" if kind == "python" and declared_stateless(node) else kind
     if not is_stateful(node.op):
         return None
     if "seed" in node.attr and "seed2" in node.attr and not node.op.endswith("DatasetV3"):

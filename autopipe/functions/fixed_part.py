@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from autopipe.functions.cut import IllegalCutError, split
-from autopipe.functions.effects import Effects, described, effects, ops_with_effects
+from autopipe.functions.effects import described, effects, ops_that_change
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import fed_by, needed_ops, origin
@@ -43,8 +43,7 @@ _BEFORE, _AFTER = "before the cut", "after the cut"
 
 def changes_between_epochs(fn: Function) -> bool:
     """Return whether a function may give another result for the same element; files count as unchanged."""
-    found = effects(fn)
-    return found != Effects(file_reads=found.file_reads)
+    return not effects(fn).steady
 
 
 def does_work(fn: Function) -> bool:
@@ -117,16 +116,15 @@ def first_change(fn: Function) -> str:
     """Return the op with which begins what may differ between epochs, and where its author wrote it."""
     graph = fn.concrete.graph
     used = needed_ops([*graph.outputs, *graph.control_outputs])
-    changing = used & _sources_of_change(fn)
+    changing = used & ops_that_change(fn)
     return next(described(graph, op) for op in graph.get_operations() if op in changing)
 
 
 def _refuse_work_that_waits(fn: Function) -> None:
     """Refuse where all work comes after an op that may give anything; that it comes after a draw needs no words."""
     found = effects(fn)
-    only_draws = Effects(found.unseeded_random, found.seeded_random, found.generator, found.file_reads)
-    waits = any(op.type not in _NEXT_TO_NOTHING for op in _changing(fn) - _sources_of_change(fn))
-    if waits and found != only_draws:
+    waits = any(op.type not in _NEXT_TO_NOTHING for op in _changing(fn) - ops_that_change(fn))
+    if waits and not found.unseen:
         raise IllegalCutError(f"all work of {fn} comes after {first_change(fn)}, and {fn} {found.describe()}")
 
 
@@ -174,12 +172,8 @@ def _add_tensors(network: Any, op: Any, changing: set[Any]) -> None:
 
 def _changing(fn: Function) -> set[Any]:
     """Return the ops whose results may differ between epochs: those with effects, and all that depends on them."""
-    sources = _sources_of_change(fn)
+    sources = ops_that_change(fn)
     return sources | fed_by([tensor for op in sources for tensor in op.outputs])
-
-
-def _sources_of_change(fn: Function) -> set[Any]:
-    return {op for op in ops_with_effects(fn) if op.type not in {"ReadFile", "MatchingFiles"}}
 
 
 def _bytes(tensor: Any) -> int:

@@ -206,7 +206,7 @@ def _filter(ds: Any) -> ir.Node:
 def _flat_map(ds: Any) -> ir.Node:
     fn = function_of(ds)
     if any(op.type == "GeneratorDataset" for op in fn.concrete.graph.get_operations()):
-        return ir.Generator(dataset=ds, name=ds._name)
+        return ir.Generator(dataset=ds, fn=replace(fn, name="the generator", location=None), name=ds._name)
     return ir.FlatMap(input=_extract(ds._input_dataset), fn=fn, name=ds._name)
 
 

@@ -113,7 +113,13 @@ class Range(Source):
 
 @dataclass(frozen=True, kw_only=True)
 class Generator(Source):
-    """``Dataset.from_generator``: Python code that runs again for every iterator."""
+    """``Dataset.from_generator``: Python code that runs again for every iterator.
+
+    Attributes:
+        fn: the function that makes the dataset.
+    """
+
+    fn: Function
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,7 @@ def functions(tree: ir.Node) -> Iterator[Function]:
 def called_by(node: ir.Node) -> tuple[Function, ...]:
     """Return the functions that one stage calls; those inside an opaque node too."""
     match node:
-        case ir.Map(fn=fn) | ir.Filter(predicate=fn) | ir.FlatMap(fn=fn) | ir.Interleave(fn=fn):
+        case ir.Map(fn=fn) | ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) | ir.Filter(predicate=fn) | ir.Generator(fn=fn):
             return (fn,)
         case ir.GroupByWindow():
             return (node.key_func, node.reduce_func, node.window_size_func)

@@ -18,11 +18,8 @@ def who_would_see(pipeline: ir.Node, *, draws_count: bool = True) -> str | None:
         draws_count: whether it counts as seen that a generator, which others may share, is drawn from.
     """
     for node in trees.walk(pipeline):
-        match node:
-            case ir.Generator():
-                return "the generator is Python code"
-            case ir.Opaque(label=label):
-                return f"autopipe cannot see inside {label}, which might keep state"
+        if isinstance(node, ir.Opaque):
+            return f"autopipe cannot see inside {node.label}, which might keep state"
         for fn in trees.called_by(node):
             found = effects(fn)
             if not found.unseen or (found.generator and draws_count):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,15 +18,16 @@ __all__ = ["most_elements"]
 
 _COUNTING_SECONDS = 1.0
 _MOST_FILES = 100_000
-# What counting the elements of files came to; None where it could not be done.
-_OF_FILES: WeakKeyDictionary[ir.Node, int | None] = WeakKeyDictionary()
+# What counting the elements of a stage came to; the reason where it could not be done.
+_COUNTED: WeakKeyDictionary[ir.Node, int | MeasurementError] = WeakKeyDictionary()
 
 
 def most_elements(node: ir.Node) -> int:
     """Return the most elements a finite pipeline has.
 
     Elements of files are counted in as many whole files as a second allows, and taken to be as many per byte in the
-    others.
+    others. So are those that other functions make of one element, whose mean counts for the others, with two standard
+    errors.
 
     Raises:
         MeasurementError: if the number is without end, or cannot be known without reading everything.
@@ -33,9 +37,13 @@ def most_elements(node: ir.Node) -> int:
         return cardinality
     match node:
         case ir.FilesReader():
-            return _known_elements_of_files(node)
+            return _once(_elements_of_files, node)
         case ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) if effects(fn).file_reads:
-            return _known_elements_of_files(node)
+            return _once(_elements_of_files, node)
+        case ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) if effects(fn).steady:
+            return _once(_elements_of_each, node)
+        case ir.Generator(fn=fn) if effects(fn).steady:
+            return _once(_elements_of_all, node)
         case ir.Filter() | ir.Map() | ir.Shuffle() | ir.Cache() | ir.Prefetch() | ir.Options() | ir.Take():
             return most_elements(node.input)
         case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size):
@@ -43,17 +51,40 @@ def most_elements(node: ir.Node) -> int:
     raise MeasurementError("the number of elements is not known before they are read")
 
 
-def _known_elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave) -> int:
-    if reader not in _OF_FILES:
+def _once(count: Callable[[Any], int], node: ir.Node) -> int:
+    """Return what counting comes to, counted once."""
+    if node not in _COUNTED:
         try:
-            _OF_FILES[reader] = _elements_of_files(reader)
-        except MeasurementError:
-            _OF_FILES[reader] = None
-            raise
-    known = _OF_FILES[reader]
-    if known is None:
-        raise MeasurementError("its files could not be counted")
+            _COUNTED[node] = count(node)
+        except MeasurementError as unknown:
+            _COUNTED[node] = unknown
+    known = _COUNTED[node]
+    if isinstance(known, MeasurementError):
+        raise known
     return known
+
+
+def _elements_of_all(node: ir.Node) -> int:
+    elements = _count(build(node), time.perf_counter() + _COUNTING_SECONDS)
+    if elements is None:
+        raise MeasurementError("it has more elements than can be counted in a second")
+    return elements
+
+
+def _elements_of_each(node: ir.FlatMap | ir.Interleave) -> int:
+    """Return how many elements a stage makes of those of its input."""
+    inputs = most_elements(node.input)
+    end = time.perf_counter() + _COUNTING_SECONDS
+    made: list[int] = []
+    for element in build(node.input):
+        elements = _count(_of_one(node, element), end)
+        if elements is None:
+            break
+        made.append(elements)
+    if not made:
+        raise MeasurementError(f"more elements are made of one than can be counted in {_COUNTING_SECONDS:g} s")
+    error = statistics.stdev(made) / len(made) ** 0.5 if len(made) > 1 else 0.0
+    return math.ceil((statistics.mean(made) + (2 * error if len(made) < inputs else 0.0)) * inputs)
 
 
 def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave) -> int:
@@ -67,7 +98,7 @@ def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave) -> i
     counted = read = 0
     end = time.perf_counter() + _COUNTING_SECONDS
     for name in sorted(sizes, key=sizes.__getitem__):
-        elements = _count(reader, name, end)
+        elements = _count(_of_one(reader, name), end)
         if elements is None:
             break
         counted += elements
@@ -77,13 +108,17 @@ def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave) -> i
     return int(counted * sum(sizes[name] for name in names if name in sizes) / read) + len(names)
 
 
-def _count(reader: Any, name: bytes, end: float) -> int | None:
-    """Return the number of elements of one file; ``None`` if time is up before."""
+def _of_one(stage: ir.Node, element: Any) -> Any:
+    """Return the dataset that a stage makes of one element."""
     import tensorflow as tf
 
-    one = ir.Source(dataset=tf.data.Dataset.from_tensors(name))
+    return build(stage.on(ir.Source(dataset=tf.data.Dataset.from_tensors(element))))
+
+
+def _count(dataset: Any, end: float) -> int | None:
+    """Return the number of elements; ``None`` if time is up before."""
     elements = 0
-    for _ in build(reader.on(one)):
+    for _ in dataset:
         elements += 1
         if time.perf_counter() > end:
             return None

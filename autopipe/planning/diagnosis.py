@@ -63,7 +63,7 @@ class Diagnosis:
         busy = self.profile.stretch.cores
         if gain >= _HELPED:
             return f"{self.bottleneck.resource}: with other knobs it is {gain:.1f}x as fast"
-        python = any(effects(fn).python for fn in trees.called_by(self.bottleneck.stage.node))
+        python = any(effects(fn).runs_python for fn in trees.called_by(self.bottleneck.stage.node))
         if calls and python and busy >= _COMPUTING:
             return "Python's lock"
         return f"the {cores:g} cores" if calls >= cores and busy >= _COMPUTING * cores else self.bottleneck.resource

@@ -49,7 +49,7 @@ FUNCTIONS = {
     "variable": (lambda x: x * VARIABLE, {"variable_reads"}),
     "python": (lambda x: tf.py_function(lambda y: y, [x], tf.int64), {"python"}),
     "numpy": (lambda x: tf.numpy_function(lambda y: y, [x], tf.int64), {"python"}),
-    "stateless numpy": (lambda x: tf.numpy_function(lambda y: y, [x], tf.int64, stateful=False), {"python"}),
+    "stateless numpy": (lambda x: tf.numpy_function(lambda y: y, [x], tf.int64, stateful=False), {"stateless_python"}),
     "assignment": (lambda x: VARIABLE.assign_add(x), {"other", "variable_reads"}),
     "print": (lambda x: (tf.print(x), x)[1], {"other"}),
     "keras layer": (lambda x: FLIP(tf.ones([2, 2, 1]), training=True), {"generator"}),

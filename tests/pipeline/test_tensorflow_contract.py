@@ -112,6 +112,24 @@ def test_the_model_of_an_iterator_counts_at_its_root_what_was_given():
     assert counts == [0, 1], tf.__version__
 
 
+def test_python_code_is_registered_by_the_token_of_its_op():
+    from tensorflow.python.ops import script_ops
+
+    def registered(function):
+        (wrapper,) = RANGE.map(function)._functions()
+        (op,) = (op for op in wrapper.function.graph.get_operations() if op.type in ("PyFunc", "EagerPyFunc"))
+        return script_ops._py_funcs.get(op.get_attr("token").decode())
+
+    assert registered(lambda x: tf.numpy_function(same, [x], tf.int64)).__wrapped__ is same, tf.__version__
+    assert registered(lambda x: tf.py_function(same, [x], tf.int64))._func.__wrapped__ is same, tf.__version__
+
+
+def test_the_code_of_a_generator_holds_its_state_and_that_the_generator():
+    from tensorflow.python.data.ops.dataset_ops import DatasetV2
+
+    assert DatasetV2._GeneratorState(same)._generator is same, tf.__version__
+
+
 def test_stateful_ops_are_registered_as_such():
     from tensorflow.python.framework import op_def_registry
 

@@ -10,11 +10,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import autopipe
 from autopipe.pipeline.extract import extract
 from autopipe.planning import files_read
 from autopipe.planning.content import UnknownContentError, content_key
 
 Dataset = tf.data.Dataset
+
+
+@autopipe.stateless
+def declared(value):
+    return value
 
 
 def key(dataset):
@@ -175,6 +181,7 @@ def free_order():
         (lambda: Dataset.range(9).map(lambda x: tf.random.uniform(())), "draws random numbers"),
         (lambda: Dataset.range(9).map(lambda x: tf.random.uniform((), seed=1)), "author's seed"),
         (lambda: Dataset.range(9).map(lambda x: tf.py_function(lambda: 1, [], tf.int64)), "runs Python code"),
+        (lambda: Dataset.range(9).map(lambda x: tf.numpy_function(declared, [x], tf.int64)), "declared stateless"),
         (lambda: Dataset.range(9).map(of_a_variable()), "reads a variable"),
         (lambda: Dataset.from_tensors("a").map(of_a_mutable_table()), "may be filled"),
         (

@@ -1,8 +1,11 @@
 """How many elements there are is known without reading everything, or said not to be."""
 
+import time
+
 import pytest
 import tensorflow as tf
 
+import autopipe
 from autopipe.pipeline.extract import extract
 from autopipe.planning.count import most_elements
 from autopipe.rules._base import MeasurementError
@@ -27,6 +30,8 @@ def lines(file):
         (Dataset.range(9), 9),
         (Dataset.range(9).filter(lambda x: x > 3).map(lambda x: x), 9),
         (Dataset.range(9).filter(lambda x: x > 3).batch(2), 5),
+        (Dataset.range(5).flat_map(Dataset.range), 10),
+        (Dataset.range(5).interleave(Dataset.range, cycle_length=2).batch(3), 4),
     ],
 )
 def test_a_number_that_follows_from_the_stages_is_exact(dataset, number):
@@ -50,9 +55,35 @@ def test_compressed_files_count_by_their_compressed_bytes(tmp_path):
     assert 500 <= most_elements(extract(tf.data.TFRecordDataset(found, "GZIP"))) <= 600
 
 
+def test_elements_of_a_generator_are_counted_where_its_author_declares_that_it_keeps_no_state():
+    spec = tf.TensorSpec((), tf.int64)
+    alone = Dataset.from_generator(autopipe.stateless(lambda: iter(range(7))), output_signature=spec)
+    assert most_elements(extract(alone)) == 7
+    with pytest.raises(MeasurementError):
+        most_elements(extract(Dataset.from_generator(lambda: iter(range(7)), output_signature=spec)))
+
+
+def test_what_takes_too_long_to_be_counted_is_counted_of_a_part():
+    @autopipe.stateless
+    def slow(number):
+        for value in range(50 + number % 2):
+            time.sleep(0.002)
+            yield value
+
+    def of(number):
+        return Dataset.from_generator(slow, output_signature=tf.TensorSpec((), tf.int64), args=(number,))
+
+    assert 5050 <= most_elements(extract(Dataset.range(100).flat_map(of))) <= 5150
+
+
 @pytest.mark.parametrize(
     "dataset",
-    [Dataset.range(9).repeat(), Dataset.range(3).flat_map(Dataset.range), tf.data.TextLineDataset(["/nowhere"])],
+    [
+        Dataset.range(9).repeat(),
+        Dataset.range(2).flat_map(lambda x: Dataset.range(x + 1).repeat()),
+        Dataset.range(3).flat_map(lambda x: Dataset.range(x + tf.random.uniform((), 0, 3, tf.int64))),
+        tf.data.TextLineDataset(["/nowhere"]),
+    ],
 )
 def test_a_number_that_is_not_known_is_said_so(dataset):
     with pytest.raises(MeasurementError):

@@ -163,3 +163,34 @@ def test_refuses_work_that_waits_for_python_with_the_line_it_is_called_in():
 
     reason = "all work of load comes after EagerPyFunc (test_cache_fixed_work.py:"
     assert_refuses(RULE, JPEGS.map(load), reason)
+
+
+@autopipe.stateless
+def read(name):
+    return name
+
+
+def load(name):
+    jpeg = tf.ensure_shape(tf.numpy_function(read, [name], tf.string), ())
+    return decode(jpeg) + tf.random.uniform((), seed=3)
+
+
+@autopipe.stateless
+def jpegs():
+    return iter(list(JPEGS.as_numpy_iterator()))
+
+
+def test_code_that_is_declared_stateless_runs_once_too():
+    done = assert_rewrites(
+        RULE, JPEGS.map(load), "tensor_slices | map(fixed part of load) | cache() | map(rest of load)"
+    )
+    assert "PyFunc (test_cache_fixed_work.py:" in done.steps[0].proofs[0].because
+
+
+def test_elements_of_a_generator_that_is_declared_stateless_are_cached():
+    spec = tf.TensorSpec((), tf.string)
+    generated = tf.data.Dataset.from_generator(jpegs, output_signature=spec)
+    assert_rewrites(RULE, generated.map(decode), "generator | map(decode) | cache()", Keeps.SEQUENCE)
+
+    undeclared = tf.data.Dataset.from_generator(lambda: jpegs(), output_signature=spec)
+    assert_refuses(RULE, undeclared.map(decode), "the generator runs Python code (PyFunc), so each epoch must run it")

@@ -58,7 +58,7 @@ def test_refuses_a_function_that_keeps_state():
 
 def test_refuses_to_read_python_ahead():
     generated = tf.data.Dataset.from_generator(lambda: iter(range(5)), output_signature=tf.TensorSpec((), tf.int64))
-    assert_refuses(RULE, generated.interleave(uneven, cycle_length=2), "the generator is Python code")
+    assert_refuses(RULE, generated.interleave(uneven, cycle_length=2), "the generator runs Python code (PyFunc)")
 
 
 def test_refuses_where_errors_are_ignored():

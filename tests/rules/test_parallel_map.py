@@ -92,8 +92,10 @@ def test_reads_a_generator_ahead_only_where_tensorflow_does_so_by_itself():
     options = tf.data.Options()
     options.autotune.enabled = False
     assert_rewrites(RULE, generated().map(double), "generator | map(double, calls=AUTOTUNE)")
-    assert_refuses(RULE, generated().map(double).with_options(options), "the generator is Python code, and it would")
-    assert_refuses(RULE, generated().map(noisy), "the generator is Python code, and it would run ahead")
+    assert_refuses(
+        RULE, generated().map(double).with_options(options), "the generator runs Python code (PyFunc), and it would"
+    )
+    assert_refuses(RULE, generated().map(noisy), "the generator runs Python code (PyFunc), and it would run ahead")
 
 
 def test_does_not_match_a_parallel_or_synchronous_map():

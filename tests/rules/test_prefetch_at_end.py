@@ -28,7 +28,7 @@ def test_reads_ahead_of_draws_from_a_generator_that_others_may_share_where_only_
 
 def test_refuses_a_generator():
     dataset = tf.data.Dataset.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec((), tf.int32))
-    assert_refuses(RULE, dataset, "the generator is Python code, and it would run ahead")
+    assert_refuses(RULE, dataset, "the generator runs Python code (PyFunc), and it would run ahead")
 
 
 def test_refuses_a_map_that_counts_in_a_variable():

@@ -54,7 +54,7 @@ def held_back_prefetch(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 def sequential_map(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP202: a map that makes one element after the other, where that takes time."""
-    if not isinstance(node, ir.Map) or node.num_parallel_calls is not None or effects(node.fn).python:
+    if not isinstance(node, ir.Map) or node.num_parallel_calls is not None or effects(node.fn).runs_python:
         return
     cost = seen.cost(node)
     if cost is None or cost.parallelism is not None or cost.share < _MUCH_WORK:
@@ -84,18 +84,22 @@ def sequential_reads(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 def python_function(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP204: Python code, of which one thread runs at a time."""
-    called = [fn for fn in trees.called_by(node) if effects(fn).python] if isinstance(node, ir.Map | ir.Filter) else []
+    called = trees.called_by(node) if isinstance(node, ir.Map | ir.Filter) else ()
     cost = seen.cost(node)
     share = f", and takes {cost.share:.0%} of the work" if cost else ""
     if cost is not None and cost.share < _MUCH_WORK:
         return
     for fn in called:
+        found = effects(fn)
+        if not found.runs_python:
+            continue
+        declare = "mark it with @autopipe.stateless if it keeps no state, so that it may be done once, or "
         yield at(
             node,
             "AP204",
-            f"{fn} runs Python code ({', '.join(effects(fn).python)}), of which one thread runs at a time, however "
+            f"{fn} runs Python code ({', '.join(found.runs_python)}), of which one thread runs at a time, however "
             f"many calls there are{share}",
-            "write it with TensorFlow ops, or do it once and store the result",
+            f"{declare if found.python else ''}write it with TensorFlow ops",
         )
 
 
@@ -107,7 +111,8 @@ def python_source(node: ir.Node, seen: Seen) -> Iterator[Finding]:
             node,
             "AP205",
             f"it is a Python generator: one element at a time, and {cost.share:.0%} of the work",
-            "yield only names or indices, and load in a map with num_parallel_calls",
+            "mark it with @autopipe.stateless if it gives the same in every epoch, so that it may be cached, or yield "
+            "only names or indices, and load in a map with num_parallel_calls",
         )
 
 

@@ -33,9 +33,9 @@ class CallsUnseen:
     fn: Function
 
     def check(self, site: Site) -> Proof:
-        """Allow what only computes, reads files or draws without a seed."""
+        """Allow what only computes, reads files, draws without a seed or is declared stateless."""
         found = effects(self.fn)
-        if found == Effects(file_reads=found.file_reads, unseeded_random=found.unseeded_random):
+        if replace(found, unseeded_random=()).steady:
             return Proof(True, f"{self.fn} {found.describe()}, so it may run on fewer elements and in any order")
         return Proof(False, f"{self.fn} {found.describe()}, and would for other elements or in another order")
 
@@ -49,13 +49,13 @@ class Deterministic:
     def check(self, site: Site) -> Proof:
         """Look at every op; reading a file counts as the same while the files stay."""
         found = effects(self.fn)
-        if found.pure:
-            return Proof(True, f"{self.fn} only computes, so every epoch repeats the same result")
-        if found == Effects(file_reads=found.file_reads):
-            if site.asked is Keeps.SEQUENCE:
-                return Proof(False, f"{self.fn} {found.describe()}, which may change between epochs")
-            return Proof(True, f"{self.fn} only computes and {found.describe()}; assumes the files stay as they are")
-        return Proof(False, f"{self.fn} {found.describe()}, so each epoch must run it again")
+        if not found.steady:
+            return Proof(False, f"{self.fn} {found.describe()}, so each epoch must run it again")
+        if not found.file_reads:
+            return Proof(True, f"{self.fn} {found.describe()}, so every epoch repeats the same result")
+        if site.asked is Keeps.SEQUENCE:
+            return Proof(False, f"{self.fn} {found.describe()}, which may change between epochs")
+        return Proof(True, f"{self.fn} {found.describe()}; assumes the files stay as they are")
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ class OrderUnseen:
     fn: Function
 
     def check(self, site: Site) -> Proof:
-        """Allow what only computes, reads files, draws without a seed, or reads what the pipeline does not assign."""
+        """Allow what anybody may call at any time, draws without a seed, or reads what the pipeline does not assign."""
         found = effects(self.fn)
         loose = Effects(unseeded_random=found.unseeded_random, variable_reads=found.variable_reads)
-        if found != replace(loose, file_reads=found.file_reads):
+        if not replace(found, unseeded_random=(), variable_reads=()).steady:
             return Proof(False, f"{self.fn} {found.describe()}, and this would change when it does")
         if loose != Effects() and site.demanded is not Keeps.TRAINING:
             return Proof(False, f"{self.fn} {found.describe()}, and keeps={site.demanded} fixes when it does")

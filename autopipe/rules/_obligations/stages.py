@@ -88,7 +88,8 @@ class NoNewReadAhead:
     def check(self, site: Site) -> Proof:
         """TensorFlow calls a stateless function in parallel, unless an option of the pipeline forbids it."""
         found = effects(self.mapped.fn)
-        if found.unseeded_random or found.variable_reads or not _parallel_by_default(site.pipeline):
+        stateful = found.unseeded_random or found.variable_reads or found.stateless_python
+        if stateful or not _parallel_by_default(site.pipeline):
             return ReadAheadUnseen(self.mapped.input).check(site)
         return Proof(True, "TensorFlow takes elements ahead for it by itself")
 
@@ -217,7 +218,7 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
     if getattr(node, "deterministic", None) is False:
         return f"{stage(node)} frees the order of each repetition"
     match node:
-        case ir.Map() | ir.Filter() | ir.FlatMap() | ir.Interleave() | ir.GroupByWindow():
+        case ir.Map() | ir.Filter() | ir.FlatMap() | ir.Interleave() | ir.GroupByWindow() | ir.Generator():
             proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
             return next((proof.because for proof in proofs if not proof.holds), None)
         case ir.Shuffle():

@@ -1,0 +1,102 @@
+"""Python code whose author declares what autopipe cannot see: that it keeps no state."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from autopipe.errors import ArgumentError
+
+__all__ = ["declared_stateless", "stateless"]
+
+_Callable = TypeVar("_Callable", bound=Callable[..., Any])
+
+_MARK = "_autopipe_stateless"
+
+
+def stateless(function: _Callable) -> _Callable:
+    """Declare that a Python function or generator function keeps no state, as a decorator.
+
+    autopipe cannot look into Python code, and so leaves every ``tf.py_function``, ``tf.numpy_function`` and
+    ``Dataset.from_generator`` where it is: it might count its calls, or read what changes. With this declaration its
+    results may be cached, and it may run in several threads at once, ahead of training, in another order or not at all.
+
+    Declare it only of a function that gives the same for the same arguments (a generator: the same elements in every
+    epoch), does nothing that anybody else could notice, and may be called from several threads. For
+    ``tf.numpy_function``, ``stateful=False`` says the same to TensorFlow, and autopipe believes that too.
+
+    Args:
+        function: what is handed to TensorFlow, or to be handed.
+
+    Returns:
+        The same function.
+
+    Raises:
+        ArgumentError: if it cannot be marked, as one written in C cannot.
+
+    >>> import autopipe
+    >>> @autopipe.stateless
+    ... def squares(count):
+    ...     yield from (number**2 for number in range(count))
+    >>> list(squares(4))
+    [0, 1, 4, 9]
+    """
+    try:
+        setattr(function, _MARK, True)
+    except (AttributeError, TypeError):
+        raise ArgumentError(
+            f"A function that is declared stateless must be written in Python, but got {function!r}. "
+            "Wrap it in a function of your own and declare that."
+        ) from None
+    return function
+
+
+def declared_stateless(node: Any) -> bool:
+    """Return whether the author of what an op runs has declared that it keeps no state.
+
+    Args:
+        node: the ``NodeDef`` of a ``PyFunc``, ``PyFuncStateless`` or ``EagerPyFunc``.
+    """
+    if node.op == "PyFuncStateless":
+        return True
+    function = _registered(node.attr["token"].s)
+    return function is not None and any(getattr(each, _MARK, False) for each in _called(function))
+
+
+def _registered(token: bytes) -> Any:
+    """Return what TensorFlow calls for a token; it has no public reader."""
+    from tensorflow.python.ops import script_ops
+
+    return script_ops._py_funcs.get(token.decode())
+
+
+def _called(function: Any) -> Iterator[Any]:
+    """Yield what TensorFlow runs, then what that wraps, and so on to what it was given: a function or a generator."""
+    from tensorflow.python.data.ops.dataset_ops import DatasetV2
+    from tensorflow.python.ops.script_ops import EagerFunc
+
+    while function is not None:
+        yield function
+        if isinstance(function, EagerFunc):
+            function = function._func
+        elif isinstance(function, functools.partial):
+            function = function.func
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        elif isinstance(getattr(function, "__self__", None), DatasetV2._GeneratorState):
+            function = function.__self__._generator
+        else:
+            function = _held_by(function)
+
+
+def _held_by(function: Any) -> Any:
+    """Return what a function of TensorFlow's own runs: the state of a generator, or a function that it wraps."""
+    from tensorflow.python.data.ops.dataset_ops import DatasetV2
+
+    if not str(getattr(function, "__module__", None)).startswith("tensorflow."):
+        return None
+    held = inspect.getclosurevars(function).nonlocals
+    state = held.get("generator_state")
+    return state._generator if isinstance(state, DatasetV2._GeneratorState) else held.get("func")
