@@ -54,6 +54,7 @@ _FASTEST_CONSUMER = 500e-6
 _LITTLE_GROWTH = 16 * 2**20
 _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
+_WORKING_SECONDS = 0.5
 # Rounding of one float32 operation is 2**-24 relative; a chain of tens of them stays well within this.
 _RELATIVE_TOLERANCE = 1e-4
 _ROUNDING_OF_LARGEST = 1e-5
@@ -141,6 +142,22 @@ class SampleMeasurements:
             with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after, over)):
                 self._speeds[question] = self._compare(before, after, over)
         return self._speeds[question]
+
+    def working(self, mapped: ir.Map) -> tuple[float, float]:
+        """Call the function for one element after the other; all that the process works meanwhile counts as its."""
+        alone = replace(mapped, num_parallel_calls=None, synchronous=True)
+        with _failures_are_unmeasurable(), undisturbed_generators(_functions(mapped)):
+            elements = _run(alone, mapped.input, self._sample_source(mapped.input))
+            next(elements)
+            taken, worked, calls = time.perf_counter(), time.process_time(), 0
+            for _ in elements:
+                calls += 1
+                if time.perf_counter() - taken > _WORKING_SECONDS:
+                    break
+            taken, worked = time.perf_counter() - taken, time.process_time() - worked
+        if not calls:
+            raise MeasurementError("the pipeline has one element only")
+        return taken / calls, worked / calls
 
     @property
     def disk_free(self) -> int | None:

@@ -107,6 +107,10 @@ class Measurements(Protocol):
         """Return the seconds it takes to make one element of ``node``, and to read it from a cache."""
         ...
 
+    def working(self, mapped: ir.Map) -> tuple[float, float]:
+        """Return the seconds that a call of a map takes by itself, and those of them for which it needs a core."""
+        ...
+
     @property
     def disk_free(self) -> int | None:
         """Bytes free on the disk where the user lets caches be kept; ``None`` if no place for them was named."""

@@ -20,6 +20,7 @@ class Answers:
         speed=(2.0, 1.5, 2.5),
         caching=(1e-3, 1e-5),
         element_bytes=lambda node: 8.0,
+        working=(1e-3, 1e-4),
         disk_free=None,
     ):
         self.ram_budget = ram_budget
@@ -29,6 +30,7 @@ class Answers:
         self._disk_free = disk_free
         self._speed = speed
         self._caching = caching
+        self._working = working
 
     def cache_bytes(self, node):
         return self._cache_bytes
@@ -38,6 +40,9 @@ class Answers:
 
     def caching(self, node, *, on_disk=False):
         return self._caching
+
+    def working(self, mapped):
+        return self._working
 
     @property
     def disk_free(self):
@@ -55,6 +60,9 @@ class Answers:
 
 class AlwaysFaster(SampleMeasurements):
     """Measures sizes and compares results on real elements, but calls every rewrite a gain, so that each happens."""
+
+    def working(self, mapped):
+        return 1.0, 0.0
 
     def caching(self, node, *, on_disk=False):
         return 1.0, 0.0

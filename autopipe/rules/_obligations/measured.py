@@ -11,12 +11,14 @@ from autopipe.rules._base import MeasurementError, Proof, Site
 __all__ = [
     "WHOLE_EPOCH",
     "Faster",
+    "FewAtOnce",
     "FewerBytes",
     "FitsDisk",
     "FitsMemory",
     "NotMuchLarger",
     "OutgrowsMemory",
     "SameOnSample",
+    "Waits",
     "WorthCaching",
     "WorthCachingOnDisk",
 ]
@@ -33,6 +35,11 @@ _LEAST_GAIN = 1.05
 _LEAST_SAVED_SECONDS = 20e-6
 _LEAST_CACHING_GAIN = 2.0
 _LITTLE_MEMORY = 16 * _MEBIBYTE
+# Of the RAM budget, for elements that are made at once.
+_SHARE_AT_ONCE = 0.25
+_WAITING_SHARE = 0.5
+# A call of a function that does nothing takes about a tenth of this.
+_LEAST_WAIT_SECONDS = 200e-6
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,25 @@ class NotMuchLarger:
 
 
 @dataclass(frozen=True)
+class FewAtOnce:
+    """So many elements take little memory, or little of the RAM budget."""
+
+    measures: ClassVar[bool] = True
+    pipeline: ir.Node = field(repr=False)
+    count: int
+
+    def check(self, site: Site) -> Proof:
+        """Run the pipeline on a sample."""
+        try:
+            needed = self.count * site.measurements.element_bytes(self.pipeline)
+        except MeasurementError as unknown:
+            return Proof(False, f"the size of its elements is not known: {unknown}")
+        allowed = max(_LITTLE_MEMORY, _SHARE_AT_ONCE * site.measurements.ram_budget)
+        because = f"{self.count} elements at once take {needed / _MEBIBYTE:,.1f} MiB"
+        return Proof(needed <= allowed, f"{because}, of {allowed / _MEBIBYTE:,.0f} MiB that they may")
+
+
+@dataclass(frozen=True)
 class FewerBytes:
     """So many elements of one pipeline take clearly less memory than those of each of the others."""
 
@@ -167,6 +193,23 @@ class FewerBytes:
         others = " or ".join(f"{each:,.0f}" for each in theirs)
         sizes = f"{ours:,.0f} bytes each at the cut and not {others}"
         return Proof(fewer, f"{self.count:,} elements are held, with {sizes}")
+
+
+@dataclass(frozen=True)
+class Waits:
+    """A call of a map waits for most of its time, and needs no core meanwhile."""
+
+    measures: ClassVar[bool] = True
+    mapped: ir.Map
+
+    def check(self, site: Site) -> Proof:
+        """Call it for one element after the other, and compare the time it takes with the time it works."""
+        try:
+            taken, worked = site.measurements.working(self.mapped)
+        except MeasurementError as unknown:
+            return Proof(False, f"it is not known whether it waits: {unknown}")
+        waits = taken - worked >= max(_LEAST_WAIT_SECONDS, _WAITING_SHARE * taken)
+        return Proof(waits, f"a call of {self.mapped.fn} takes {taken * 1e3:.2f} ms, and works {worked * 1e3:.2f} ms")
 
 
 @dataclass(frozen=True)

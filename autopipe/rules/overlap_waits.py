@@ -1,0 +1,31 @@
+"""The rule named as this file."""
+
+from dataclasses import replace
+
+from autopipe.functions.draws import draws_in_order
+from autopipe.pipeline.ir import AUTOTUNE, Map, Node
+from autopipe.rules._base import Keeps, Phase, Rewrite, rule
+from autopipe.rules._obligations import Faster, FewAtOnce, OrderUnseen, ReadAheadUnseen, Waits
+
+_CALLS = 64
+
+
+@rule(keeps=Keeps.SEQUENCE, phase=Phase.OVERLAP)
+def overlap_waits(node: Node) -> Rewrite | None:
+    """map(f)  ->  map(f, num_parallel_calls=64, use_unbounded_threadpool=True)
+
+    A call that waits, as for an object of remote storage, needs a thread and no core. TensorFlow runs the calls of all
+    maps on as many threads as there are cores, whatever they ask for, and AUTOTUNE asks for no more. With threads of
+    its own many calls wait at once, and their results are put back in order. It takes: calls that wait for most of
+    their time, results that take little memory, nothing in f from which the order of calls could be seen, nothing
+    upstream that could be seen to run ahead, and a measured gain. A number of calls that the author chose stays.
+    """
+    match node:
+        case Map(num_parallel_calls=None | -1, synchronous=False, use_unbounded_threadpool=False) if not (
+            draws_in_order(node.fn)
+        ):
+            usual = replace(node, num_parallel_calls=AUTOTUNE)
+            wide = replace(node, num_parallel_calls=_CALLS, use_unbounded_threadpool=True)
+            unseen = (OrderUnseen(node.fn), ReadAheadUnseen(node.input))
+            return Rewrite(wide, (*unseen, Waits(node), FewAtOnce(node, _CALLS), Faster(usual, wide, over=node.input)))
+    return None
