@@ -333,11 +333,12 @@ class Recipe:
             raise ValueError("of elements without end, none may pass, or an error may come again without end")
         dataset = SOURCES[self.source]()
         depth = 1 if self.source == "windows" else 0
-        for stage in self.stages:
+        for place, stage in enumerate(self.stages):
             depth += stage.batches
             if depth < 0 or (stage.name == "rebatch" and depth < 1):
                 raise ValueError("there is no batch to take apart")
-            if stage.name == "unbatch" and _some_row_is_empty(dataset):
+            # Reading one shuffles it, so another one is read.
+            if stage.name == "unbatch" and _some_row_is_empty(Recipe(self.source, self.stages[:place])()):
                 raise ValueError("TensorFlow crashes where it takes a row without values out of a batch")
             dataset = stage(dataset)
             if stage.name == "unbatch" and any(map(_has_no_rows, tf.nest.flatten(dataset.element_spec))):
