@@ -85,6 +85,7 @@ class CaseResult:
     title: str
     unit: str
     variants: dict[str, VariantResult]
+    left_as_written: bool = False
 
     def ratio(self, variant: str, reference: str = REFERENCE) -> Ratio:
         """Return how many times as fast a variant is, round by round."""
@@ -97,7 +98,7 @@ def make_variant(case: Case, variant: str, data: Any, tuning_seconds: float) -> 
     written, _, of = variant.partition("(")
     if not of:
         return getattr(case, written)(data)
-    dataset = autopipe.optimize(getattr(case, of.rstrip(")"))(data))
+    dataset = autopipe.optimize(getattr(case, of.rstrip(")"))(data), ram_budget=case.ram_budget)
     if tuning_seconds:
         tune(dataset, seconds=tuning_seconds)
     return dataset
@@ -148,7 +149,7 @@ def measure(
         )
         for variant in VARIANTS
     }
-    return CaseResult(case.letter, case.name, case.title, case.unit, results)
+    return CaseResult(case.letter, case.name, case.title, case.unit, results, case.left_as_written)
 
 
 def rate_of(dataset: Any, least_seconds: float = 0.0) -> float:

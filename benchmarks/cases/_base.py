@@ -29,6 +29,9 @@ class Case:
         best: what a master would write by hand on stock TensorFlow.
         units_per_epoch: how many units one epoch yields, given the data.
         quick: whether it is part of the quick run.
+        ram_budget: bytes that autopipe may fill, where it is not what the machine has left.
+        left_as_written: whether its work is Python code that nobody declares stateless, which autopipe leaves as it was
+            written: it is shown beside the same job with that declaration, and is not in the summary.
     """
 
     letter: str
@@ -41,6 +44,8 @@ class Case:
     best: Callable[[Any], Any]
     units_per_epoch: Callable[[Any], int]
     quick: bool = False
+    ram_budget: int | None = None
+    left_as_written: bool = False
 
 
 def all_cases() -> tuple[Case, ...]:

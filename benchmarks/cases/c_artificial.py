@@ -1,15 +1,20 @@
-"""The artificial dataset of TensorFlow's performance guide: files that are slow to open, steps that only wait."""
+"""The artificial dataset of TensorFlow's performance guide: files that are slow to open, steps that only wait.
+
+All of it is Python code, so autopipe leaves it as it was written; and once more with that code declared stateless.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+import autopipe
 from benchmarks.cases._base import Case
 
 _BATCH = 50
@@ -23,10 +28,15 @@ _AUTOTUNE = tf.data.AUTOTUNE
 
 @dataclass(frozen=True)
 class Files:
-    """How many files there are, and how many samples each holds."""
+    """How many files there are, how many samples each holds, and whether the code that reads them is declared."""
 
     count: int
     samples: int = 100
+    declared: bool = False
+
+    def python(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a Python function, declared stateless where all are."""
+        return autopipe.stateless(function) if self.declared else function
 
 
 def make_data(folder: Path, files: int = 4) -> Files:
@@ -34,88 +44,101 @@ def make_data(folder: Path, files: int = 4) -> Files:
     return Files(files)
 
 
+def make_declared_data(folder: Path, files: int = 4) -> Files:
+    """Return the same, to be read by code that is declared stateless."""
+    return replace(make_data(folder, files), declared=True)
+
+
 def naive(files: Files) -> Any:
     """Read one file after another, and handle one element after another."""
-    samples = tf.data.Dataset.range(files.count).flat_map(lambda file: _open(file, files.samples))
-    return samples.map(_consume_time).map(_consume_memory).batch(_BATCH, drop_remainder=True)
+    samples = tf.data.Dataset.range(files.count).flat_map(partial(_open, files))
+    samples = samples.map(partial(_consume_time, files)).map(partial(_consume_memory, files))
+    return samples.batch(_BATCH, drop_remainder=True)
 
 
 def expert(files: Files) -> Any:
     """Follow the guide: read in parallel, work on batches, cache before what takes memory."""
-    samples = tf.data.Dataset.range(files.count).interleave(
-        lambda file: _open(file, files.samples), num_parallel_calls=_AUTOTUNE
-    )
-    batches = samples.batch(_BATCH, drop_remainder=True).map(_consume_time_of_batch, _AUTOTUNE).cache()
-    return batches.map(_consume_memory_of_batch, _AUTOTUNE).prefetch(_AUTOTUNE)
+    samples = tf.data.Dataset.range(files.count).interleave(partial(_open, files), num_parallel_calls=_AUTOTUNE)
+    batches = samples.batch(_BATCH, drop_remainder=True).map(partial(_consume_time_of_batch, files), _AUTOTUNE).cache()
+    return batches.map(partial(_consume_memory_of_batch, files), _AUTOTUNE).prefetch(_AUTOTUNE)
 
 
 def best(files: Files) -> Any:
     """Read all files at once, with more threads than cores: a thread that waits needs none."""
     samples = tf.data.Dataset.range(files.count).interleave(
-        lambda file: _open(file, files.samples), cycle_length=files.count, num_parallel_calls=files.count
+        partial(_open, files), cycle_length=files.count, num_parallel_calls=files.count
     )
-    batches = samples.batch(_BATCH, drop_remainder=True).map(_consume_time_of_batch, 16).cache()
+    batches = samples.batch(_BATCH, drop_remainder=True).map(partial(_consume_time_of_batch, files), 16).cache()
     options = tf.data.Options()
     options.threading.private_threadpool_size = 16
-    return batches.map(_consume_memory_of_batch, 16).prefetch(_AUTOTUNE).with_options(options)
+    return batches.map(partial(_consume_memory_of_batch, files), 16).prefetch(_AUTOTUNE).with_options(options)
 
 
-def _open(file: Any, samples: int) -> Any:
+def _open(files: Files, file: Any) -> Any:
     """Return the samples of a file."""
+
+    def read(file: int) -> Iterator[tuple[int]]:
+        """Open a file and read it, which takes time and no CPU."""
+        time.sleep(_OPEN_SECONDS)
+        for sample in range(files.samples):
+            time.sleep(_SAMPLE_SECONDS)
+            yield (file * files.samples + sample,)
+
     signature = tf.TensorSpec((1,), tf.int64)
-    return tf.data.Dataset.from_generator(_read, output_signature=signature, args=(file, samples))
+    return tf.data.Dataset.from_generator(files.python(read), output_signature=signature, args=(file,))
 
 
-def _read(file: int, samples: int) -> Iterator[tuple[int]]:
-    """Open a file and read it, which takes time and no CPU."""
-    time.sleep(_OPEN_SECONDS)
-    for sample in range(samples):
-        time.sleep(_SAMPLE_SECONDS)
-        yield (file * samples + sample,)
-
-
-def _wait(values: Any, seconds: float) -> Any:
+def _wait(files: Files, values: Any, seconds: float) -> Any:
     """Return the values after a while."""
 
     def wait(values: Any) -> Any:
         time.sleep(seconds)
         return values
 
-    waited = tf.py_function(wait, [values], values.dtype)
+    waited = tf.py_function(files.python(wait), [values], values.dtype)
     return tf.ensure_shape(waited, values.shape)
 
 
-def _consume_time(value: Any) -> Any:
+def _consume_time(files: Files, value: Any) -> Any:
     """Do something slow with one sample."""
-    return _wait(value, _TIME_CONSUMING_SECONDS)
+    return _wait(files, value, _TIME_CONSUMING_SECONDS)
 
 
-def _consume_memory(value: Any) -> Any:
+def _consume_memory(files: Files, value: Any) -> Any:
     """Make one sample large."""
-    return tf.repeat(_wait(value, _MEMORY_CONSUMING_SECONDS), _WIDTH, axis=-1)
+    return tf.repeat(_wait(files, value, _MEMORY_CONSUMING_SECONDS), _WIDTH, axis=-1)
 
 
-def _consume_time_of_batch(values: Any) -> Any:
+def _consume_time_of_batch(files: Files, values: Any) -> Any:
     """Do something slow with a batch; as in the guide, that takes as long as for each of its samples."""
-    return _wait(values, _TIME_CONSUMING_SECONDS * _BATCH)
+    return _wait(files, values, _TIME_CONSUMING_SECONDS * _BATCH)
 
 
-def _consume_memory_of_batch(values: Any) -> Any:
+def _consume_memory_of_batch(files: Files, values: Any) -> Any:
     """Make a batch large."""
-    return tf.repeat(_wait(values, _MEMORY_CONSUMING_SECONDS * _BATCH), _WIDTH, axis=-1)
+    return tf.repeat(_wait(files, values, _MEMORY_CONSUMING_SECONDS * _BATCH), _WIDTH, axis=-1)
 
 
+_CASE = Case(
+    letter="c",
+    name="artificial",
+    title="the guide's artificial dataset: generators and steps that wait",
+    unit="samples",
+    make_data=make_data,
+    naive=naive,
+    expert=expert,
+    best=best,
+    units_per_epoch=lambda files: files.count * files.samples,
+    left_as_written=True,
+)
 CASES: tuple[Case, ...] = (
-    Case(
-        letter="c",
-        name="artificial",
-        title="the guide's artificial dataset: generators and steps that wait",
-        unit="samples",
-        make_data=make_data,
-        naive=naive,
-        expert=expert,
-        best=best,
-        units_per_epoch=lambda files: files.count * files.samples,
+    _CASE,
+    replace(
+        _CASE,
+        name="artificial_declared",
+        title="the same, its generator and its steps declared stateless",
+        make_data=make_declared_data,
         quick=True,
+        left_as_written=False,
     ),
 )

@@ -1,4 +1,7 @@
-"""Signals augmented by a function in pure Python, of which only one call runs at a time, whatever a map asks for."""
+"""Signals augmented by a function in pure Python, of which only one call runs at a time, whatever a map asks for.
+
+It is declared stateless: what is random comes from TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+import autopipe
 from benchmarks.cases._base import Case
 
 _COUNT = 10_000
@@ -39,6 +43,7 @@ def best(arrays: tuple[Any, Any]) -> Any:
     return signals.map(_augment_batch, num_parallel_calls=_AUTOTUNE).rebatch(_BATCH).prefetch(_AUTOTUNE)
 
 
+@autopipe.stateless
 def smooth(signal: Any, weight: Any) -> Any:
     """Return a signal smoothed exponentially, in pure Python."""
     weight = float(weight)
@@ -49,6 +54,7 @@ def smooth(signal: Any, weight: Any) -> Any:
     return np.array(smoothed, np.float32)
 
 
+@autopipe.stateless
 def smooth_batch(signals: Any, weights: Any) -> Any:
     """Return what ``smooth`` returns for each of many signals: one step of time after another, of all at once."""
     weights = weights.astype(np.float64)

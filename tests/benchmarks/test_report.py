@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,15 @@ def test_the_summary_names_the_worst_pipelines():
         "summary: autopipe(naive)/expert geomean 1.90 worst 0.90 (slow), autopipe(naive)/best geomean 0.67, "
         "autopipe(expert)/expert worst 0.80 (slow)"
     )
+
+
+def test_what_is_left_as_written_is_shown_and_not_summarized():
+    left = replace(SLOW, name="left", left_as_written=True)
+    assert report.summary([FAST, left]) == report.summary([FAST])
+    text = report.markdown(report.Results(cases=[FAST, left]), "make bench")
+    assert "| b | left* |" in text
+    assert "Python code that nobody declares stateless" in text
+    assert "Python code" not in report.markdown(report.Results(cases=[FAST]), "make bench")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
