@@ -9,6 +9,9 @@ from autopipe.tuning.window import Window
 
 __all__ = ["Patience"]
 
+# What the two swaps of a trial take, in seconds; measured as 0.03 to 0.15 each.
+_FIRST_PRICE = 0.15
+
 
 @dataclass
 class Patience:
@@ -18,12 +21,13 @@ class Patience:
         most_loss: the share of all time that trials may lose, beyond what they won; ``math.inf`` for any.
 
     >>> patience = Patience(most_loss=0.02)
+    >>> patience.ran(Window(200, 10.0, 0.0), speedup=1.0)
     >>> patience.allows_another
     True
     >>> patience.tried(Window(10, 1.0, 0.5), neighbours_rate=20.0)
     >>> round(patience.lost, 2), patience.allows_another
     (0.5, False)
-    >>> patience.ran(Window(500, 25.0, 0.0), speedup=1.0)
+    >>> patience.ran(Window(1000, 50.0, 0.0), speedup=1.0)
     >>> patience.allows_another
     True
     """
@@ -32,11 +36,15 @@ class Patience:
     elapsed: float = 0.0
     lost: float = 0.0
     won: float = 0.0
+    trials: int = 0
 
     @property
     def allows_another(self) -> bool:
-        """Whether one more trial may begin."""
-        return self.lost <= self.won + (self.most_loss * self.elapsed if self.elapsed else 0.0)
+        """Whether one more trial may begin: it is expected to cost what those before did."""
+        if math.isinf(self.most_loss):
+            return True
+        price = self.lost / self.trials if self.trials else _FIRST_PRICE
+        return self.lost + price <= self.won + self.most_loss * self.elapsed
 
     def swapped(self, seconds: float) -> None:
         """Count what it took to change the knobs."""
@@ -50,6 +58,7 @@ class Patience:
 
     def tried(self, window: Window, neighbours_rate: float) -> None:
         """Count the window of a challenger, whose neighbours made so many steps per second."""
+        self.trials += 1
         self.elapsed += window.seconds
         if neighbours_rate > 0:
             self.lost += max(window.seconds * (1.0 - window.rate / neighbours_rate), 0.0)

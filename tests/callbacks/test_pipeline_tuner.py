@@ -69,7 +69,7 @@ def test_validation_data_is_read_in_between_and_left_alone():
     model = Recorder()
     training, validation = (autopipe.optimize(rows().map(identity).batch(4), seconds=0) for _ in range(2))
     before = validation.knobs
-    tuner = PipelineTuner(trials=2, window_seconds=0.01, verbose=0, seed=1)
+    tuner = PipelineTuner(trials=2, window_seconds=0.01, most_loss=math.inf, verbose=0, seed=1)
     model.fit(training, validation_data=validation, epochs=3, verbose=0, callbacks=[tuner])
     assert tuner.dataset is training
     assert validation.knobs == before
@@ -109,7 +109,7 @@ def test_with_a_memory_cache_the_search_begins_when_it_is_full():
         def on_epoch_end(self, epoch, logs=None):
             epochs.append(tuner.search is not None and tuner.search.first is not None)
 
-    tuner = PipelineTuner(trials=1, window_seconds=0.001, objective="rate", verbose=0)
+    tuner = PipelineTuner(trials=1, window_seconds=0.001, most_loss=math.inf, objective="rate", verbose=0)
     model.fit(dataset, epochs=4, verbose=0, callbacks=[tuner, Watch()])
     assert epochs[0] is False
     assert epochs[-1] is True
@@ -132,7 +132,9 @@ def test_finds_the_threads_that_a_waiting_stage_needs(tmp_path, capsys):
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     dataset = autopipe.optimize(data, seconds=0)
-    tuner = PipelineTuner(trials=8, objective="rate", window_seconds=0.1, seed=2, plan=tmp_path / "plan.json")
+    tuner = PipelineTuner(
+        trials=8, objective="rate", window_seconds=0.1, most_loss=math.inf, seed=2, plan=tmp_path / "plan.json"
+    )
 
     model.fit(dataset, epochs=2, verbose=0, callbacks=[tuner])
 
@@ -148,7 +150,9 @@ def test_finds_the_threads_that_a_waiting_stage_needs(tmp_path, capsys):
 def test_a_loop_of_ones_own_is_tuned_and_every_element_seen_once_per_epoch():
     seen = []
     dataset = autopipe.optimize(rows().map(identity).shuffle(20).batch(4), seconds=0)
-    with PipelineTuner(trials=4, window_seconds=0.001, objective="rate", verbose=0, seed=1) as tuner:
+    with PipelineTuner(
+        trials=4, window_seconds=0.001, most_loss=math.inf, objective="rate", verbose=0, seed=1
+    ) as tuner:
         for _ in range(12):
             for x, _ in dataset:
                 seen.extend(x.numpy()[:, 0].astype(int).tolist())
@@ -161,7 +165,7 @@ def test_a_loop_of_ones_own_is_tuned_and_every_element_seen_once_per_epoch():
 
 def test_an_error_in_a_loop_of_ones_own_leaves_the_best_knobs_and_no_listener():
     dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
-    tuner = PipelineTuner(trials=4, window_seconds=0.001, objective="rate", verbose=0, seed=1)
+    tuner = PipelineTuner(trials=4, window_seconds=0.001, most_loss=math.inf, objective="rate", verbose=0, seed=1)
     with pytest.raises(RuntimeError, match="boom"), tuner:
         for _ in range(3):
             for _ in dataset:
@@ -198,7 +202,9 @@ def test_what_crosses_the_memory_budget_is_taken_back_at_once(monkeypatch):
 
 def test_only_knobs_that_can_change_at_once_are_searched_in_training():
     dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
-    with PipelineTuner(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1) as tuner:
+    with PipelineTuner(
+        trials=2, window_seconds=0.001, most_loss=math.inf, objective="rate", verbose=0, seed=1
+    ) as tuner:
         for _ in range(3):
             for _ in dataset:
                 tuner.step()
@@ -208,7 +214,7 @@ def test_only_knobs_that_can_change_at_once_are_searched_in_training():
 
 def test_trials_are_counted_in_the_logs():
     model = Recorder()
-    tuner = PipelineTuner(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1)
+    tuner = PipelineTuner(trials=2, window_seconds=0.001, most_loss=math.inf, objective="rate", verbose=0, seed=1)
     history = model.fit(
         autopipe.optimize(rows().map(identity).batch(4), seconds=0), epochs=4, verbose=0, callbacks=[tuner]
     )
@@ -228,7 +234,7 @@ def test_the_search_begins_anew_when_training_waits_for_good(monkeypatch):
         return tf.ensure_shape(tf.numpy_function(lambda z: (time.sleep(pause), z)[1], [x], tf.float32), [1]), y
 
     dataset = autopipe.optimize(rows().repeat(4).map(waiting).batch(4), seconds=0)
-    with PipelineTuner(trials=1, window_seconds=0.001, verbose=0, most_loss=1.0, seed=1) as tuner:
+    with PipelineTuner(trials=1, window_seconds=0.001, most_loss=math.inf, verbose=0, seed=1) as tuner:
         for epoch in range(6):
             pause = 0.0 if epoch < 3 else 0.004
             for _ in dataset:
@@ -265,7 +271,7 @@ def test_an_exception_in_training_leaves_no_listener_behind():
 def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_dataset():
     dataset = autopipe.optimize(rows().repeat(20).map(identity).batch(4), seconds=0)
     before = dataset.knobs
-    tuner = PipelineTuner(trials=9, window_seconds=0.001, objective="rate", verbose=0, seed=1)
+    tuner = PipelineTuner(trials=9, window_seconds=0.001, most_loss=math.inf, objective="rate", verbose=0, seed=1)
 
     class Boom(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
