@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -40,18 +41,22 @@ def main(
     effort = parts.QUICK if quick else parts.FULL
     console = Console()
     warnings.simplefilter("ignore", TelemetryWarning)
-    results = report.Results(
-        cases=parts.run_cases(cases, effort, console) if "cases" in chosen else (),
-        loaders=parts.run_loaders(cases, console) if "loaders" in chosen else {},
-        training=parts.run_training(cases, effort, console) if "training" in chosen else (),
-        overhead=parts.run_overhead(cases, effort, console) if "overhead" in chosen else (),
-        ends=parts.run_ends(effort, console) if "ends" in chosen else (),
-        memory=parts.run_memory(cases, effort, console) if "memory" in chosen else (),
-        scaling=parts.run_scaling(cases, effort, console) if "scaling" in chosen else None,
-        ceilings=parts.run_ceilings(effort, console) if "ceilings" in chosen else (),
-        search=parts.run_search(cases, effort, console) if "search" in chosen else (),
-    )
-    report.write(results, output, write_report or output / "RESULTS.md", _command(quick, only, named))
+    run = {
+        "cases": lambda: parts.run_cases(cases, effort, console),
+        "loaders": lambda: parts.run_loaders(cases, console),
+        "training": lambda: parts.run_training(cases, effort, console),
+        "overhead": lambda: parts.run_overhead(cases, effort, console),
+        "ends": lambda: parts.run_ends(effort, console),
+        "memory": lambda: parts.run_memory(cases, effort, console),
+        "scaling": lambda: parts.run_scaling(cases, effort, console),
+        "ceilings": lambda: parts.run_ceilings(effort, console),
+        "search": lambda: parts.run_search(cases, effort, console),
+    }
+    results = report.Results()
+    for name in (name for name in parts.PARTS if name in chosen):
+        # Written after each part: all of them take more than an hour.
+        results = replace(results, **{name: run[name]()})
+        report.write(results, output, write_report or output / "RESULTS.md", _command(quick, only, named))
     console.print(f"The report and the results are in {output}.", soft_wrap=True)
     if results.cases:
         console.print(report.summary(results.cases), soft_wrap=True, highlight=False)

@@ -1,4 +1,4 @@
-"""Ten epochs of the flower job, first epoch and preparation included: autopipe beside other loaders."""
+"""Ten epochs of a job, first epoch and preparation included: autopipe beside other loaders."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ class LoaderResult:
 
 def missing_peers() -> list[str]:
     """Return a line for each peer that is not installed, saying how to install it."""
-    return [f"{peer.name} is not installed: {peer.install}" for peer in all_peers() if not peer.installed]
+    missing = (f"{peer.name} is not installed: {peer.install}" for peer in all_peers() if not peer.installed)
+    return list(dict.fromkeys(missing))
 
 
 def compare_loaders(case: Case, folder: Path, *, augment: bool, on_epoch: Callable[[str], None]) -> list[LoaderResult]:
     """Run ten epochs of every loader, an epoch of each in turn.
 
     Args:
-        case: the flower job; its data is the folder of class folders.
+        case: the job; peers that do the same are read beside it.
         folder: an empty folder for the data.
         augment: whether the images are augmented.
         on_epoch: told of the loader before each of its epochs.
@@ -59,7 +60,7 @@ def compare_loaders(case: Case, folder: Path, *, augment: bool, on_epoch: Callab
         variant: lambda variant=variant: _epochs_of(make_variant(case, variant, data, tuning_seconds=0.0))
         for variant in _VARIANTS
     }
-    peers = [peer for peer in all_peers() if peer.installed]
+    peers = [peer for peer in all_peers() if peer.letter == case.letter and peer.installed]
     makers |= {peer.name: lambda peer=peer: peer.make(data, augment) for peer in peers}
     notes = {peer.name: peer.note for peer in peers}
 

@@ -20,6 +20,7 @@ from benchmarks.epochs import EPOCHS, LoaderResult, compare_loaders, missing_pee
 from benchmarks.measuring import VARIANTS, CaseResult, measure
 from benchmarks.memory import MemoryResult, measure_memory
 from benchmarks.overhead import CALLBACKS, MONITOR, SETTLED, TUNER, OverheadResult, measure_overhead
+from benchmarks.peers._base import all_peers
 from benchmarks.scaling import ELEMENTS, STAGES, ScalingResult, measure_scaling
 from benchmarks.search import BEST, GIVEN, LIVE, OFFLINE, SEARCHED, SearchResult, measure_search
 from benchmarks.training import TRAINED, TUNED, TrainingResult, is_trained, train_all
@@ -103,12 +104,12 @@ def _run_case(case: Case, effort: Effort, console: Console) -> CaseResult:
 
 
 def run_loaders(cases: Sequence[Case], console: Console) -> dict[str, list[LoaderResult]]:
-    """Compare with other loaders on the flower job, without and with augmentation."""
+    """Compare with other loaders on the flower job, without and with augmentation, and on the ImageNet job."""
     for line in missing_peers():
         console.print(line, soft_wrap=True)
     compared = {}
     for case in cases:
-        if case.letter != "a":
+        if case.letter not in {peer.letter for peer in all_peers()}:
             continue
         with _folder() as folder, console.status(f"{EPOCHS} epochs of {case.name}") as status:
             compared[case.name] = compare_loaders(

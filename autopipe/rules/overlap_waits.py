@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 from autopipe.functions.draws import draws_in_order
+from autopipe.functions.effects import effects
+from autopipe.functions.function import Function
 from autopipe.pipeline.ir import AUTOTUNE, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import Faster, FewAtOnce, OrderUnseen, ReadAheadUnseen, Waits
@@ -21,11 +23,15 @@ def overlap_waits(node: Node) -> Rewrite | None:
     upstream that could be seen to run ahead, and a measured gain. A number of calls that the author chose stays.
     """
     match node:
-        case Map(num_parallel_calls=None | -1, synchronous=False, use_unbounded_threadpool=False) if not (
-            draws_in_order(node.fn)
-        ):
+        case Map(num_parallel_calls=None | -1, synchronous=False, use_unbounded_threadpool=False) if _may_wait(node.fn):
             usual = replace(node, num_parallel_calls=AUTOTUNE)
             wide = replace(node, num_parallel_calls=_CALLS, use_unbounded_threadpool=True)
             unseen = (OrderUnseen(node.fn), ReadAheadUnseen(node.input))
             return Rewrite(wide, (*unseen, Waits(node), FewAtOnce(node, _CALLS), Faster(usual, wide, over=node.input)))
     return None
+
+
+def _may_wait(fn: Function) -> bool:
+    """Return whether a function does anything that others answer; arithmetic has nothing to wait for."""
+    found = effects(fn)
+    return bool(found.file_reads or found.runs_python) and not draws_in_order(fn)

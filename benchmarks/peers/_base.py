@@ -1,4 +1,4 @@
-"""What a peer is: another way to get the batches of the flower job."""
+"""What a peer is: another way to get the batches of a job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 __all__ = ["BATCH", "SIZE", "Peer", "all_peers"]
@@ -24,17 +23,19 @@ class Peer:
         name: as people call it.
         package: the module it needs.
         install: the command that installs that.
-        make: given the folder of class folders and whether to augment, returns a function that gives the batches of
-            one epoch: float images of 192x192 in [0, 1], 32 at a time.
+        make: given the data of the job and whether to augment, returns a function that gives the batches of one epoch.
+            Of the flower job these are float images of 192x192 in [0, 1], 32 at a time, from a folder of class folders.
         note: what it does otherwise than the pipelines, if anything.
+        letter: that of the job.
         ready: whether what it needs besides the module is there.
     """
 
     name: str
     package: str
     install: str
-    make: Callable[[Path, bool], Callable[[], Iterable[Any]]]
+    make: Callable[[Any, bool], Callable[[], Iterable[Any]]]
     note: str = ""
+    letter: str = "a"
     ready: Callable[[], bool] = lambda: True
 
     @property
