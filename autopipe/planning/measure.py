@@ -35,6 +35,7 @@ from autopipe.planning.samples import (
     one_sentence,
     take_sample,
     without_buffers,
+    without_lead,
 )
 from autopipe.planning.stopwatch import compare_speeds
 from autopipe.rules import MeasurementError
@@ -191,9 +192,9 @@ class SampleMeasurements:
         if witness:
             raise MeasurementError(f"a run would show, since {witness}")
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
-            endless = (self._in_later_epochs(side) for side in (before, after))
-            old, new = (build(ir.Prefetch(input=each, buffer_size=1)) for each in endless)
-            return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()), _FASTEST_CONSUMER)
+            old, new = (_timed(self._in_later_epochs(side)) for side in (before, after))
+            seconds = min(_SPEED_SECONDS, self._seconds_left())
+            return compare_speeds(old, new, seconds, _FASTEST_CONSUMER, both_ways=True)
 
     def _in_later_epochs(self, tree: ir.Node) -> ir.Node:
         """Return an endless pipeline like one whose caches are full and whose shuffle buffers take no time to fill."""
@@ -212,9 +213,7 @@ class SampleMeasurements:
         sample = self._sample_source(over)
         _refuse_if_nothing_passes(before, over, sample)
         source = ir.Repeat(input=sample)
-        old, new = (
-            build(ir.Prefetch(input=trees.substitute(side, over, source), buffer_size=1)) for side in (before, after)
-        )
+        old, new = (_timed(trees.substitute(side, over, source)) for side in (before, after))
         return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()))
 
     def _sample_source(self, node: ir.Node) -> ir.Node:
@@ -325,6 +324,11 @@ def _refuse_if_nothing_passes(pipeline: ir.Node, over: ir.Node, sample: ir.Node)
 
 def _run(pipeline: ir.Node, over: ir.Node, source: ir.Node) -> Iterator[Any]:
     return iter(build(trees.substitute(pipeline, over, source)))
+
+
+def _timed(endless: ir.Node) -> Any:
+    """Return the dataset of a pipeline that takes turns with another one; both run one element ahead."""
+    return build(ir.Prefetch(input=without_lead(endless), buffer_size=1))
 
 
 def _question(before: ir.Node, after: ir.Node, over: ir.Node) -> Hashable:

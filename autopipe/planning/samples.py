@@ -7,10 +7,11 @@ element is nor what it costs, and filling a shuffle buffer or half a cache file 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from autopipe.errors import DatasetError
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.text import one_line
 from autopipe.pipeline.visibility import who_would_see
@@ -26,6 +27,7 @@ __all__ = [
     "one_sentence",
     "take_sample",
     "without_buffers",
+    "without_lead",
 ]
 
 SAMPLE_SECONDS = 1.0
@@ -88,6 +90,15 @@ def without_buffers(node: ir.Node) -> ir.Node:
     if isinstance(node, ir.Shuffle | ir.Cache | ir.Repeat | ir.Prefetch):
         return inputs[0]
     return node.on(*inputs)
+
+
+def without_lead(node: ir.Node) -> ir.Node:
+    """Return the pipeline with prefetches of one element.
+
+    AUTOTUNE makes the buffers of pipelines that take turns as large as it likes: the one that rests fills its own, and
+    seems several times as fast as it is when its turn comes.
+    """
+    return trees.transform(node, lambda each: replace(each, buffer_size=1) if isinstance(each, ir.Prefetch) else each)
 
 
 def bytes_of(element: Any) -> int:

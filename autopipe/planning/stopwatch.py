@@ -16,23 +16,28 @@ _MADE_AHEAD = 3
 
 
 def compare_speeds(
-    before: Any, after: Any, seconds: float, consumer_seconds: float = 0.0
+    before: Any, after: Any, seconds: float, consumer_seconds: float = 0.0, *, both_ways: bool = False
 ) -> tuple[float, float, float]:
     """Return how many times as fast one endless dataset is as another: the median of pairs, and an interval around it.
 
+    The two take turns in going first, since a machine that slows down, or speeds up, favours one of them.
+
     Args:
-        before: a dataset without end.
+        before: a dataset without end. It must not run far ahead: what it makes while the other is timed costs nothing.
         after: another one.
         seconds: how long to go on while noise still hides a gain.
         consumer_seconds: what a consumer takes for each element; the ratio is then what it would see.
+        both_ways: whether to go on also while noise hides a loss.
     """
     old, new = Stopwatch(before), Stopwatch(after)
     batches = old.batches_in(_WINDOW_SECONDS), new.batches_in(_WINDOW_SECONDS)
     ratios: list[float] = []
     end = time.perf_counter() + seconds
-    while len(ratios) < 2 or (_is_undecided(ratios) and time.perf_counter() < end):
-        slow, fast = old.seconds_per_batch(batches[0]), new.seconds_per_batch(batches[1])
-        ratios.append((slow + consumer_seconds) / (fast + consumer_seconds))
+    while len(ratios) < 2 or (_is_undecided(ratios, both_ways) and time.perf_counter() < end):
+        pair = [(old, batches[0]), (new, batches[1])]
+        turns = reversed(pair) if len(ratios) % 2 else pair
+        taken = {watch: watch.seconds_per_batch(number) + consumer_seconds for watch, number in turns}
+        ratios.append(taken[old] / taken[new])
     return around_median(ratios)
 
 
@@ -47,10 +52,11 @@ def around_median(ratios: list[float]) -> tuple[float, float, float]:
     return statistics.median(ratios), low, high
 
 
-def _is_undecided(ratios: list[float]) -> bool:
+def _is_undecided(ratios: list[float], both_ways: bool = False) -> bool:
     """Return whether more pairs are worth their time: a gain that noise still hides is."""
-    median, low, _ = around_median(ratios)
-    return len(ratios) < _FEWEST_PAIRS or (low <= 1 < median and len(ratios) < _MOST_PAIRS)
+    median, low, high = around_median(ratios)
+    hidden = low <= 1 <= high if both_ways else low <= 1 < median
+    return len(ratios) < _FEWEST_PAIRS or (hidden and len(ratios) < _MOST_PAIRS)
 
 
 class Stopwatch:

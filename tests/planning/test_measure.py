@@ -9,6 +9,7 @@ import tensorflow as tf
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
+from autopipe.planning import measure
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules._base import MeasurementError
 
@@ -148,3 +149,18 @@ def test_rounding_near_zero_is_told_by_the_largest_number_and_a_difference_is_no
         SampleMeasurements().same(*sides(waves.map(lambda x: x + 1), nearly.map(lambda x: x + 1)), exact=False) is None
     )
     assert SampleMeasurements().same(*sides(waves, other), exact=False) == "values differ"
+
+
+def test_pipelines_that_take_turns_run_no_further_ahead_than_one_element(monkeypatch):
+    timed = []
+    monkeypatch.setattr(
+        measure, "compare_speeds", lambda *sides, **named: (timed.extend(sides[:2]), (1.0, 1.0, 1.0))[1]
+    )
+    written = extract(tf.data.Dataset.range(50).prefetch(9).map(lambda x: x * 3).batch(2).prefetch(tf.data.AUTOTUNE))
+    measurements = SampleMeasurements()
+    measurements.whole_speed(written, written)
+    measurements.speed(written, written, written.input.input.input)
+    assert len(timed) == 4
+    for dataset in timed:
+        sizes = {node.buffer_size for node in trees.walk(extract(dataset)) if isinstance(node, ir.Prefetch)}
+        assert sizes == {1}

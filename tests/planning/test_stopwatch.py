@@ -21,6 +21,13 @@ def test_pairs_are_measured_until_a_gain_is_told_from_noise(ratios, undecided):
     assert _is_undecided(ratios) is undecided
 
 
+@pytest.mark.parametrize(
+    ("ratios", "undecided"), [([0.9, 0.8, 0.9, 0.9, 3.0], False), ([0.9, 1.2, 0.9, 1.1, 0.8], True)]
+)
+def test_where_a_loss_counts_too_it_is_told_from_noise(ratios, undecided):
+    assert _is_undecided(ratios, both_ways=True) is undecided
+
+
 def test_one_window_in_five_that_is_ten_times_too_long_moves_no_bound():
     assert around_median([1.5, 1.6, 15.0, 1.4, 1.5]) == (1.5, 1.5, 1.6)
     assert around_median([2.0, 1.0]) == (1.5, 1.0, 2.0)
