@@ -217,6 +217,11 @@ class PipelineTuner(WatchingCallback):
         name = self.search.objective
         before, after = (OBJECTIVES[name](window) for window in (first, last))
         trials = self._trials()
+        if self.search.too_early:
+            return (
+                f"autopipe: {name} {after:.3g}; no trial was made, since its cost was expected to be more than "
+                f"most_loss={self.most_loss:g} of the time so far; the pipeline runs with the knobs it had"
+            )
         kept = sum(trial.kept for trial in trials)
         spent = sum(trial.seconds for trial in trials)
         swaps = sum(search.swap_seconds for search in self._searches)

@@ -45,7 +45,10 @@ __all__ = ["SampleMeasurements"]
 _SAMPLE_ELEMENTS = 256
 _CACHE_SAMPLE_ELEMENTS = 32
 _FEW = 8
-_TIMED_ELEMENTS = 2048
+_TIMED_ELEMENTS = 16 * 1024
+# To time something well, it has to take so many times as long as it takes to start.
+_CLEARLY = 4
+_GROWTH = 4
 _REPEATS = 8
 # More than a sample ever has; of larger numbers TensorFlow keeps the low bits only.
 _ALL = 10**9
@@ -56,6 +59,8 @@ _LITTLE_GROWTH = 16 * 2**20
 _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
 _WORKING_SECONDS = 0.5
+_TURN_SECONDS = 2e-3
+_MOST_IN_ONE_TURN = 64
 # Rounding of one float32 operation is 2**-24 relative; a chain of tens of them stays well within this.
 _RELATIVE_TOLERANCE = 1e-4
 _ROUNDING_OF_LARGEST = 1e-5
@@ -182,7 +187,9 @@ class SampleMeasurements:
         if witness:
             raise MeasurementError(f"a sample would show, since {witness}")
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(node)):
-            return _making_and_reading(node, self.disk.folder if on_disk and self.disk else None)
+            return _making_and_reading(
+                node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None
+            )
 
     def whole_speed(self, before: ir.Node, after: ir.Node) -> tuple[float, float, float]:
         """Time two pipelines from their sources to their ends, as a consumer sees them from the second epoch on."""
@@ -213,7 +220,8 @@ class SampleMeasurements:
         sample = self._sample_source(over)
         _refuse_if_nothing_passes(before, over, sample)
         source = ir.Repeat(input=sample)
-        old, new = (_timed(trees.substitute(side, over, source)) for side in (before, after))
+        each = _in_one_turn(trees.substitute(before, over, source))
+        old, new = (_timed(trees.substitute(side, over, source), each) for side in (before, after))
         return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()))
 
     def _sample_source(self, node: ir.Node) -> ir.Node:
@@ -241,26 +249,34 @@ def _held(elements: list[Any]) -> ir.Node:
     return extract(tf.data.Dataset.from_tensor_slices(stacked))
 
 
-def _making_and_reading(node: ir.Node, folder: Path | None) -> tuple[float, float]:
+def _making_and_reading(node: ir.Node, element_bytes: float, folder: Path | None) -> tuple[float, float]:
     """Return the seconds it takes to make an element, and to read it from a cache in memory, or else in a folder."""
     made = build(without_buffers(node))
     few = _count(made.take(_FEW))
     if not few:
         raise MeasurementError("the pipeline has no elements")
-    first_seconds = _seconds(made.take(few))
-    most = SAMPLE_BYTES // max(bytes_of_all(made.element_spec) or 1, 1)
-    count = max(few, min(_TIMED_ELEMENTS, int(few * SAMPLE_SECONDS / first_seconds), most))
+    starting = min(_seconds(made.take(few)) for _ in range(2))
+    most = min(_TIMED_ELEMENTS, int(SAMPLE_BYTES / max(element_bytes, 1)))
     if folder is None:
-        return _from_memory(made.take(count).cache(), few, first_seconds)
+        return _from_memory(made, few, max(most, few), starting)
     with TemporaryDirectory(dir=folder, prefix="sample.") as place:
+        count = max(few, min(int(few * SAMPLE_SECONDS / starting), most))
         return _from_disk(made.take(count).cache(f"{place}/data"), Path(place))
 
 
-def _from_memory(cached: Any, few: int, first_seconds: float) -> tuple[float, float]:
-    """Return the seconds to make an element, and to read it; what it takes to start a pipeline is left out."""
-    making, count = _seconds(cached), _count(cached)
-    enough = count >= 2 * few
-    each = (making - first_seconds) / (count - few) if enough else making / count
+def _from_memory(made: Any, few: int, most: int, starting: float) -> tuple[float, float]:
+    """Return the seconds to make an element, and to read it; what it takes to start a pipeline is left out.
+
+    So many are made that this takes clearly longer than to start the pipeline, as far as time allows.
+    """
+    wanted = few
+    while True:
+        cached = made.take(wanted).cache()
+        making, count = _seconds(cached), _count(cached)
+        if count < wanted or wanted == most or making >= min(_CLEARLY * starting, SAMPLE_SECONDS / _GROWTH):
+            break
+        wanted = min(_GROWTH * wanted, most)
+    each = (making - starting) / (count - few) if count >= 2 * few else making / count
     reading = _seconds(cached.repeat(1 + _REPEATS)) - _seconds(cached)
     return max(each, 0.0), max(reading, 0.0) / (_REPEATS * count)
 
@@ -326,9 +342,23 @@ def _run(pipeline: ir.Node, over: ir.Node, source: ir.Node) -> Iterator[Any]:
     return iter(build(trees.substitute(pipeline, over, source)))
 
 
-def _timed(endless: ir.Node) -> Any:
-    """Return the dataset of a pipeline that takes turns with another one; both run one element ahead."""
-    return build(ir.Prefetch(input=without_lead(endless), buffer_size=1))
+def _timed(endless: ir.Node, each: int = 1) -> Any:
+    """Return the dataset of a pipeline that takes turns with another one; both run one element ahead.
+
+    Of so many elements it gives the last: Python would take a core to handle every one.
+    """
+    few = without_lead(endless) if each == 1 else ir.Shard(input=without_lead(endless), num_shards=each, index=each - 1)
+    return build(ir.Prefetch(input=few, buffer_size=1))
+
+
+def _in_one_turn(endless: ir.Node) -> int:
+    """Return how many elements take so long that what Python does with one of them is little beside it."""
+    elements = iter(build(without_lead(endless)))
+    next(elements)
+    began = time.perf_counter()
+    for _ in range(_FEW):
+        next(elements)
+    return max(1, min(round(_TURN_SECONDS * _FEW / (time.perf_counter() - began)), _MOST_IN_ONE_TURN))
 
 
 def _question(before: ir.Node, after: ir.Node, over: ir.Node) -> Hashable:

@@ -130,6 +130,11 @@ class Search:
         """Whether a challenger runs now."""
         return not self.finished and self._challenge is None and self.running != self.incumbent
 
+    @property
+    def too_early(self) -> bool:
+        """Whether no trial has begun yet because none could be paid."""
+        return not self.trials and not self._patience.allows_another
+
     def feed(self, window: Window) -> Values | None:
         """Take the window that has just ended; return the knobs to set now, or ``None`` to leave them."""
         if self.finished:

@@ -76,6 +76,15 @@ def test_validation_data_is_read_in_between_and_left_alone():
     assert sorted(model.seen) == sorted([*range(ROWS)] * 3)
 
 
+def test_training_that_is_too_short_for_a_trial_is_left_alone_and_told_so(capsys):
+    model, dataset = Recorder(), autopipe.optimize(rows().map(identity).batch(4), seconds=0)
+    tuner = PipelineTuner(trials=2, window_seconds=0.01, seed=1)
+    model.fit(dataset, epochs=3, verbose=0, callbacks=[tuner])
+    assert "no trial was made, since its cost was expected to be more than most_loss=0.02" in capsys.readouterr().out
+    assert not tuner.search.trials
+    assert tuner.search.swap_seconds == 0
+
+
 def test_swaps_do_not_retrace_the_train_step():
     plain, tuned = Recorder(), Recorder()
     plain.fit(rows().map(identity).batch(4), epochs=3, verbose=0)
