@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from autopipe.functions.effects import effects
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
+from autopipe.planning.samples import one_sentence
 from autopipe.rules import MeasurementError
 
 __all__ = ["most_elements"]
@@ -21,6 +22,8 @@ _MOST_FILES = 100_000
 _FEW = 8
 _LOOKING_SECONDS = 0.05
 _MOST_AT_ONCE = 1024
+# Of a TFRecord its length and two checksums, of a line its end.
+_BYTES_BESIDE = {"tfrecord": 16, "text": 1, "fixed_length": 0}
 # What counting the elements of a stage came to; the reason where it could not be done.
 _COUNTED: WeakKeyDictionary[ir.Node, int | MeasurementError] = WeakKeyDictionary()
 
@@ -29,8 +32,8 @@ def most_elements(node: ir.Node) -> int:
     """Return the most elements a finite pipeline has.
 
     Elements of files are counted in as many whole files as a second allows, and taken to be as many per byte in the
-    others. So are those that other functions make of one element, whose mean counts for the others, with two standard
-    errors.
+    others; where that is not one, elements are taken to be as long as the first, if the files are not compressed. What
+    other functions make of one element is counted too, and its mean, with two standard errors, taken for the rest.
 
     Raises:
         MeasurementError: if the number is without end, or cannot be known without reading everything.
@@ -106,9 +109,23 @@ def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave) -> i
             break
         counted += elements
         read += sizes[name]
-    if not counted or not read:
-        raise MeasurementError("its files are too large to be counted in a second")
-    return int(counted * sum(sizes[name] for name in names if name in sizes) / read) + len(names)
+    size = sum(sizes[name] for name in names if name in sizes)
+    if counted and read:
+        return int(counted * size / read) + len(names)
+    if isinstance(reader, ir.FilesReader) and not reader.compression_type:
+        return math.ceil(size / _bytes_of_element(reader))
+    raise MeasurementError("its files are too large to be counted in a second")
+
+
+def _bytes_of_element(reader: ir.FilesReader) -> float:
+    """Return how many bytes of its files an element takes at the least: the mean of the first, less two errors."""
+    import tensorflow as tf
+
+    lengths = [int(each) for each in build(reader).map(tf.strings.length).take(_MOST_AT_ONCE)]
+    if len(lengths) < 2:
+        raise MeasurementError("its files have elements too large to be counted in a second")
+    error = statistics.stdev(lengths) / len(lengths) ** 0.5
+    return max(statistics.mean(lengths) + _BYTES_BESIDE[reader.kind] - 2 * error, 1.0)
 
 
 def _of_one(stage: ir.Node, element: Any) -> Any:
@@ -119,7 +136,20 @@ def _of_one(stage: ir.Node, element: Any) -> Any:
 
 
 def _count(dataset: Any, end: float) -> int | None:
-    """Return the number of elements; ``None`` if time is up before."""
+    """Return the number of elements; ``None`` if time is up before.
+
+    Raises:
+        MeasurementError: if an element fails.
+    """
+    import tensorflow as tf
+
+    try:
+        return _count_in_time(dataset, end)
+    except tf.errors.OpError as error:
+        raise MeasurementError(f"an element raised while they were counted: {one_sentence(error)}") from error
+
+
+def _count_in_time(dataset: Any, end: float) -> int | None:
     import tensorflow as tf
 
     began = time.perf_counter()

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.pipeline.extract import extract
+from autopipe.planning import count
 from autopipe.planning.count import most_elements
 from autopipe.rules._base import MeasurementError
 
@@ -53,6 +54,29 @@ def test_compressed_files_count_by_their_compressed_bytes(tmp_path):
                 writer.write(f"record {record}".encode() * 20)
     found = sorted(str(path) for path in tmp_path.iterdir())
     assert 500 <= most_elements(extract(tf.data.TFRecordDataset(found, "GZIP"))) <= 600
+
+
+@pytest.mark.parametrize("kind", ["text", "records"])
+def test_elements_of_a_file_that_takes_too_long_are_told_by_their_length(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(count, "_COUNTING_SECONDS", 0.0)
+    lines = [b"word " * (number % 7 + 1) for number in range(3000)]
+    if kind == "text":
+        (tmp_path / "file").write_bytes(b"".join(line + b"\n" for line in lines))
+        reader = tf.data.TextLineDataset(str(tmp_path / "file"))
+    else:
+        with tf.io.TFRecordWriter(str(tmp_path / "file")) as writer:
+            for line in lines:
+                writer.write(line)
+        reader = tf.data.TFRecordDataset(str(tmp_path / "file"))
+    assert 3000 <= most_elements(extract(reader)) <= 3300
+
+
+def test_what_fails_while_it_is_counted_has_no_number():
+    failing = Dataset.range(20).flat_map(
+        lambda x: Dataset.from_tensors(tf.debugging.check_numerics(float("nan"), "no"))
+    )
+    with pytest.raises(MeasurementError, match="an element raised while they were counted: .*no"):
+        most_elements(extract(failing))
 
 
 def test_elements_of_a_generator_are_counted_where_its_author_declares_that_it_keeps_no_state():
