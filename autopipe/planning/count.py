@@ -159,7 +159,10 @@ def _count_in_time(dataset: Any, end: float) -> int | None:
     # Python takes longer to handle an element than TensorFlow takes to read a line.
     at_once = min(round(_LOOKING_SECONDS * few / (time.perf_counter() - began)), _MOST_AT_ONCE)
     elements = 0
-    for counted in dataset.map(lambda *_: tf.constant(0, tf.int8)).batch(max(at_once, 1)):
+    spec = dataset.element_spec
+    if not isinstance(spec, tf.TensorSpec) or spec.shape.rank != 0:
+        dataset = dataset.map(lambda *_: tf.constant(0, tf.int8))
+    for counted in dataset.batch(max(at_once, 1)):
         elements += len(counted)
         if time.perf_counter() > end:
             return None
