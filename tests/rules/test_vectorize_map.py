@@ -2,7 +2,7 @@ import pytest
 import tensorflow as tf
 
 from autopipe.rules import Keeps
-from sides import Answers, assert_no_match, assert_refuses, assert_rewrites
+from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "vectorize_map"
 
@@ -101,3 +101,11 @@ def test_refuses_batches_that_are_batched_again_since_the_last_may_be_smaller():
     whole = numbers(9).map(double).batch(2, drop_remainder=True).batch(3, drop_remainder=True)
     expected = "range(0, 9) | batch(2, drop_remainder=True) | batch(3, drop_remainder=True)"
     assert_rewrites(RULE, whole, f"{expected} | map(vectorized vectorized double)")
+
+
+@pytest.mark.parametrize(("speed", "refused"), [(1.2, True), (1.4, False)])
+def test_large_batches_must_be_clearly_faster(speed, refused):
+    answers = Answers(speed=(speed, speed - 0.1, speed + 0.1), element_bytes=lambda node: 5 * 2**20)
+    done = apply(RULE, tf.data.Dataset.range(8).map(lambda x: x * 2).batch(4), answers=answers)
+    assert bool(done.steps) is not refused
+    assert not refused or "outgrows the cache of a core" in done.refusals[0].reason

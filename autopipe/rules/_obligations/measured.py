@@ -31,6 +31,9 @@ _GIBIBYTE = 2**30
 # What others on the disk may need meanwhile.
 _SHARE_OF_DISK = 0.8
 _LEAST_GAIN = 1.05
+# What is larger comes from memory where the sample, smaller than the data, still came from the cache of a core.
+_CACHE_OF_CORE = 4 * _MEBIBYTE
+_LEAST_GAIN_OF_LARGE = 1.3
 # Less than this per element is the cost of a call, which a batch pays once: no reason to hold elements in memory.
 _LEAST_SAVED_SECONDS = 20e-6
 _LEAST_CACHING_GAIN = 2.0
@@ -57,8 +60,18 @@ class Faster:
             median, low, high = site.measurements.speed(self.before, self.after, self.over)
         except MeasurementError as unknown:
             return Proof(False, f"it could not be timed: {unknown}")
-        figures = f"{median:.2f}x ({low:.2f}-{high:.2f}) the speed on your elements"
-        return Proof(median >= _LEAST_GAIN and low > 1, f"measured {figures}")
+        figures = f"measured {median:.2f}x ({low:.2f}-{high:.2f}) the speed on your elements"
+        if _LEAST_GAIN <= median < _LEAST_GAIN_OF_LARGE and self._is_large(site):
+            return Proof(
+                False, f"{figures}, of which each outgrows the cache of a core: that may be less on all of them"
+            )
+        return Proof(median >= _LEAST_GAIN and low > 1, figures)
+
+    def _is_large(self, site: Site) -> bool:
+        try:
+            return site.measurements.element_bytes(self.after) > _CACHE_OF_CORE
+        except MeasurementError:
+            return False
 
 
 @dataclass(frozen=True)
