@@ -14,8 +14,9 @@ from autopipe.planning.stopwatch import _is_undecided, around_median
         ([0.9, 0.8, 0.9, 0.9, 3.0], False),
         ([1.6, 0.9, 1.6, 0.8, 1.6], True),
         ([1.6, 0.9] * 7 + [1.6], False),
+        ([1.02, 0.9, 1.01, 1.1, 1.02], False),
     ],
-    ids=["few", "clear gain", "gain", "loss", "hidden by noise", "enough"],
+    ids=["few", "clear gain", "gain", "loss", "hidden by noise", "enough", "too little"],
 )
 def test_pairs_are_measured_until_a_gain_is_told_from_noise(ratios, undecided):
     assert _is_undecided(ratios) is undecided
