@@ -156,7 +156,7 @@ def _kinds_by_op(fn: Function) -> dict[Any, set[str]]:
     bodies = {function.signature.name: function.node_def for function in graph.as_graph_def().library.function}
     found = {}
     for op in graph.get_operations():
-        kinds = {_kind(node) for node in _with_called(op.node_def, bodies)} - {None}
+        kinds = {kind for node in _with_called(op.node_def, bodies) if (kind := _kind(node))}
         if kinds and op not in harmless:
             found[op] = kinds
     return found

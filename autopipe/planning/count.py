@@ -109,7 +109,7 @@ def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave) -> i
             break
         counted += elements
         read += sizes[name]
-    size = sum(sizes[name] for name in names if name in sizes)
+    size: int = sum(sizes[name] for name in names if name in sizes)
     if counted and read:
         return int(counted * size / read) + len(names)
     if isinstance(reader, ir.FilesReader) and not reader.compression_type:
@@ -121,11 +121,11 @@ def _bytes_of_element(reader: ir.FilesReader) -> float:
     """Return how many bytes of its files an element takes at the least: the mean of the first, less two errors."""
     import tensorflow as tf
 
-    lengths = [int(each) for each in build(reader).map(tf.strings.length).take(_MOST_AT_ONCE)]
+    lengths: list[int] = [int(each) for each in build(reader).map(tf.strings.length).take(_MOST_AT_ONCE)]
     if len(lengths) < 2:
         raise MeasurementError("its files have elements too large to be counted in a second")
     error = statistics.stdev(lengths) / len(lengths) ** 0.5
-    return max(statistics.mean(lengths) + _BYTES_BESIDE[reader.kind] - 2 * error, 1.0)
+    return float(max(statistics.mean(lengths) + _BYTES_BESIDE[reader.kind] - 2 * error, 1.0))
 
 
 def _of_one(stage: ir.Node, element: Any) -> Any:
