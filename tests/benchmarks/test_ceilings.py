@@ -12,8 +12,8 @@ def test_every_setting_is_tried_and_the_best_run_again():
     calls, threads = len({-1, *ceilings._CALLS}), len(ceilings._THREADS)
     assert told == [calls * threads] * result.settings == [result.settings] * (calls * threads)
     assert len(result.best) == 2
-    # It waits 20 ms in each call, so that only many calls and threads are fast.
-    assert result.knobs["map[call].num_parallel_calls"] >= 16
+    # It waits 20 ms in each call, so that only many threads are fast, with many calls or as many as AUTOTUNE likes.
+    assert result.knobs["map[call].num_parallel_calls"] not in (1, 2, 4)
     assert result.ratio == pytest.approx(result.stated / (sum(result.best) / 2))
 
 

@@ -158,7 +158,9 @@ def test_pipelines_that_take_turns_run_no_further_ahead_than_one_element(monkeyp
     )
     written = extract(tf.data.Dataset.range(50).prefetch(9).map(lambda x: x * 3).batch(2).prefetch(tf.data.AUTOTUNE))
     measurements = SampleMeasurements()
-    measurements.whole_speed(written, written)
+    assert measurements.whole_speed(written, written.input) == (1.0, 1.0, 1.0)
+    assert not timed
+    measurements.whole_speed(written, written.input.input)
     measurements.speed(written, written, written.input.input.input)
     assert len(timed) == 4
     for dataset in timed:

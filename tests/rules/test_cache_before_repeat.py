@@ -101,7 +101,7 @@ def test_optimize_gives_the_same_elements():
         (tf.data.Dataset.range(9).take_while(lambda x: x < 5), "cannot tell whether opaque"),
         (
             tf.data.Dataset.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec((), tf.int32)),
-            "cannot tell whether generator repeats itself",
+            "the generator runs Python code (PyFunc), so each epoch must run it again",
         ),
         (
             tf.data.Dataset.range(9).interleave(
