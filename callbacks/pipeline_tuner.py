@@ -217,7 +217,7 @@ class PipelineTuner(WatchingCallback):
         name = self.search.objective
         before, after = (OBJECTIVES[name](window) for window in (first, last))
         trials = self._trials()
-        if self.search.too_early:
+        if not trials and self.search.too_early:
             return (
                 f"autopipe: {name} {after:.3g}; no trial was made, since its cost was expected to be more than "
                 f"most_loss={self.most_loss:g} of the time so far; the pipeline runs with the knobs it had"

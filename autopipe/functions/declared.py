@@ -44,7 +44,8 @@ def stateless(function: _Callable) -> _Callable:
     [0, 1, 4, 9]
     """
     try:
-        setattr(function, _MARK, True)
+        # Itself, since functools.wraps copies the mark to wrappers, and those may keep state.
+        setattr(function, _MARK, function)
     except (AttributeError, TypeError):
         raise ArgumentError(
             f"A function that is declared stateless must be written in Python, but got {function!r}. "
@@ -62,7 +63,12 @@ def declared_stateless(node: Any) -> bool:
     if node.op == "PyFuncStateless":
         return True
     function = _registered(node.attr["token"].s)
-    return function is not None and any(getattr(each, _MARK, False) for each in _called(function))
+    return function is not None and any(map(_is_marked, _called(function)))
+
+
+def _is_marked(function: Any) -> bool:
+    function = getattr(function, "__func__", function)
+    return getattr(function, _MARK, None) is function
 
 
 def _registered(token: bytes) -> Any:
@@ -83,8 +89,6 @@ def _called(function: Any) -> Iterator[Any]:
             function = function._func
         elif isinstance(function, functools.partial):
             function = function.func
-        elif hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
         elif isinstance(getattr(function, "__self__", None), DatasetV2._GeneratorState):
             function = function.__self__._generator
         else:
@@ -95,7 +99,8 @@ def _held_by(function: Any) -> Any:
     """Return what a function of TensorFlow's own runs: the state of a generator, or a function that it wraps."""
     from tensorflow.python.data.ops.dataset_ops import DatasetV2
 
-    if not str(getattr(function, "__module__", None)).startswith("tensorflow."):
+    # Its module is no witness: TensorFlow's wrappers take on that of what they wrap.
+    if not getattr(function, "__globals__", {}).get("__name__", "").startswith("tensorflow."):
         return None
     held = inspect.getclosurevars(function).nonlocals
     state = held.get("generator_state")

@@ -41,6 +41,17 @@ def declared_counting(count):
     yield from range(count)
 
 
+def counting_calls(function):
+    calls = []
+
+    @functools.wraps(function)
+    def counted(value):
+        calls.append(value)
+        return function(value)
+
+    return counted
+
+
 def numpy_of(function, **arguments):
     return lambda x: tf.numpy_function(function, [x], tf.int64, **arguments)
 
@@ -75,6 +86,8 @@ UNDECLARED = {
     "a method": numpy_of(Reader().read),
     "one that calls a declared one": numpy_of(lambda value: declared(value)),
     "one of two": both,
+    "a wrapper around a declared one": numpy_of(counting_calls(declared)),
+    "an eager wrapper around a declared one": python_of(counting_calls(declared)),
     "one written in C": numpy_of(abs),
 }
 
