@@ -1,1 +1,1 @@
-"""Other loaders that a user would pick instead, on the flower job: one file a loader."""
+"""Other loaders that a user would pick instead, on the flower job or the ImageNet job: one file a loader."""
