@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import autopipe
 from benchmarks.cases._base import Case
 from benchmarks.measuring import make_variant
 from benchmarks.peers._base import all_peers
@@ -15,6 +16,7 @@ from benchmarks.peers._base import all_peers
 __all__ = ["EPOCHS", "LoaderResult", "compare_loaders", "missing_peers"]
 
 EPOCHS = 10
+_PLANNED = "autopipe(naive), its plan kept"
 _VARIANTS = ("naive", "expert", "autopipe(naive)", "autopipe(expert)")
 
 
@@ -56,10 +58,20 @@ def compare_loaders(case: Case, folder: Path, *, augment: bool, on_epoch: Callab
         on_epoch: told of the loader before each of its epochs.
     """
     data = case.make_data(folder)
+    datasets: dict[str, Any] = {}
+
+    def reading(name: str, dataset: Any) -> Callable[[], Iterable[Any]]:
+        datasets[name] = dataset
+        return lambda: dataset
+
+    def with_plan() -> Any:
+        plan = datasets["autopipe(naive)"].plan
+        return autopipe.optimize(case.naive(data), plan=plan, ram_budget=case.ram_budget)
+
     makers: dict[str, Callable[[], Callable[[], Iterable[Any]]]] = {
-        variant: lambda variant=variant: _epochs_of(make_variant(case, variant, data, tuning_seconds=0.0))
-        for variant in _VARIANTS
+        name: lambda name=name: reading(name, make_variant(case, name, data, tuning_seconds=0.0)) for name in _VARIANTS
     }
+    makers[_PLANNED] = lambda: reading(_PLANNED, with_plan())
     peers = [peer for peer in all_peers() if peer.letter == case.letter and peer.installed]
     makers |= {peer.name: lambda peer=peer: peer.make(data, augment) for peer in peers}
     notes = {peer.name: peer.note for peer in peers}
@@ -74,10 +86,6 @@ def compare_loaders(case: Case, folder: Path, *, augment: bool, on_epoch: Callab
             on_epoch(name)
             seconds[name].append(_timed(lambda epoch=epoch: _read(epoch()))[0])
     return [LoaderResult(name, preparing[name], tuple(seconds[name]), notes.get(name, "")) for name in loaders]
-
-
-def _epochs_of(dataset: Any) -> Callable[[], Iterable[Any]]:
-    return lambda: dataset
 
 
 def _read(batches: Iterable[Any]) -> None:

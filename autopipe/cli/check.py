@@ -192,13 +192,13 @@ def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
     from autopipe.pipeline import ir, trees
     from autopipe.pipeline.build import build
     from autopipe.planning.profiling import leaving_no_file
-    from autopipe.planning.samples import without_lead
+    from autopipe.planning.samples import without_autotune
     from autopipe.planning.stopwatch import compare_speeds
 
     with leaving_no_file(before) as old, leaving_no_file(after) as new:
         sides = []
         for tree in (old, new):
-            dataset: Any = build(ir.Repeat(input=without_lead(tree)))
+            dataset: Any = build(ir.Repeat(input=without_autotune(tree)))
             if any(isinstance(node, ir.Cache) for node in trees.walk(tree)):
                 for _ in islice(dataset, max(0, int(build(tree).cardinality())) + 1):
                     pass

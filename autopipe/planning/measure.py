@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from autopipe.functions.draws import undisturbed_generators
@@ -20,6 +17,7 @@ from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_would_see
+from autopipe.planning.caching import making_and_reading
 from autopipe.planning.content import UnknownContentError
 from autopipe.planning.count import most_elements
 from autopipe.planning.disk_cache import DiskCache
@@ -27,15 +25,13 @@ from autopipe.planning.ledger import promised_bytes
 from autopipe.planning.machine import Machine, resident_bytes
 from autopipe.planning.samples import (
     SAMPLE_BYTES,
-    SAMPLE_SECONDS,
     bytes_of,
     bytes_of_all,
     held_beside,
     of_one_shape,
     one_sentence,
     take_sample,
-    without_buffers,
-    without_lead,
+    without_autotune,
 )
 from autopipe.planning.stopwatch import compare_speeds
 from autopipe.rules import MeasurementError
@@ -45,20 +41,15 @@ __all__ = ["SampleMeasurements"]
 _SAMPLE_ELEMENTS = 256
 _CACHE_SAMPLE_ELEMENTS = 32
 _FEW = 8
-_TIMED_ELEMENTS = 16 * 1024
-# To time something well, it has to take so many times as long as it takes to start.
-_CLEARLY = 4
-_GROWTH = 4
-_REPEATS = 8
-# More than a sample ever has; of larger numbers TensorFlow keeps the low bits only.
-_ALL = 10**9
 _MOST_SOURCES = 2
 # No step of a Keras model is shorter, whatever the model: what is little beside that, nobody notices.
 _FASTEST_CONSUMER = 500e-6
 _LITTLE_GROWTH = 16 * 2**20
 _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
-_WORKING_SECONDS = 0.5
+_WORKING_SECONDS = 0.2
+_COMPARED_SECONDS = 1.0
+_FEWEST_COMPARED = 16
 _TURN_SECONDS = 2e-3
 _MOST_IN_ONE_TURN = 64
 # Rounding of one float32 operation is 2**-24 relative; a chain of tens of them stays well within this.
@@ -86,6 +77,7 @@ class SampleMeasurements:
     _known_sizes: dict[ir.Node, list[int]] = field(default_factory=dict, init=False, repr=False)
     _sources: dict[ir.Node, ir.Node] = field(default_factory=dict, init=False, repr=False)
     _speeds: dict[Hashable, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
+    _differences: dict[Hashable, str | None] = field(default_factory=dict, init=False, repr=False)
 
     def bytes_beside_caches(self, pipeline: ir.Node) -> int:
         """Return how much the process has grown since measuring began, and some elements made ahead.
@@ -127,16 +119,25 @@ class SampleMeasurements:
 
     def same(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
         """Run both on the same elements and return the first difference."""
-        with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after, over)):
-            return self._first_difference(before, after, over, exact)
+        sources = frozenset(node for node in trees.walk(over) if not node.inputs)
+        question = (_question(before, after, over), sources, exact)
+        if question not in self._differences:
+            with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after, over)):
+                self._differences[question] = self._first_difference(before, after, over, exact)
+        return self._differences[question]
 
     def _first_difference(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
         source = self._sample_source(over)
         pairs = zip(_run(before, over, source), _run(after, over, source), strict=True)
-        for left, right in pairs:
+        began, held = time.perf_counter(), 0
+        for compared, (left, right) in enumerate(pairs):
+            enough = held > SAMPLE_BYTES or time.perf_counter() - began > _COMPARED_SECONDS
+            if compared >= _FEWEST_COMPARED and enough:
+                return None
             difference = _difference(left, right, exact)
             if difference:
                 return difference
+            held += bytes_of(left)
         return None
 
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
@@ -187,7 +188,7 @@ class SampleMeasurements:
         if witness:
             raise MeasurementError(f"a sample would show, since {witness}")
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(node)):
-            return _making_and_reading(
+            return making_and_reading(
                 node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None
             )
 
@@ -252,72 +253,6 @@ def _held(elements: list[Any]) -> ir.Node:
     return extract(tf.data.Dataset.from_tensor_slices(stacked))
 
 
-def _making_and_reading(node: ir.Node, element_bytes: float, folder: Path | None) -> tuple[float, float]:
-    """Return the seconds it takes to make an element, and to read it from a cache in memory, or else in a folder."""
-    made = build(without_buffers(node))
-    few = _count(made.take(_FEW))
-    if not few:
-        raise MeasurementError("the pipeline has no elements")
-    starting = min(_seconds(made.take(few)) for _ in range(2))
-    most = min(_TIMED_ELEMENTS, int(SAMPLE_BYTES / max(element_bytes, 1)))
-    if folder is None:
-        return _from_memory(made, few, max(most, few), starting)
-    with TemporaryDirectory(dir=folder, prefix="sample.") as place:
-        count = max(few, min(int(few * SAMPLE_SECONDS / starting), most))
-        return _from_disk(made.take(count).cache(f"{place}/data"), Path(place))
-
-
-def _from_memory(made: Any, few: int, most: int, starting: float) -> tuple[float, float]:
-    """Return the seconds to make an element, and to read it; what it takes to start a pipeline is left out.
-
-    So many are made that this takes clearly longer than to start the pipeline, as far as time allows.
-    """
-    wanted = few
-    while True:
-        cached = made.take(wanted).cache()
-        making, count = _seconds(cached), _count(cached)
-        if count < wanted or wanted == most or making >= min(_CLEARLY * starting, SAMPLE_SECONDS / _GROWTH):
-            break
-        wanted = min(_GROWTH * wanted, most)
-    each = (making - starting) / (count - few) if count >= 2 * few else making / count
-    reading = _seconds(cached.repeat(1 + _REPEATS)) - _seconds(cached)
-    return max(each, 0.0), max(reading, 0.0) / (_REPEATS * count)
-
-
-def _from_disk(cached: Any, place: Path) -> tuple[float, float]:
-    making, count = _seconds(cached), _count(cached)
-    for file in place.iterdir():
-        _forget(file)
-    return making / count, _seconds(cached) / count
-
-
-def _forget(file: Path) -> None:
-    """Make the kernel read a file from the disk the next time, as it must one that is larger than memory."""
-    handle = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(handle)
-
-
-def _count(dataset: Any) -> int:
-    import tensorflow as tf
-
-    return int(dataset.reduce(tf.constant(0), lambda number, *_: number + 1))
-
-
-def _seconds(dataset: Any) -> float:
-    """Return the seconds it takes to make all elements; to skip them calls no function for each, as counting does.
-
-    What it takes to destroy the iterator is not among them: that may be long, and says nothing of the pipeline.
-    """
-    began = time.perf_counter()
-    iterator = iter(dataset.skip(_ALL))
-    next(iterator, None)
-    return time.perf_counter() - began
-
-
 def _functions(*sides: ir.Node) -> Iterator[Function]:
     return chain.from_iterable(map(trees.functions, sides))
 
@@ -350,7 +285,11 @@ def _timed(endless: ir.Node, each: int = 1) -> Any:
 
     Of so many elements it gives the last: Python would take a core to handle every one.
     """
-    few = without_lead(endless) if each == 1 else ir.Shard(input=without_lead(endless), num_shards=each, index=each - 1)
+    few = (
+        without_autotune(endless)
+        if each == 1
+        else ir.Shard(input=without_autotune(endless), num_shards=each, index=each - 1)
+    )
     return build(ir.Prefetch(input=few, buffer_size=1))
 
 
@@ -363,7 +302,7 @@ def _without_last_prefetch(tree: ir.Node) -> ir.Node:
 
 def _in_one_turn(endless: ir.Node) -> int:
     """Return how many elements take so long that what Python does with one of them is little beside it."""
-    elements = iter(build(without_lead(endless)))
+    elements = iter(build(without_autotune(endless)))
     next(elements)
     began = time.perf_counter()
     for _ in range(_FEW):
@@ -394,9 +333,11 @@ def _difference(left: Any, right: Any, exact: bool) -> str | None:
 
     sides = (tf.nest.flatten(side, expand_composites=True) for side in (left, right))
     for ours, theirs in zip(*sides, strict=True):
-        old, new = ours.numpy(), theirs.numpy()
+        old, new = np.asarray(ours), np.asarray(theirs)
         if old.shape != new.shape:
             return f"shape {old.shape} became {new.shape}"
+        if (old == new).all():
+            continue
         inexact = np.issubdtype(old.dtype, np.inexact)
         if inexact and not exact and _is_rounding(old, new):
             continue

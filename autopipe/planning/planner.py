@@ -58,10 +58,9 @@ def _worth_its_memory(
     """Return the rewriting, or one without new caches where work by the batch is as fast: that holds no memory."""
     if not any(decides_caches(step.rule) for step in best.steps):
         return best
-    without = _without_caches(best, rules, keeps, measurements)
-    by_batch = {rule.name for rule in rules if rule.phase is Phase.BATCH}
-    if not any(step.rule in by_batch for step in without.steps):
+    if not _has_work_for_batches(best, rules, keeps, measurements):
         return best
+    without = _without_caches(best, rules, keeps, measurements)
     try:
         speed, _, _ = measurements.whole_speed(best.after, without.after)
     except MeasurementError:
@@ -71,6 +70,15 @@ def _worth_its_memory(
     reason = f"without it, and with more work done by the batch, the whole measured {speed:.2f}x its speed"
     refusals = (Refusal(step.rule, step.before, reason) for step in best.steps if decides_caches(step.rule))
     return replace(without, refusals=(*without.refusals, *refusals))
+
+
+def _has_work_for_batches(
+    best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
+) -> bool:
+    """Return whether without new caches a batch would do work of its elements; no later rule is tried to know that."""
+    without = _without_caches(best, [rule for rule in rules if rule.phase <= Phase.BATCH], keeps, measurements)
+    by_batch = {rule.name for rule in rules if rule.phase is Phase.BATCH}
+    return any(step.rule in by_batch for step in without.steps)
 
 
 def _not_slower(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:

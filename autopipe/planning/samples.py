@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from autopipe.errors import DatasetError
+from autopipe.functions.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.text import one_line
 from autopipe.pipeline.visibility import who_would_see
+from autopipe.planning.machine import Machine
 from autopipe.rules import MeasurementError
 
 __all__ = [
@@ -26,11 +28,14 @@ __all__ = [
     "of_one_shape",
     "one_sentence",
     "take_sample",
+    "without_autotune",
     "without_buffers",
-    "without_lead",
 ]
 
 SAMPLE_SECONDS = 1.0
+# A sample that has some elements already is not worth more time than this.
+_SOME = 32
+_SECONDS_FOR_MORE = 0.25
 SAMPLE_BYTES = 16 * 2**20
 # What TensorFlow's memory cache takes beside the bytes of the tensors: measured as resident memory.
 _HELD_BESIDE_ELEMENT = 200
@@ -53,9 +58,9 @@ def take_sample(node: ir.Node, count: int) -> list[Any]:
     failure: tf.errors.OpError | None = None
     attempts = 0
     held = 0
-    end = time.perf_counter() + SAMPLE_SECONDS
+    began = time.perf_counter()
     iterator = iter(build(without_buffers(node)))
-    while attempts < count and held < SAMPLE_BYTES and (not attempts or time.perf_counter() < end):
+    while attempts < count and held < SAMPLE_BYTES and _is_worth_more(attempts, time.perf_counter() - began):
         attempts += 1
         try:
             elements.append(next(iterator))
@@ -75,6 +80,10 @@ def take_sample(node: ir.Node, count: int) -> list[Any]:
     raise MeasurementError("the pipeline has no elements")
 
 
+def _is_worth_more(attempts: int, taken: float) -> bool:
+    return not attempts or taken < (SAMPLE_SECONDS if attempts < _SOME else _SECONDS_FOR_MORE)
+
+
 def of_one_shape(elements: list[Any]) -> list[Any]:
     """Return the elements of the most common shape: the last batch of a sample is often a smaller one."""
     import tensorflow as tf
@@ -92,13 +101,30 @@ def without_buffers(node: ir.Node) -> ir.Node:
     return node.on(*inputs)
 
 
-def without_lead(node: ir.Node) -> ir.Node:
-    """Return the pipeline with prefetches of one element.
+def without_autotune(node: ir.Node) -> ir.Node:
+    """Return the pipeline with numbers where AUTOTUNE chooses them: a call for each core, and one element ahead.
 
-    AUTOTUNE makes the buffers of pipelines that take turns as large as it likes: the one that rests fills its own, and
-    seems several times as fast as it is when its turn comes.
+    AUTOTUNE takes the rests of pipelines that take turns for a consumer that is slow: it makes few calls for that, and
+    buffers so large that what was made while nobody asked seems to have been made in no time. TensorFlow leaves
+    sequential maps to it as well, if their functions are stateless.
     """
-    return trees.transform(node, lambda each: replace(each, buffer_size=1) if isinstance(each, ir.Prefetch) else each)
+    calls = round(Machine.here().cores)
+
+    def fixed(each: ir.Node) -> ir.Node:
+        match each:
+            case ir.Prefetch():
+                return replace(each, buffer_size=1)
+            case ir.Map(synchronous=False, use_unbounded_threadpool=False, num_parallel_calls=None):
+                return replace(each, num_parallel_calls=calls) if effects(each.fn).steady else each
+            case ir.Map(num_parallel_calls=ir.AUTOTUNE, use_unbounded_threadpool=False):
+                return replace(each, num_parallel_calls=calls)
+            case ir.Batch(num_parallel_calls=ir.AUTOTUNE):
+                return replace(each, num_parallel_calls=calls)
+            case ir.Interleave(num_parallel_calls=ir.AUTOTUNE) if each.cycle_length != ir.AUTOTUNE:
+                return replace(each, num_parallel_calls=calls)
+        return each
+
+    return trees.transform(node, fixed)
 
 
 def bytes_of(element: Any) -> int:

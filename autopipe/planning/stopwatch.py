@@ -8,11 +8,15 @@ from typing import Any
 
 __all__ = ["Stopwatch", "around_median", "compare_speeds"]
 
-_WINDOW_SECONDS = 0.06
+_WINDOW_SECONDS = 0.025
 _FEWEST_PAIRS = 3
+# Three in a row are lost by chance more often than one likes.
+_PAIRS_FOR_LOSS = 5
 _MOST_PAIRS = 15
 # Nothing is changed for less, whether it is real or not.
 _LITTLE_GAIN = 1.03
+# What noise does not make of two equal pipelines twice in a row.
+_CLEAR_GAIN = 1.4
 # A prefetch, and a parallel map with two calls.
 _MADE_AHEAD = 3
 
@@ -56,9 +60,15 @@ def around_median(ratios: list[float]) -> tuple[float, float, float]:
 
 def _is_undecided(ratios: list[float], both_ways: bool = False) -> bool:
     """Return whether more pairs are worth their time: a gain that noise still hides is."""
+    count = len(ratios)
     median, low, high = around_median(ratios)
-    hidden = low <= 1 <= high if both_ways else low <= 1 and median > _LITTLE_GAIN
-    return len(ratios) < _FEWEST_PAIRS or (hidden and len(ratios) < _MOST_PAIRS)
+    if low > 1:
+        return count < _FEWEST_PAIRS and low < _CLEAR_GAIN
+    if both_ways:
+        return count < _PAIRS_FOR_LOSS or (high >= 1 and count < _MOST_PAIRS)
+    if median > _LITTLE_GAIN:
+        return count < _MOST_PAIRS
+    return count < (_PAIRS_FOR_LOSS if high > _LITTLE_GAIN else _FEWEST_PAIRS)
 
 
 class Stopwatch:

@@ -22,13 +22,13 @@ def _table(name: str, compared: Sequence[LoaderResult]) -> list[str]:
         "",
         "Seconds in all, with what `optimize()` takes to prepare and the first epoch; epochs of all loaders in turn.",
         "",
-        "| loader | seconds | times the slowest | first epoch | median of the others | |",
-        "|---|---:|---:|---:|---:|---|",
+        "| loader | seconds | times the slowest | to prepare | first epoch | median of the others | |",
+        "|---|---:|---:|---:|---:|---:|---|",
     ]
     for each in sorted(compared, key=lambda each: each.seconds):
         first, *others = each.epoch_seconds
         lines.append(
-            f"| {each.name} | {each.seconds:.2f} | {slowest / each.seconds:.1f} | {first:.2f} "
-            f"| {statistics.median(others):.2f} | {each.note} |"
+            f"| {each.name} | {each.seconds:.2f} | {slowest / each.seconds:.1f} | {each.preparing_seconds:.2f} "
+            f"| {first:.2f} | {statistics.median(others):.2f} | {each.note} |"
         )
     return [*lines, ""]

@@ -49,7 +49,7 @@ def work(x):
     return tf.linalg.det(tf.random.uniform([120, 120]))
 
 
-@pytest.mark.parametrize(("calls", "low", "high"), [(None, 0.8, 1.0), (tf.data.AUTOTUNE, 0.0, 0.4)])
+@pytest.mark.parametrize(("calls", "low", "high"), [(None, 0.5, 1.0), (tf.data.AUTOTUNE, 0.0, 0.4)])
 def test_a_map_is_serial_unless_its_author_made_it_parallel(calls, low, high):
     stages = stages_of(tf.data.Dataset.range(1000).map(work, num_parallel_calls=calls).prefetch(2))
     assert low <= serial_share(stages) <= high

@@ -67,6 +67,18 @@ def test_differences_are_found():
     assert SampleMeasurements().same(*other, exact=True) == "values differ"
 
 
+def test_single_strings_are_compared_too():
+    same = sides(Dataset.range(9).map(tf.strings.as_string), Dataset.range(9).map(lambda x: tf.strings.as_string(x)))
+    other = sides(Dataset.range(9).map(tf.strings.as_string), Dataset.range(9).map(lambda x: tf.strings.as_string(-x)))
+    assert SampleMeasurements().same(*same, exact=True) is None
+    assert SampleMeasurements().same(*other, exact=False) == "values differ"
+
+
+def test_what_differs_late_in_a_sample_of_small_elements_is_found():
+    late = sides(Dataset.range(250).map(lambda x: x), Dataset.range(250).map(lambda x: tf.where(x < 240, x, 0)))
+    assert SampleMeasurements().same(*late, exact=True) == "values differ"
+
+
 def test_rounding_counts_only_where_it_may_not():
     nearly = sides(
         Dataset.range(9).map(lambda x: tf.cast(x, tf.float32) / 3.0),

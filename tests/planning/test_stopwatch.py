@@ -8,22 +8,37 @@ from autopipe.planning.stopwatch import _is_undecided, around_median
 @pytest.mark.parametrize(
     ("ratios", "undecided"),
     [
-        ([2.0, 2.1], True),
-        ([2.0, 2.1, 1.9], False),
+        ([1.2, 1.3], True),
+        ([2.0, 2.1], False),
+        ([1.2, 1.3, 1.2], False),
         ([2.0, 2.1, 1.9, 2.0, 0.5], False),
         ([0.9, 0.8, 0.9, 0.9, 3.0], False),
         ([1.6, 0.9, 1.6, 0.8, 1.6], True),
         ([1.6, 0.9] * 7 + [1.6], False),
         ([1.02, 0.9, 1.01, 1.1, 1.02], False),
+        ([0.7, 0.5, 1.2], True),
+        ([0.7, 0.5, 0.8], False),
     ],
-    ids=["few", "clear gain", "gain", "loss", "hidden by noise", "enough", "too little"],
+    ids=[
+        "few",
+        "clear gain",
+        "small gain",
+        "gain",
+        "loss",
+        "hidden by noise",
+        "enough",
+        "too little",
+        "loss or noise",
+        "clear loss",
+    ],
 )
 def test_pairs_are_measured_until_a_gain_is_told_from_noise(ratios, undecided):
     assert _is_undecided(ratios) is undecided
 
 
 @pytest.mark.parametrize(
-    ("ratios", "undecided"), [([0.9, 0.8, 0.9, 0.9, 3.0], False), ([0.9, 1.2, 0.9, 1.1, 0.8], True)]
+    ("ratios", "undecided"),
+    [([0.9, 0.8, 0.9, 0.9, 3.0], False), ([0.9, 1.2, 0.9, 1.1, 0.8], True), ([0.9, 0.8, 0.9], True)],
 )
 def test_where_a_loss_counts_too_it_is_told_from_noise(ratios, undecided):
     assert _is_undecided(ratios, both_ways=True) is undecided

@@ -81,7 +81,7 @@ def seeded(seed):
 PIPELINES = {
     "map and batch": lambda: Dataset.range(20).map(scale).map(shift).batch(4, drop_remainder=True),
     "range": lambda: Dataset.range(3, 30, 4, output_type=tf.int32).enumerate().enumerate(5),
-    "static method": lambda: Dataset.range(9).map(Steps.third, num_parallel_calls=2, deterministic=False).repeat(2),
+    "static method": lambda: Dataset.range(9).map(Steps.third, num_parallel_calls=1, deterministic=False).repeat(2),
     "of TensorFlow": lambda: Dataset.range(9).map(tf.strings.as_string).map(tf.strings.length),
     "synchronous": lambda: Dataset.range(9).map(shift, synchronous=True),
     "unbounded": lambda: Dataset.range(9).map(shift, num_parallel_calls=AUTOTUNE, use_unbounded_threadpool=True),
