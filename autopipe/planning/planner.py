@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from autopipe.optimizer import Refusal, Rewriting, rewrite
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules import Keeps, MeasurementError, Phase, Rule, decides_caches
 
@@ -32,8 +32,9 @@ def plan(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Sa
 
     Each rule is judged on the stages it changes. Together they may still lose: two stages that were fast alone may
     want the same cores. So the whole is measured against the whole. A cache must be faster than the same work done by
-    the batch. If what is left lost to the pipeline as it is, the same is done with fewer kinds of rules, and the
-    fastest that did not lose is taken; if all lost, nothing is changed.
+    the batch; one on disk must be faster than an earlier one in memory with the rest of the work. If what is left lost
+    to the pipeline as it is, the same is done with fewer kinds of rules, and the fastest that did not lose is taken;
+    if all lost, nothing is changed.
 
     Args:
         tree: the pipeline as it was written.
@@ -45,11 +46,55 @@ def plan(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Sa
         The rewriting. Where the whole cannot be measured, or what was given does not fit memory, what each rule
         proved must do.
     """
-    best = rewrite(tree, rules, keeps=keeps, measurements=measurements)
+    best = _worth_its_disk(rewrite(tree, rules, keeps=keeps, measurements=measurements), rules, keeps, measurements)
     if _was_above_memory(best, rules):
         return best
     best = _worth_its_memory(best, rules, keeps, measurements)
     return _within_budget(_not_slower(best, rules, keeps, measurements), rules, keeps, measurements)
+
+
+def _worth_its_disk(
+    best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
+) -> Rewriting:
+    """Return the rewriting, or one that keeps in memory what there is room for, in place of later results on disk.
+
+    Then the rest of the work is to be done in every epoch, which may take less than reading large results. Both are
+    priced by what an element costs from the second epoch on, up to where the later cache stands.
+    """
+    late = _new_cache(best)
+    if late is None or late.in_memory:
+        return best
+    other = rewrite(
+        best.before,
+        [rule for rule in rules if "FitsDisk" not in rule.obligations],
+        keeps=keeps,
+        measurements=measurements,
+    )
+    early = _new_cache(other)
+    if early is None:
+        return best
+    try:
+        made_early, from_memory = measurements.caching(early.input)
+        made_late, _ = measurements.caching(late.input)
+        _, from_disk = measurements.caching(late.input, on_disk=True)
+    except MeasurementError:
+        return best
+    in_memory = from_memory + max(made_late - made_early, 0.0)
+    if in_memory > _NOISE * from_disk:
+        return best
+    reason = (
+        f"an element takes {from_disk * 1e6:,.0f} us to read from disk in every epoch, and "
+        f"{in_memory * 1e6:,.0f} us from an earlier cache, which fits memory, with the rest of the work"
+    )
+    refusals = (Refusal(step.rule, step.before, reason) for step in best.steps if decides_caches(step.rule))
+    return replace(other, refusals=(*other.refusals, *refusals))
+
+
+def _new_cache(rewriting: Rewriting) -> ir.Cache | None:
+    """Return the cache that was added, if it is one."""
+    written = set(trees.walk(rewriting.before))
+    caches = [node for node in trees.walk(rewriting.after) if isinstance(node, ir.Cache) and node not in written]
+    return caches[0] if len(caches) == 1 else None
 
 
 def _worth_its_memory(

@@ -3,8 +3,10 @@
 import pytest
 import tensorflow as tf
 
+from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
+from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.planning.planner import plan
 from autopipe.rules import Keeps, MeasurementError, catalogue
@@ -77,6 +79,50 @@ def test_a_cache_must_be_faster_than_the_same_work_by_the_batch(by_the_batch, ca
     assert ("vectorized" in one_line(done.after)) is not cached
     reasons = [each.reason for each in done.refusals if each.rule == "cache_fixed_work"]
     assert cached or any(f"the whole measured {by_the_batch:.2f}x its speed" in each for each in reasons)
+
+
+def upper(x):
+    return tf.strings.upper(tf.strings.as_string(x))
+
+
+def draw(x):
+    return tf.fill((256, 256), tf.strings.to_hash_bucket(x, 9))
+
+
+class TwoPlaces(Wholes):
+    """Memory has room for strings but not for pictures; the disk has room for both."""
+
+    def __init__(self, folder, making, from_disk):
+        super().__init__(("", 2.0))
+        object.__setattr__(self, "ram_budget", 10**6)
+        object.__setattr__(self, "disk", DiskCache(folder))
+        object.__setattr__(self, "prices", (making, from_disk))
+
+    def bytes_beside_caches(self, pipeline):
+        return 0
+
+    def caching(self, node, *, on_disk=False):
+        making, from_disk = self.prices
+        return making[isinstance(node.input, ir.Map)], from_disk if on_disk else 1e-5
+
+
+@pytest.mark.parametrize(
+    ("making", "from_disk", "kept"),
+    [
+        ((1e-3, 9e-3), 1e-3, "map(upper) | map(draw) | cache(on disk)"),
+        ((9e-3, 10e-3), 2e-3, "map(upper) | cache()"),
+        ((9e-3, 8e-3), 1e-3, "map(upper) | cache()"),
+    ],
+    ids=["the later work is the most", "the earlier work is the most", "no later work"],
+)
+def test_of_memory_and_disk_the_one_that_saves_more_is_taken(tmp_path, making, from_disk, kept):
+    tree = extract(tf.data.Dataset.range(100).map(upper).map(draw))
+    rules = [named("cache_fixed_work"), named("cache_fixed_work_on_disk")]
+    done = plan(tree, rules, keeps=Keeps.SEQUENCE, measurements=TwoPlaces(tmp_path, making, from_disk))
+    assert kept in one_line(done.after)
+    reasons = [each.reason for each in done.refusals if each.rule == "cache_fixed_work_on_disk"]
+    in_memory = "on disk" not in kept
+    assert any(f"{from_disk * 1e6:,.0f} us to read from disk in every epoch" in each for each in reasons) is in_memory
 
 
 def test_where_the_whole_cannot_be_run_what_each_rule_proved_must_do():
