@@ -52,8 +52,9 @@ class Effort:
     """How much is measured.
 
     Attributes:
-        rounds: turns of each variant.
-        least_seconds: how long a turn lasts.
+        rounds: turns of each variant of a case. Many short ones tell more than few long ones: noise comes in stretches.
+        case_seconds: how long such a turn lasts, or an epoch if that is longer.
+        least_seconds: how long a turn lasts in other parts.
         tuning_seconds: time for the tuner, each time it works.
         training_rounds: turns of each variant in training.
         training_tuning_seconds: time for the tuner in training.
@@ -66,6 +67,7 @@ class Effort:
     """
 
     rounds: int
+    case_seconds: float
     least_seconds: float
     tuning_seconds: float
     training_rounds: int
@@ -78,8 +80,8 @@ class Effort:
     read_seconds: Sequence[float]
 
 
-QUICK = Effort(5, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
-FULL = Effort(7, 1.0, 15.0, 7, 20.0, 2, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
+QUICK = Effort(9, 0.2, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
+FULL = Effort(15, 0.4, 1.0, 15.0, 7, 20.0, 2, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
 
 
 def run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
@@ -93,7 +95,7 @@ def _run_case(case: Case, effort: Effort, console: Console) -> CaseResult:
             case,
             folder,
             rounds=effort.rounds,
-            least_seconds=effort.least_seconds,
+            least_seconds=effort.case_seconds,
             tuning_seconds=effort.tuning_seconds,
             on_epoch=advance,
         )
