@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import autopipe
 from benchmarks import epochs
 from benchmarks.cases import a_flowers, b_imagenet
 from benchmarks.peers import dali_records, torch_dataloader
@@ -113,14 +114,14 @@ def test_records_are_read_once_in_an_epoch_and_cropped_at_random(tmp_path):
 
 
 @augmented_or_not
-def test_every_installed_loader_is_compared(augment, tmp_path, monkeypatch):
+def test_every_installed_loader_is_compared(augment, folder, monkeypatch):
     monkeypatch.setattr(epochs, "EPOCHS", 2)
     # What optimize() makes is tested elsewhere, and its measuring takes seconds.
-    monkeypatch.setattr(epochs, "make_variant", lambda case, variant, data, tuning_seconds: case.naive(data))
-    case = replace(a_flowers.CASES[augment], make_data=lambda folder: a_flowers.make_data(folder, COUNT))
+    monkeypatch.setattr(epochs, "make_variant", lambda case, *_, **__: autopipe.optimize(case.naive(folder), rules=[]))
+    case = replace(a_flowers.CASES[augment], make_data=lambda folder: folder)
     told = []
-    results = epochs.compare_loaders(case, tmp_path, augment=augment, on_epoch=told.append)
-    variants = ["naive", "expert", "autopipe(naive)", "autopipe(expert)"]
+    results = epochs.compare_loaders(case, folder, augment=augment, on_epoch=told.append)
+    variants = ["naive", "expert", "autopipe(naive)", "autopipe(expert)", "autopipe(naive), its plan kept"]
     names = [*variants, *(peer.name for peer in all_peers() if peer.letter == "a" and peer.installed)]
     assert [result.name for result in results] == names
     assert told == names * 2

@@ -59,7 +59,7 @@ def test_all_files_are_written(tmp_path):
     text = (tmp_path / "RESULTS.md").read_text()
     assert "| a | fast | images | 5 | 20 | 160 | 80 | 4.00 (2.00-4.00) |" in text
     assert f"`{report.summary([FAST, SLOW])}`" in text
-    assert "| ours | 5.00 | 5.0 | 2.00 | 1.00 |  |" in text
+    assert "| ours | 5.00 | 5.0 | 1.00 | 2.00 | 1.00 |  |" in text
 
 
 def test_a_part_that_did_not_run_has_no_section(tmp_path):
