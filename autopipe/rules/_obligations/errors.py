@@ -47,11 +47,10 @@ class NoErrorIsLost:
 
     def check(self, site: Site) -> Proof:
         """Under ``keeps="sequence"``, and under ``ignore_errors``, allow only functions that cannot fail."""
+        surfaces = ErrorsSurface(self.fn).check(site)
         culprit = may_fail(self.fn)
-        if culprit is None:
-            return Proof(True, f"{self.fn} cannot fail")
-        if _errors_are_ignored(site):
-            return Proof(False, f"{self.fn} may fail ({culprit}), and ignore_errors() would leave out other elements")
+        if culprit is None or not surfaces.holds:
+            return surfaces
         if site.demanded is Keeps.SEQUENCE:
             return Proof(False, f"{self.fn} may fail ({culprit}), and what is no longer computed cannot")
         return Proof(True, f"{self.fn} computes less, and what is left out can no longer fail", Keeps.ELEMENTS)
