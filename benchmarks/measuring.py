@@ -109,6 +109,7 @@ def measure(
     folder: Path,
     *,
     rounds: int,
+    rounds_seconds: float = 0.0,
     least_seconds: float,
     tuning_seconds: float,
     on_epoch: Callable[[str], None] = lambda variant: None,
@@ -120,7 +121,8 @@ def measure(
     Args:
         case: the job.
         folder: an empty folder for its data.
-        rounds: how often each variant takes its turn after its first epoch.
+        rounds: how often each variant takes its turn after its first epoch, at the least,
+        rounds_seconds: and for how long there are more such rounds.
         least_seconds: a turn is so many epochs that it lasts so long.
         tuning_seconds: time given to the tuner for autopipe's variants.
         on_epoch: told of the variant before each of its epochs.
@@ -136,7 +138,8 @@ def measure(
         preparing[variant] = time.perf_counter() - began
         first[variant] = rate_of(datasets[variant])
     rates: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
-    for number in range(rounds):
+    began = time.perf_counter()
+    while (number := len(rates[VARIANTS[0]])) < rounds or time.perf_counter() - began < rounds_seconds:
         for variant in rotated(VARIANTS, number):
             on_epoch(variant)
             rates[variant].append(rate_of(datasets[variant], least_seconds))

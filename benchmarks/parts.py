@@ -52,8 +52,10 @@ class Effort:
     """How much is measured.
 
     Attributes:
-        rounds: turns of each variant of a case. Many short ones tell more than few long ones: noise comes in stretches.
-        case_seconds: how long such a turn lasts, or an epoch if that is longer.
+        rounds: turns of each variant, at the least.
+        rounds_seconds: a case has more rounds for so long. Many short ones tell more than few long ones: noise comes in
+            stretches.
+        turn_seconds: how long a turn of a case lasts, or an epoch if that is longer.
         least_seconds: how long a turn lasts in other parts.
         tuning_seconds: time for the tuner, each time it works.
         training_rounds: turns of each variant in training.
@@ -67,7 +69,8 @@ class Effort:
     """
 
     rounds: int
-    case_seconds: float
+    rounds_seconds: float
+    turn_seconds: float
     least_seconds: float
     tuning_seconds: float
     training_rounds: int
@@ -80,8 +83,8 @@ class Effort:
     read_seconds: Sequence[float]
 
 
-QUICK = Effort(9, 0.2, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
-FULL = Effort(15, 0.4, 1.0, 15.0, 7, 20.0, 2, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
+QUICK = Effort(5, 8.0, 0.2, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
+FULL = Effort(7, 60.0, 0.4, 1.0, 15.0, 7, 20.0, 2, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
 
 
 def run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
@@ -90,12 +93,13 @@ def run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[C
 
 
 def _run_case(case: Case, effort: Effort, console: Console) -> CaseResult:
-    with _folder() as folder, _bar(console, case, len(VARIANTS) * (effort.rounds + 1)) as advance:
+    with _folder() as folder, _bar(console, case, None) as advance:
         result = measure(
             case,
             folder,
             rounds=effort.rounds,
-            least_seconds=effort.case_seconds,
+            rounds_seconds=effort.rounds_seconds,
+            least_seconds=effort.turn_seconds,
             tuning_seconds=effort.tuning_seconds,
             on_epoch=advance,
         )
@@ -240,7 +244,7 @@ def _folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _bar(console: Console, case: Case, total: int) -> Iterator[Any]:
+def _bar(console: Console, case: Case, total: int | None) -> Iterator[Any]:
     with _progress(console, f"{case.letter} {case.name}") as bar:
         task = bar.add_task("", total=total)
         yield lambda variant: bar.advance(task)

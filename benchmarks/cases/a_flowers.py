@@ -19,8 +19,8 @@ _BATCH = 32
 _AUTOTUNE = tf.data.AUTOTUNE
 
 
-def make_data(folder: Path, count: int = 3670) -> Path:
-    """Write JPEG files into class folders, as many as the flowers of the talk are."""
+def make_data(folder: Path, count: int = 1600) -> Path:
+    """Write JPEG files into class folders."""
     make_photographs(folder, count)
     return folder
 

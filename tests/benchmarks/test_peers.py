@@ -118,7 +118,7 @@ def test_every_installed_loader_is_compared(augment, folder, monkeypatch):
     monkeypatch.setattr(epochs, "EPOCHS", 2)
     # What optimize() makes is tested elsewhere, and its measuring takes seconds.
     monkeypatch.setattr(epochs, "make_variant", lambda case, *_, **__: autopipe.optimize(case.naive(folder), rules=[]))
-    case = replace(a_flowers.CASES[augment], make_data=lambda folder: folder)
+    case = replace(a_flowers.CASES[augment], make_data=lambda folder, count: folder)
     told = []
     results = epochs.compare_loaders(case, folder, augment=augment, on_epoch=told.append)
     variants = ["naive", "expert", "autopipe(naive)", "autopipe(expert)", "autopipe(naive), its plan kept"]
