@@ -14,7 +14,7 @@ from autopipe.pipeline.fusing import maps_batched_at_once
 from autopipe.pipeline.text import one_line, stage
 from autopipe.rules import Keeps, MeasurementError, Measurements, Proof, Rewrite, Rule, Site
 
-__all__ = ["Refusal", "Rewriting", "Step", "rewrite"]
+__all__ = ["Refusal", "Rewriting", "Step", "new_caches", "rewrite"]
 
 _MOST_STEPS = 200
 _BATCHED_AT_ONCE = (
@@ -101,12 +101,16 @@ def _new_cache_bytes(before: ir.Node, after: ir.Node, measurements: Measurements
     Each was measured where it was put. What a later rule made of the stages before it may hide how many elements
     there are; then what is known already stands.
     """
-    written = set(trees.walk(before))
-    new = (node for node in trees.walk(after) if isinstance(node, ir.Cache) and node not in written)
     try:
-        return sum(measurements.cache_bytes(node.input) for node in new if node.in_memory)
+        return sum(measurements.cache_bytes(node.input) for node in new_caches(before, after) if node.in_memory)
     except MeasurementError:
         return known
+
+
+def new_caches(before: ir.Node, after: ir.Node) -> list[ir.Cache]:
+    """Return the caches of a rewritten pipeline that its author did not write there."""
+    written = set(trees.walk(before))
+    return [node for node in trees.walk(after) if isinstance(node, ir.Cache) and node not in written]
 
 
 @dataclass

@@ -119,8 +119,7 @@ class SampleMeasurements:
 
     def same(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
         """Run both on the same elements and return the first difference."""
-        sources = frozenset(node for node in trees.walk(over) if not node.inputs)
-        question = (_question(before, after, over), sources, exact)
+        question = (before, after, over, exact)
         if question not in self._differences:
             with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after, over)):
                 self._differences[question] = self._first_difference(before, after, over, exact)

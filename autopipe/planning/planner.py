@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from autopipe.optimizer import Refusal, Rewriting, rewrite
-from autopipe.pipeline import ir, trees
+from autopipe.optimizer import Refusal, Rewriting, new_caches, rewrite
+from autopipe.pipeline import ir
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules import Keeps, MeasurementError, Phase, Rule, decides_caches
 
@@ -64,12 +64,8 @@ def _worth_its_disk(
     late = _new_cache(best)
     if late is None or late.in_memory:
         return best
-    other = rewrite(
-        best.before,
-        [rule for rule in rules if "FitsDisk" not in rule.obligations],
-        keeps=keeps,
-        measurements=measurements,
-    )
+    in_memory = [rule for rule in rules if "FitsDisk" not in rule.obligations]
+    other = rewrite(best.before, in_memory, keeps=keeps, measurements=measurements)
     early = _new_cache(other)
     if early is None:
         return best
@@ -79,21 +75,25 @@ def _worth_its_disk(
         _, from_disk = measurements.caching(late.input, on_disk=True)
     except MeasurementError:
         return best
-    in_memory = from_memory + max(made_late - made_early, 0.0)
-    if in_memory > _NOISE * from_disk:
+    with_the_rest = from_memory + max(made_late - made_early, 0.0)
+    if with_the_rest > _NOISE * from_disk:
         return best
     reason = (
         f"an element takes {from_disk * 1e6:,.0f} us to read from disk in every epoch, and "
-        f"{in_memory * 1e6:,.0f} us from an earlier cache, which fits memory, with the rest of the work"
+        f"{with_the_rest * 1e6:,.0f} us from an earlier cache, which fits memory, with the rest of the work"
     )
+    return _instead(best, other, reason)
+
+
+def _instead(best: Rewriting, other: Rewriting, reason: str) -> Rewriting:
+    """Return the other rewriting, with the reason why it does not have the caches of the best one."""
     refusals = (Refusal(step.rule, step.before, reason) for step in best.steps if decides_caches(step.rule))
     return replace(other, refusals=(*other.refusals, *refusals))
 
 
 def _new_cache(rewriting: Rewriting) -> ir.Cache | None:
     """Return the cache that was added, if it is one."""
-    written = set(trees.walk(rewriting.before))
-    caches = [node for node in trees.walk(rewriting.after) if isinstance(node, ir.Cache) and node not in written]
+    caches = new_caches(rewriting.before, rewriting.after)
     return caches[0] if len(caches) == 1 else None
 
 
@@ -113,8 +113,7 @@ def _worth_its_memory(
     if speed < _NOISE:
         return best
     reason = f"without it, and with more work done by the batch, the whole measured {speed:.2f}x its speed"
-    refusals = (Refusal(step.rule, step.before, reason) for step in best.steps if decides_caches(step.rule))
-    return replace(without, refusals=(*without.refusals, *refusals))
+    return _instead(best, without, reason)
 
 
 def _has_work_for_batches(
@@ -156,8 +155,7 @@ def _within_budget(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measure
         return best
     without = _without_caches(best, rules, keeps, measurements)
     above = f"with buffers and measuring, its cache is above the RAM budget of {measurements.ram_budget:,} bytes"
-    refusals = (Refusal(step.rule, step.before, above) for step in best.steps if decides_caches(step.rule))
-    return replace(without, refusals=(*without.refusals, *refusals))
+    return _instead(best, without, above)
 
 
 def _measured(rewriting: Rewriting, measurements: SampleMeasurements) -> _Candidate:

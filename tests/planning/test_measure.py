@@ -10,7 +10,9 @@ from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.planning import measure
+from autopipe.planning.machine import Machine
 from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.samples import without_autotune
 from autopipe.rules._base import MeasurementError
 
 Dataset = tf.data.Dataset
@@ -72,6 +74,33 @@ def test_single_strings_are_compared_too():
     other = sides(Dataset.range(9).map(tf.strings.as_string), Dataset.range(9).map(lambda x: tf.strings.as_string(-x)))
     assert SampleMeasurements().same(*same, exact=True) is None
     assert SampleMeasurements().same(*other, exact=False) == "values differ"
+
+
+def test_what_holds_for_one_branch_is_not_taken_to_hold_for_another():
+    source = Dataset.range(9)
+    small, large = extract(source.map(lambda x: x % 2)), extract(source.map(lambda x: x * 9))
+    square, itself = (extract(source.map(function)) for function in (tf.square, tf.identity))
+    measurements = SampleMeasurements()
+    answers = [measurements.same(square.on(over), itself.on(over), over, exact=True) for over in (small, large)]
+    assert answers == [None, "values differ"]
+
+
+def test_what_autotune_would_choose_is_fixed_to_a_call_for_each_core_and_one_element_ahead():
+    calls = round(Machine.here().cores)
+    fixed = [
+        Dataset.range(9).map(tf.square),
+        Dataset.range(9).map(tf.square, tf.data.AUTOTUNE),
+        Dataset.range(9).batch(2, num_parallel_calls=tf.data.AUTOTUNE),
+        Dataset.range(9).interleave(Dataset.range, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE),
+    ]
+    assert [without_autotune(extract(each)).num_parallel_calls for each in fixed] == [calls] * len(fixed)
+    left = [
+        Dataset.range(9).map(tf.square, 5),
+        Dataset.range(9).map(lambda x: tf.random.uniform(())),
+        Dataset.range(9).map(tf.square, tf.data.AUTOTUNE, use_unbounded_threadpool=True),
+    ]
+    assert all(without_autotune(extract(each)) == extract(each) for each in left)
+    assert without_autotune(extract(Dataset.range(9).prefetch(tf.data.AUTOTUNE))).buffer_size == 1
 
 
 def test_what_differs_late_in_a_sample_of_small_elements_is_found():
