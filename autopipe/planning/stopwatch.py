@@ -15,8 +15,8 @@ _PAIRS_FOR_LOSS = 5
 _MOST_PAIRS = 15
 # Nothing is changed for less, whether it is real or not.
 _LITTLE_GAIN = 1.03
-# What noise does not make of two equal pipelines twice in a row.
-_CLEAR_GAIN = 1.4
+# How far noise does not part two equal pipelines twice in a row.
+_CLEARLY = 1.4
 # A prefetch, and a parallel map with two calls.
 _MADE_AHEAD = 3
 
@@ -62,8 +62,10 @@ def _is_undecided(ratios: list[float], both_ways: bool = False) -> bool:
     """Return whether more pairs are worth their time: a gain that noise still hides is."""
     count = len(ratios)
     median, low, high = around_median(ratios)
+    if low > _CLEARLY or high < 1 / _CLEARLY:
+        return False
     if low > 1:
-        return count < _FEWEST_PAIRS and low < _CLEAR_GAIN
+        return count < _FEWEST_PAIRS
     if both_ways:
         return count < _PAIRS_FOR_LOSS or (high >= 1 and count < _MOST_PAIRS)
     if median > _LITTLE_GAIN:

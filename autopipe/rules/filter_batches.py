@@ -43,7 +43,7 @@ def filter_batches(node: Node) -> Rewrite | None:
             same = SameOnSample(node, after, over=filtered.input, exact=True)
             exact = computes_exactly(predicate) and not repeats_a_seeded_shuffle(filtered.input)
             keeps = Keeps.TRAINING if not exact else Keeps.ELEMENTS if fails else Keeps.SEQUENCE
-            return Rewrite(after, (*unseen, same, Faster(node, after, over=filtered.input)), keeps)
+            return Rewrite(after, (*unseen, Faster(node, after, over=filtered.input), same), keeps)
     return None
 
 

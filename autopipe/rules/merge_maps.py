@@ -7,7 +7,7 @@ from autopipe.functions.effects import effects
 from autopipe.functions.rounding import rounds_alike
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
-from autopipe.rules._obligations import CallsUnseen, ErrorsSurface, Faster, RoundingUnseen
+from autopipe.rules._obligations import CallsUnseen, ErrorsSurface, Faster, NotCachedYet, RoundingUnseen
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OVERLAP)
@@ -18,7 +18,8 @@ def merge_maps(node: Node) -> Rewrite | None:
     less than that. One call does both. The ops stay as they are, so the results do, bit for bit, unless a sum or
     product of f goes on in g, which TensorFlow may then take in another order. It comes after the rules that look
     for f or g alone. It takes: equal arguments of both maps, nothing in f or g from which
-    the order of calls could be seen, no ``ignore_errors`` downstream, and a measured gain.
+    the order of calls could be seen, no ``ignore_errors`` downstream, no cache there (in a first epoch alone, little is
+    gained), and a measured gain.
     """
     match node:
         case Map(input=Map() as first) if _called_alike(first, node):
@@ -29,7 +30,7 @@ def merge_maps(node: Node) -> Rewrite | None:
             rounding = () if alike else (RoundingUnseen(),)
             faster = Faster(node, merged, over=first.input)
             keeps = Keeps.TRAINING if effects(merged.fn).unseeded_random else None if alike else Keeps.ELEMENTS
-            return Rewrite(merged, (*unseen, *errors, *rounding, faster), keeps)
+            return Rewrite(merged, (*unseen, *errors, *rounding, NotCachedYet(node), faster), keeps)
     return None
 
 

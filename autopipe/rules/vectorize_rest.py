@@ -42,7 +42,7 @@ def vectorize_rest(node: Node) -> Rewrite | None:
             safe = (HasBatchedForm(rest, size), ErrorsSurface(rest))
             return Rewrite(
                 after,
-                (*safe, same, faster) if exact else (*safe, RoundingUnseen(), same, faster),
+                (*safe, faster, same) if exact else (*safe, RoundingUnseen(), faster, same),
                 keeps=Keeps.SEQUENCE if exact else None,
             )
     return None
