@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +15,11 @@ from autopipe.reading import Reading
 from autopipe.report.epochs import epochs_table
 
 __all__ = ["PipelineMonitor"]
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+# The epoch that fills caches, and one that reads them, are looked at whatever that takes; others within this share.
+_ALWAYS_LOOKED_AT = 2
+_SHARE_FOR_LOOKS = 0.001
 
 
 class PipelineMonitor(WatchingCallback):
@@ -46,6 +53,7 @@ class PipelineMonitor(WatchingCallback):
         super()._reset()
         self._looks: Looks | None = None
         self._epochs: list[Epoch] = []
+        self._began = time.perf_counter()
         self._figures: list[dict[str, float]] = []
 
     @property
@@ -53,7 +61,8 @@ class PipelineMonitor(WatchingCallback):
         """What each stage costs in this training, so far; ``None`` before there is anything to tell.
 
         The figures are those of :func:`autopipe.profile`, at the pace of the model. A look at them takes about a
-        millisecond, four times a second. There are none where ``options.autotune.enabled`` is ``False``.
+        millisecond. The first two epochs are looked at, and so many of the later ones as 0.1% of the time is enough
+        for. There are none where ``options.autotune.enabled`` is ``False``.
         """
         seen = [*self._epochs, *([self._looks.epoch()] if self._looks else [])]
         return profile_of(self._reading.dataset.tree, seen) if self._reading and any(e.looks for e in seen) else None
@@ -76,7 +85,12 @@ class PipelineMonitor(WatchingCallback):
         iterator = reading.iterator()
         autotuned = reading.dataset.options().autotune.enabled is not False
         if iterator is not None and autotuned:
-            self._looks = Looks(reading.dataset.tree, iterator, metered=reading.stall is not None)
+            distance = _SECONDS_BETWEEN_LOOKS if self._may_look() else math.inf
+            self._looks = Looks(reading.dataset.tree, iterator, metered=reading.stall is not None, distance=distance)
+
+    def _may_look(self) -> bool:
+        taken = [epoch.look_seconds for epoch in self._epochs if epoch.looks]
+        return len(taken) < _ALWAYS_LOOKED_AT or sum(taken) < _SHARE_FOR_LOOKS * (time.perf_counter() - self._began)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Look at the stages if it is time to."""

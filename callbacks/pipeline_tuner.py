@@ -170,7 +170,7 @@ class PipelineTuner(WatchingCallback):
         if self.search is None and not self._begin_search(reading):
             return
         assert self.search is not None
-        if self._guard.is_exceeded():
+        if self._guard.is_exceeded(trying=not found):
             self._give_memory_back(reading)
             return
         if not self._runs(reading, self.search.running):

@@ -129,6 +129,7 @@ class Epoch:
     stretch: Stretch
     looks: tuple[Mapping[ir.Node, Counters], ...]
     complete: bool
+    look_seconds: float = 0.0
 
 
 class Looks:
@@ -141,21 +142,31 @@ class Looks:
         iterator: an iterator over it, of which nothing was read yet.
         metered: whether it counts how long its consumer waits.
         warming: whether time is counted from the first element on, since buffers fill before it.
+        distance: seconds between two looks; infinite for none, where elements are to be counted only.
     """
 
-    def __init__(self, tree: ir.Node, iterator: Any, *, metered: bool = False, warming: bool = False) -> None:
+    def __init__(
+        self,
+        tree: ir.Node,
+        iterator: Any,
+        *,
+        metered: bool = False,
+        warming: bool = False,
+        distance: float = _SECONDS_BETWEEN_LOOKS,
+    ) -> None:
         self.iterator = iterator
         self.elements = 0
         self._tree = tree
         self._metered = metered
         self._looks: list[Mapping[ir.Node, Counters]] = []
         self._complete = True
-        self._next_count = 1
-        self._distance = _SECONDS_BETWEEN_LOOKS
-        self._next_time = time.perf_counter()
+        self._look_seconds = 0.0
+        self._next_count: float = 1 if distance < math.inf else math.inf
+        self._distance = distance
+        self._next_time = time.perf_counter() + distance
         self._warming = warming
         # Elements read, and both clocks, where the time that counts may begin.
-        self._began = [(0, self._next_time, time.process_time())]
+        self._began = [(0, time.perf_counter(), time.process_time())]
 
     def count_one(self) -> None:
         """Note that an element was read, and look if it is time to.
@@ -181,7 +192,7 @@ class Looks:
         """Return what was seen."""
         before, began, cpu = self._began[-1 if self.elements > 1 else 0]
         stretch = Stretch(self.elements - before, time.perf_counter() - began, time.process_time() - cpu)
-        return Epoch(stretch, tuple(self._looks), self._complete)
+        return Epoch(stretch, tuple(self._looks), self._complete, self._look_seconds)
 
     def _thin_out(self) -> None:
         """Let go of every other look where they are many, and look half as often: an epoch may last for days."""
@@ -192,8 +203,10 @@ class Looks:
     def _look(self) -> None:
         import tensorflow as tf
 
+        began = time.perf_counter()
         with suppress(tf.errors.NotFoundError):
             self._looks.append(count_stages(self.iterator, self._tree, metered=self._metered))
+        self._look_seconds += time.perf_counter() - began
 
 
 def profile_of(tree: ir.Node, read: Sequence[Epoch]) -> Profile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 from autopipe.reading import Reading
@@ -12,15 +13,21 @@ __all__ = ["NextEpoch"]
 
 
 class NextEpoch:
-    """Starts the iterator of the next epoch as long before its time as it takes to give a first element.
+    """Starts the iterator of the next epoch as long before its time as it takes to make it and get a first element.
 
-    A new iterator is cold: its shuffle buffers are to be filled, its files to be opened. How long that takes, and how
-    long an epoch is, is known from the epochs before. Where one iterator serves several epochs there is nothing to do.
+    A new iterator is cold: TensorFlow rewrites its pipeline, its shuffle buffers are to be filled, its files to be
+    opened. How long that takes, and how long an epoch is, is known from the epochs before. It is made on a thread of
+    its own, so that no step waits for it. Where one iterator serves several epochs there is nothing to do.
+
+    Args:
+        executor: runs what makes it; by default one with a thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, executor: Executor | None = None) -> None:
+        self._executor = executor or ThreadPoolExecutor(1, "autopipe-next-epoch")
         self._dataset: OptimizedDataset | None = None
-        self._iterator: Any = None
+        self._starting: Future[Any] | None = None
+        self._start_seconds = 0.0
         self._is_asked_for = True
         self._was_tried = False
         self._reading: Reading | None = None
@@ -43,33 +50,45 @@ class NextEpoch:
         self._latest = time.perf_counter()
         if start and self._is_asked_for and not self._was_tried and self._is_time():
             self._was_tried = True
-            self._dataset, self._iterator = reading.dataset, reading.dataset.start_early()
+            self._dataset = reading.dataset
+            self._starting = self._executor.submit(self._start, reading.dataset)
 
     def offer(self) -> None:
-        """Give the iterator that was started, if there is one, to who asks next."""
-        if self._dataset is not None and self._iterator is not None:
-            self._dataset.offer(self._iterator)
+        """Give the iterator that was started, if there is one, to who asks next; wait for it if it is being made."""
+        iterator = self._iterator()
+        if self._dataset is not None and iterator is not None:
+            self._dataset.offer(iterator)
 
     def let_go(self) -> None:
         """Free the iterator that was started, if nobody else holds it."""
-        self._dataset = self._iterator = None
+        self._dataset = self._starting = None
+
+    def _start(self, dataset: OptimizedDataset) -> Any:
+        began = time.perf_counter()
+        iterator = dataset.start_early()
+        self._start_seconds = time.perf_counter() - began
+        return iterator
+
+    def _iterator(self) -> Any:
+        return None if self._starting is None else self._starting.result()
 
     def _begin(self, reading: Reading) -> None:
         """Take note of a new iterator, of how long the one before gave elements, and of how long it kept waiting."""
         assert reading.stall is not None
         if self._reading is not None:
             self._steps_of_epoch, self._seconds_of_epoch = self._steps, self._latest - self._began
-        if self._iterator is not None:
-            self._is_asked_for = reading.iterator() is self._iterator
-        if self._iterator is None or not self._is_asked_for:
+        started = self._iterator()
+        if started is not None:
+            self._is_asked_for = reading.iterator() is started
+        if started is None or not self._is_asked_for:
             self._cold_seconds = reading.stall.read().waiting_seconds
         self._reading, self._steps, self._began = reading, 0, time.perf_counter()
         self._was_tried = False
         self.let_go()
 
     def _is_time(self) -> bool:
-        """Return whether the rest of the epoch, but for a step, takes no longer than a first element did."""
+        """Return whether the rest of the epoch, but for a step, takes no longer than to start the next one."""
         if not self._steps_of_epoch:
             return False
         to_come = self._steps_of_epoch - self._steps - 1
-        return to_come * self._seconds_of_epoch / self._steps_of_epoch <= self._cold_seconds
+        return to_come * self._seconds_of_epoch / self._steps_of_epoch <= self._cold_seconds + self._start_seconds

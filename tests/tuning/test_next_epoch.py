@@ -1,5 +1,7 @@
 """The next iterator starts as long before its time as the last cold one kept waiting."""
 
+import threading
+from concurrent.futures import Executor, Future
 from types import SimpleNamespace
 
 import pytest
@@ -27,6 +29,13 @@ class Data:
         self.offered.append(iterator)
 
 
+class AtOnce(Executor):
+    def submit(self, function, *arguments):
+        done = Future()
+        done.set_result(function(*arguments))
+        return done
+
+
 @pytest.fixture
 def clock(monkeypatch):
     now = SimpleNamespace(time=0.0)
@@ -45,7 +54,7 @@ def epoch(following, data, clock, *, waits, iterator=None, start=True):
 
 @pytest.mark.parametrize(("waits", "left"), [(10.0, 11), (0.0, 1), (1000.0, STEPS - 1)])
 def test_it_starts_a_cold_start_before_the_end(clock, waits, left):
-    data, following = Data(), NextEpoch()
+    data, following = Data(), NextEpoch(AtOnce())
     epoch(following, data, clock, waits=waits)
     assert not data.started
     epoch(following, data, clock, waits=waits)
@@ -54,7 +63,7 @@ def test_it_starts_a_cold_start_before_the_end(clock, waits, left):
 
 
 def test_a_warm_start_does_not_change_how_long_a_cold_one_takes(clock):
-    data, following = Data(), NextEpoch()
+    data, following = Data(), NextEpoch(AtOnce())
     for _ in range(2):
         epoch(following, data, clock, waits=10.0)
     for _ in range(3):
@@ -65,22 +74,54 @@ def test_a_warm_start_does_not_change_how_long_a_cold_one_takes(clock):
 
 
 def test_the_first_epoch_which_fills_caches_does_not_count_for_the_later_ones(clock):
-    data, following = Data(), NextEpoch()
+    data, following = Data(), NextEpoch(AtOnce())
     epoch(following, data, clock, waits=80.0)
     epoch(following, data, clock, waits=2.0)
     assert STEPS - data.started[0] <= 4
 
 
 def test_nothing_starts_unless_it_may(clock):
-    data, following = Data(), NextEpoch()
+    data, following = Data(), NextEpoch(AtOnce())
     for _ in range(3):
         epoch(following, data, clock, waits=5.0, start=False)
     assert not data.started
 
 
 def test_one_that_was_not_asked_for_is_the_last(clock):
-    data, following = Data(), NextEpoch()
+    data, following = Data(), NextEpoch(AtOnce())
     for _ in range(4):
         following.offer()
         epoch(following, data, clock, waits=5.0, iterator=object())
     assert len(data.started) == 1
+
+
+def test_no_step_waits_until_it_is_made_and_who_asks_for_it_does(clock):
+    made, following = threading.Event(), NextEpoch()
+
+    class Slow(Data):
+        def start_early(self):
+            assert made.wait(60)
+            return super().start_early()
+
+    data = Slow()
+    for _ in range(2):
+        epoch(following, data, clock, waits=10.0)
+    assert not data.started
+    made.set()
+    following.offer()
+    assert len(data.started) == len(data.offered) == 1
+
+
+def test_it_starts_earlier_by_as_long_as_it_takes_to_make(clock):
+    class Slow(Data):
+        def start_early(self):
+            clock.time += 20.0
+            return super().start_early()
+
+    data, following = Slow(), NextEpoch(AtOnce())
+    for _ in range(2):
+        epoch(following, data, clock, waits=10.0)
+    following.offer()
+    epoch(following, data, clock, waits=0.0, iterator=data.offered[-1])
+    first, second = data.started
+    assert first - second == pytest.approx(20, abs=5)
