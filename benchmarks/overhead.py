@@ -43,7 +43,7 @@ class OverheadResult:
         letter, name: the case whose model it is.
         pipeline: ``"best"``, or :data:`FREE`.
         rates: steps per second of a whole ``fit``, by callback, one for each round.
-        shares: of the time of that ``fit``, what the methods of the callback took.
+        shares: of the time of that ``fit`` from its second epoch on, what the methods of the callback took.
         meter_seconds: what the meter of the waiting adds to a batch.
     """
 
@@ -122,7 +122,7 @@ def _trained(
                 datasets[name].retune(knobs)
                 if number >= 0:
                     rates[name].append(clock.rate)
-                    shares[name].append(sum(each.seconds for each in callbacks) / clock.seconds)
+                    shares[name].append(sum(each.seconds for each in callbacks) / clock.later_seconds)
     return {name: tuple(each) for name, each in rates.items()}, {name: tuple(each) for name, each in shares.items()}
 
 
@@ -155,13 +155,14 @@ class _Nobody:
 
 
 class _Timed:
-    """A callback that adds up how long its methods take, of those that are called while training goes on."""
+    """A callback that adds up how long its methods take in training, from the second epoch on."""
 
     _METHODS = ("on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end")
 
     def __init__(self, callback: Any) -> None:
         self.callback = callback
         self.seconds = 0.0
+        self._epochs = 0
         for name in self._METHODS:
             setattr(callback, name, self._adding(getattr(callback, name)))
 
@@ -169,19 +170,22 @@ class _Timed:
         def timed(*given: Any, **named: Any) -> None:
             began = time.perf_counter()
             method(*given, **named)
-            self.seconds += time.perf_counter() - began
+            self._epochs += method.__name__ == "on_epoch_begin"
+            if self._epochs > 1:
+                self.seconds += time.perf_counter() - began
 
         return timed
 
 
 class _Clock(keras.callbacks.Callback):  # type: ignore[misc]
-    """Counts steps, and ends training with the epoch in which the time is up."""
+    """Counts steps, and ends training with the epoch in which the time is up, but not with the first."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
         self._least = seconds
         self._steps = 0
-        self.seconds = self.rate = 0.0
+        self.seconds = self.later_seconds = self.rate = 0.0
+        self._first_seconds = 0.0
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._began = time.perf_counter()
@@ -192,4 +196,8 @@ class _Clock(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self.seconds = time.perf_counter() - self._began
         self.rate = self._steps / self.seconds
+        if not epoch:
+            self._first_seconds = self.seconds
+            return
+        self.later_seconds = self.seconds - self._first_seconds
         self.model.stop_training = self.seconds > self._least
