@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import autopipe
+from autopipe.planning.stopwatch import around_median
 from autopipe.tuning.offline import tune
 from benchmarks.cases._base import Case
 
@@ -31,6 +33,9 @@ T = TypeVar("T")
 
 REFERENCE = "expert"
 VARIANTS = ("naive", "expert", "best", "autopipe(naive)", "autopipe(expert)")
+_OURS = ("autopipe(naive)", "autopipe(expert)")
+# What counts as slower than the reference.
+_SLOWER = 0.97
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,8 @@ class CaseResult:
     left_as_written: bool = False
 
     def ratio(self, variant: str, reference: str = REFERENCE) -> Ratio:
-        """Return how many times as fast a variant is, round by round."""
-        pairs = zip(self.variants[variant].rates, self.variants[reference].rates, strict=True)
-        return Ratio.of([ours / theirs for ours, theirs in pairs])
+        """Return how many times as fast a variant is, in the rounds that both took part in."""
+        return Ratio.of(_ratios(self.variants[variant].rates, self.variants[reference].rates))
 
 
 def make_variant(case: Case, variant: str, data: Any, tuning_seconds: float) -> Any:
@@ -116,13 +120,14 @@ def measure(
 ) -> CaseResult:
     """Run every variant of a case: a first epoch each, then rounds of whole epochs.
 
-    Epochs are whole: the start of one would count the filling of a shuffle buffer against what flows out of it.
+    Epochs are whole: the start of one would count the filling of a shuffle buffer against what flows out of it. Where
+    noise hides whether autopipe made a pipeline slower, that variant and the reference go on alone.
 
     Args:
         case: the job.
         folder: an empty folder for its data.
-        rounds: how often each variant takes its turn after its first epoch, at the least,
-        rounds_seconds: and for how long there are more such rounds.
+        rounds: how often each variant takes its turn after its first epoch.
+        rounds_seconds: for how long there are more rounds, at the most, of what is undecided then.
         least_seconds: a turn is so many epochs that it lasts so long.
         tuning_seconds: time given to the tuner for autopipe's variants.
         on_epoch: told of the variant before each of its epochs.
@@ -138,11 +143,15 @@ def measure(
         preparing[variant] = time.perf_counter() - began
         first[variant] = rate_of(datasets[variant])
     rates: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
-    began = time.perf_counter()
-    while (number := len(rates[VARIANTS[0]])) < rounds or time.perf_counter() - began < rounds_seconds:
-        for variant in rotated(VARIANTS, number):
+    contenders: Sequence[str] = VARIANTS
+    end = math.inf
+    while contenders:
+        for variant in rotated(contenders, len(rates[REFERENCE])):
             on_epoch(variant)
             rates[variant].append(rate_of(datasets[variant], least_seconds))
+        if len(rates[REFERENCE]) >= rounds:
+            end = min(end, time.perf_counter() + rounds_seconds)
+            contenders = _undecided(contenders, rates) if time.perf_counter() < end else ()
     results = {
         variant: VariantResult(
             first_epoch_rate=first[variant],
@@ -153,6 +162,20 @@ def measure(
         for variant in VARIANTS
     }
     return CaseResult(case.letter, case.name, case.title, case.unit, results, case.left_as_written)
+
+
+def _undecided(contenders: Sequence[str], rates: dict[str, list[float]]) -> Sequence[str]:
+    """Return the reference and those of autopipe's variants that may be slower than it, or not; nobody if none is."""
+    left = []
+    for variant in (name for name in contenders if name in _OURS):
+        _, low, high = around_median(_ratios(rates[variant], rates[REFERENCE]))
+        if low < _SLOWER <= high:
+            left.append(variant)
+    return (REFERENCE, *left) if left else ()
+
+
+def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    return [mine / other for mine, other in zip(ours, theirs, strict=False)]
 
 
 def rate_of(dataset: Any, least_seconds: float = 0.0) -> float:

@@ -52,9 +52,9 @@ class Effort:
     """How much is measured.
 
     Attributes:
-        rounds: turns of each variant, at the least.
-        rounds_seconds: a case has more rounds for so long. Many short ones tell more than few long ones: noise comes in
-            stretches.
+        rounds: turns of each variant.
+        rounds_seconds: how long a variant that may be slower than the reference, or not, goes on, at the most. Many
+            short turns tell more than few long ones: noise comes in stretches.
         turn_seconds: how long a turn of a case lasts, or an epoch if that is longer.
         least_seconds: how long a turn lasts in other parts.
         tuning_seconds: time for the tuner, each time it works.
@@ -84,7 +84,7 @@ class Effort:
 
 
 QUICK = Effort(5, 4.0, 0.2, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
-FULL = Effort(7, 25.0, 0.4, 1.0, 8.0, 7, 20.0, 2, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
+FULL = Effort(7, 60.0, 0.4, 1.0, 8.0, 7, 20.0, 2, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
 
 
 def run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
