@@ -1,6 +1,7 @@
 """The offline search finds the best structure and numbers there are, and never leaves a pipeline worse."""
 
 import functools
+import math
 import time
 
 import numpy as np
@@ -191,3 +192,44 @@ def test_an_isolated_trial_that_crashes_hangs_or_raises_says_so(make, timeout, w
     given = Choice(OPTIMIZED, {})
     with pytest.raises(TrialFailedError, match=words):
         next(isolated(make, timeout).ratios(given, given))
+
+
+class Match:
+    """Yields the ratios of a match."""
+
+    def __init__(self, ratios):
+        self.ratios_to_come = ratios
+        self.played = 0
+
+    def ratios(self, reference, challenger):
+        for ratio in self.ratios_to_come:
+            self.played += 1
+            yield ratio
+
+
+@pytest.mark.parametrize(
+    ("ratios", "played", "won"),
+    [
+        ([1.6], 1, True),
+        ([1.3, 1.3], 2, True),
+        ([1.05] * 5, 5, True),
+        ([1.05, 0.9] * 3 + [1.05] * 5, 11, True),
+        ([0.9, 0.9], 2, False),
+        ([1.4, 0.9, 0.9, 0.9], 4, False),
+        ([1.1, 0.9] * 20, 21, False),
+    ],
+    ids=["clear", "clear twice", "steady", "steady in the end", "lost", "by chance", "undecided"],
+)
+def test_the_best_of_many_has_to_win_a_match_as_well(ratios, played, won):
+    bench = Match(ratios)
+    made = choices()
+    session = Session(made, made.given, bench, open_study())
+    assert bool(session._won_match(made.given, math.inf)) is won
+    assert bench.played == played
+
+
+def test_what_is_undecided_when_the_time_is_up_has_not_won():
+    bench = Match([1.1] * 9)
+    made = choices()
+    assert not Session(made, made.given, bench, open_study())._won_match(made.given, 0.0)
+    assert bench.played == 1
