@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -192,15 +192,15 @@ def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
     from autopipe.pipeline import ir, trees
     from autopipe.pipeline.build import build
     from autopipe.planning.profiling import leaving_no_file
-    from autopipe.planning.samples import without_autotune
     from autopipe.planning.stopwatch import compare_speeds
+    from autopipe.planning.turns import taking_turns
 
     with leaving_no_file(before) as old, leaving_no_file(after) as new:
         sides = []
         for tree in (old, new):
-            dataset: Any = build(ir.Repeat(input=without_autotune(tree)))
+            side = taking_turns(ir.Repeat(input=tree))
             if any(isinstance(node, ir.Cache) for node in trees.walk(tree)):
-                for _ in islice(dataset, max(0, int(build(tree).cardinality())) + 1):
+                for _ in islice(side, max(0, int(build(tree).cardinality())) + 1):
                     pass
-            sides.append(dataset)
+            sides.append(side)
         yield lambda: compare_speeds(sides[0], sides[1], _COMPARISON_SECONDS)[0]

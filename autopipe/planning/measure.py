@@ -31,9 +31,9 @@ from autopipe.planning.samples import (
     of_one_shape,
     one_sentence,
     take_sample,
-    without_autotune,
 )
 from autopipe.planning.stopwatch import compare_speeds
+from autopipe.planning.turns import elements_in_one_turn, taking_turns, without_last_prefetch
 from autopipe.rules import MeasurementError
 
 __all__ = ["SampleMeasurements"]
@@ -50,8 +50,6 @@ _SPEED_SECONDS = 3.0
 _WORKING_SECONDS = 0.2
 _COMPARED_SECONDS = 1.0
 _FEWEST_COMPARED = 16
-_TURN_SECONDS = 2e-3
-_MOST_IN_ONE_TURN = 64
 # Rounding of one float32 operation is 2**-24 relative; a chain of tens of them stays well within this.
 _RELATIVE_TOLERANCE = 1e-4
 _ROUNDING_OF_LARGEST = 1e-5
@@ -209,7 +207,7 @@ class SampleMeasurements:
             sides = [self._in_later_epochs(side) for side in (before, after)]
             if sides[0] == sides[1]:
                 return 1.0, 1.0, 1.0
-            old, new = map(_timed, sides)
+            old, new = map(taking_turns, sides)
             seconds = min(_SPEED_SECONDS, self._seconds_left())
             return compare_speeds(old, new, seconds, _FASTEST_CONSUMER, both_ways=True)
 
@@ -224,14 +222,14 @@ class SampleMeasurements:
                 node = replace(node, buffer_size=min(node.buffer_size, _FEW))
             return node.on(*inputs) if inputs else node
 
-        return ir.Repeat(input=steady(_without_last_prefetch(tree)))
+        return ir.Repeat(input=steady(without_last_prefetch(tree)))
 
     def _compare(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
         sample = self._sample_source(over)
         _refuse_if_nothing_passes(before, over, sample)
         source = ir.Repeat(input=sample)
-        each = _in_one_turn(trees.substitute(before, over, source))
-        old, new = (_timed(trees.substitute(side, over, source), each) for side in (before, after))
+        each = elements_in_one_turn(trees.substitute(before, over, source))
+        old, new = (taking_turns(trees.substitute(side, over, source), each) for side in (before, after))
         return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()))
 
     def _sample_source(self, node: ir.Node) -> ir.Node:
@@ -284,36 +282,6 @@ def _refuse_if_nothing_passes(pipeline: ir.Node, over: ir.Node, sample: ir.Node)
 
 def _run(pipeline: ir.Node, over: ir.Node, source: ir.Node) -> Iterator[Any]:
     return iter(build(trees.substitute(pipeline, over, source)))
-
-
-def _timed(endless: ir.Node, each: int = 1) -> Any:
-    """Return the dataset of a pipeline that takes turns with another one; both run one element ahead.
-
-    Of so many elements it gives the last: Python would take a core to handle every one.
-    """
-    few = (
-        without_autotune(endless)
-        if each == 1
-        else ir.Shard(input=without_autotune(endless), num_shards=each, index=each - 1)
-    )
-    return build(ir.Prefetch(input=few, buffer_size=1))
-
-
-def _without_last_prefetch(tree: ir.Node) -> ir.Node:
-    """Return the pipeline without a prefetch at its end, in place of which one is put there for timing."""
-    while isinstance(last := trees.last_stage(tree), ir.Prefetch):
-        tree = trees.substitute(tree, last, last.input)
-    return tree
-
-
-def _in_one_turn(endless: ir.Node) -> int:
-    """Return how many elements take so long that what Python does with one of them is little beside it."""
-    elements = iter(build(without_autotune(endless)))
-    next(elements)
-    began = time.perf_counter()
-    for _ in range(_FEW):
-        next(elements)
-    return max(1, min(round(_TURN_SECONDS * _FEW / (time.perf_counter() - began)), _MOST_IN_ONE_TURN))
 
 
 def _question(before: ir.Node, after: ir.Node, over: ir.Node) -> Hashable:

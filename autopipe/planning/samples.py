@@ -7,16 +7,13 @@ element is nor what it costs, and filling a shuffle buffer or half a cache file 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 from autopipe.errors import DatasetError
-from autopipe.functions.effects import effects
-from autopipe.pipeline import ir, trees
+from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.text import one_line
 from autopipe.pipeline.visibility import who_would_see
-from autopipe.planning.machine import Machine
 from autopipe.rules import MeasurementError
 
 __all__ = [
@@ -28,7 +25,6 @@ __all__ = [
     "of_one_shape",
     "one_sentence",
     "take_sample",
-    "without_autotune",
     "without_buffers",
 ]
 
@@ -99,32 +95,6 @@ def without_buffers(node: ir.Node) -> ir.Node:
     if isinstance(node, ir.Shuffle | ir.Cache | ir.Repeat | ir.Prefetch):
         return inputs[0]
     return node.on(*inputs)
-
-
-def without_autotune(node: ir.Node) -> ir.Node:
-    """Return the pipeline with numbers where AUTOTUNE chooses them: a call for each core, and one element ahead.
-
-    AUTOTUNE takes the rests of pipelines that take turns for a consumer that is slow: it makes few calls for that, and
-    buffers so large that what was made while nobody asked seems to have been made in no time. TensorFlow leaves
-    sequential maps to it as well, if their functions are stateless.
-    """
-    calls = round(Machine.here().cores)
-
-    def fixed(each: ir.Node) -> ir.Node:
-        match each:
-            case ir.Prefetch():
-                return replace(each, buffer_size=1)
-            case ir.Map(synchronous=False, use_unbounded_threadpool=False, num_parallel_calls=None):
-                return replace(each, num_parallel_calls=calls) if effects(each.fn).steady else each
-            case ir.Map(num_parallel_calls=ir.AUTOTUNE, use_unbounded_threadpool=False):
-                return replace(each, num_parallel_calls=calls)
-            case ir.Batch(num_parallel_calls=ir.AUTOTUNE):
-                return replace(each, num_parallel_calls=calls)
-            case ir.Interleave(num_parallel_calls=ir.AUTOTUNE) if each.cycle_length != ir.AUTOTUNE:
-                return replace(each, num_parallel_calls=calls)
-        return each
-
-    return trees.transform(node, fixed)
 
 
 def bytes_of(element: Any) -> int:

@@ -15,10 +15,12 @@ _PAIRS_FOR_LOSS = 5
 _MOST_PAIRS = 15
 # Nothing is changed for less, whether it is real or not.
 _LITTLE_GAIN = 1.03
+# TensorFlow makes up to 16 batches ahead where it makes one stage of a map and a batch.
+_MOST_READY = 32
+# A batch that takes so much of the usual time was not ready.
+_WAITED_FOR = 0.5
 # How far noise does not part two equal pipelines twice in a row.
 _CLEARLY = 1.4
-# A prefetch, and a parallel map with two calls.
-_MADE_AHEAD = 3
 
 
 def compare_speeds(
@@ -29,7 +31,8 @@ def compare_speeds(
     The two take turns in going first, since a machine that slows down, or speeds up, favours one of them.
 
     Args:
-        before: a dataset without end. It must not run far ahead: what it makes while the other is timed costs nothing.
+        before: a dataset without end. It must not run far ahead: what it makes while the other is timed costs nothing,
+            and disturbs the other.
         after: another one.
         seconds: how long to go on while noise still hides a gain.
         consumer_seconds: what a consumer takes for each element; the ratio is then what it would see.
@@ -78,6 +81,7 @@ class Stopwatch:
 
     def __init__(self, dataset: Any) -> None:
         self._iterator = iter(dataset)
+        self._usual = 0.0
 
     def batches_in(self, seconds: float) -> int:
         """Warm up, and return how many batches come in about that time."""
@@ -86,13 +90,22 @@ class Stopwatch:
         while count == 0 or time.perf_counter() - start < seconds:
             next(self._iterator)
             count += 1
+        self._usual = (time.perf_counter() - start) / count
         return count
 
     def seconds_per_batch(self, batches: int) -> float:
         """Return the time of a batch, those aside that were made while nobody asked."""
-        for _ in range(_MADE_AHEAD):
-            next(self._iterator)
+        self._empty_buffers(batches + _MOST_READY)
         start = time.perf_counter()
         for _ in range(batches):
             next(self._iterator)
-        return (time.perf_counter() - start) / batches
+        self._usual = (time.perf_counter() - start) / batches
+        return self._usual
+
+    def _empty_buffers(self, most: int) -> None:
+        """Draw what is ready: it comes in no time, and the first that is not has to be waited for."""
+        for _ in range(most):
+            start = time.perf_counter()
+            next(self._iterator)
+            if time.perf_counter() - start > _WAITED_FOR * self._usual:
+                return

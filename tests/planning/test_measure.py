@@ -10,9 +10,7 @@ from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.planning import measure
-from autopipe.planning.machine import Machine
 from autopipe.planning.measure import SampleMeasurements
-from autopipe.planning.samples import without_autotune
 from autopipe.rules._base import MeasurementError
 
 Dataset = tf.data.Dataset
@@ -83,24 +81,6 @@ def test_what_holds_for_one_branch_is_not_taken_to_hold_for_another():
     measurements = SampleMeasurements()
     answers = [measurements.same(square.on(over), itself.on(over), over, exact=True) for over in (small, large)]
     assert answers == [None, "values differ"]
-
-
-def test_what_autotune_would_choose_is_fixed_to_a_call_for_each_core_and_one_element_ahead():
-    calls = round(Machine.here().cores)
-    fixed = [
-        Dataset.range(9).map(tf.square),
-        Dataset.range(9).map(tf.square, tf.data.AUTOTUNE),
-        Dataset.range(9).batch(2, num_parallel_calls=tf.data.AUTOTUNE),
-        Dataset.range(9).interleave(Dataset.range, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE),
-    ]
-    assert [without_autotune(extract(each)).num_parallel_calls for each in fixed] == [calls] * len(fixed)
-    left = [
-        Dataset.range(9).map(tf.square, 5),
-        Dataset.range(9).map(lambda x: tf.random.uniform(())),
-        Dataset.range(9).map(tf.square, tf.data.AUTOTUNE, use_unbounded_threadpool=True),
-    ]
-    assert all(without_autotune(extract(each)) == extract(each) for each in left)
-    assert without_autotune(extract(Dataset.range(9).prefetch(tf.data.AUTOTUNE))).buffer_size == 1
 
 
 def test_what_differs_late_in_a_sample_of_small_elements_is_found():
@@ -204,6 +184,6 @@ def test_pipelines_that_take_turns_run_no_further_ahead_than_one_element(monkeyp
     measurements.whole_speed(written, written.input.input)
     measurements.speed(written, written, written.input.input.input)
     assert len(timed) == 4
-    for dataset in timed:
-        sizes = {node.buffer_size for node in trees.walk(extract(dataset)) if isinstance(node, ir.Prefetch)}
+    for side in timed:
+        sizes = {node.buffer_size for node in trees.walk(extract(side)) if isinstance(node, ir.Prefetch)}
         assert sizes == {1}

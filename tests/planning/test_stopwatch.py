@@ -1,8 +1,10 @@
 """A gain is told from noise by pairs of neighbouring windows."""
 
+import time
+
 import pytest
 
-from autopipe.planning.stopwatch import _is_undecided, around_median
+from autopipe.planning.stopwatch import Stopwatch, _is_undecided, around_median
 
 
 @pytest.mark.parametrize(
@@ -47,3 +49,23 @@ def test_where_a_loss_counts_too_it_is_told_from_noise(ratios, undecided):
 def test_one_window_in_five_that_is_ten_times_too_long_moves_no_bound():
     assert around_median([1.5, 1.6, 15.0, 1.4, 1.5]) == (1.5, 1.5, 1.6)
     assert around_median([2.0, 1.0]) == (1.5, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("ready", [0, 1, 5, 20])
+def test_what_was_ready_before_its_turn_does_not_count(ready):
+    """Some come at once after a rest, as from a buffer; each of the others takes 10 ms."""
+    made = {"ready": 0}
+
+    def batches():
+        while True:
+            if made["ready"]:
+                made["ready"] -= 1
+            else:
+                time.sleep(0.01)
+            yield None
+
+    watch = Stopwatch(batches())
+    number = watch.batches_in(0.05)
+    for _ in range(3):
+        made["ready"] = ready
+        assert watch.seconds_per_batch(number) > 0.0095

@@ -1,0 +1,73 @@
+"""Pipelines that take turns on one machine: they make little ahead of their turn."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from autopipe.functions.effects import effects
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import build
+from autopipe.planning.machine import Machine
+
+__all__ = ["elements_in_one_turn", "taking_turns", "without_autotune", "without_last_prefetch"]
+
+_FEW = 8
+_TURN_SECONDS = 2e-3
+_MOST_IN_ONE_TURN = 64
+
+
+def taking_turns(endless: ir.Node, each: int = 1) -> Any:
+    """Return the dataset of a pipeline that takes turns with another one; both run one element ahead.
+
+    Args:
+        endless: a pipeline without end.
+        each: of so many elements the last one is given: Python would take a core to handle every one.
+    """
+    fixed = without_autotune(endless)
+    few = fixed if each == 1 else ir.Shard(input=fixed, num_shards=each, index=each - 1)
+    return build(ir.Prefetch(input=few, buffer_size=1))
+
+
+def elements_in_one_turn(endless: ir.Node) -> int:
+    """Return how many elements take so long that what Python does with one of them is little beside it."""
+    elements = iter(build(without_autotune(endless)))
+    next(elements)
+    began = time.perf_counter()
+    for _ in range(_FEW):
+        next(elements)
+    return max(1, min(round(_TURN_SECONDS * _FEW / (time.perf_counter() - began)), _MOST_IN_ONE_TURN))
+
+
+def without_last_prefetch(tree: ir.Node) -> ir.Node:
+    """Return the pipeline without a prefetch at its end, in place of which one is put there for timing."""
+    while isinstance(last := trees.last_stage(tree), ir.Prefetch):
+        tree = trees.substitute(tree, last, last.input)
+    return tree
+
+
+def without_autotune(node: ir.Node) -> ir.Node:
+    """Return the pipeline with numbers where AUTOTUNE chooses them: a call for each core, and one element ahead.
+
+    AUTOTUNE takes the rests of pipelines that take turns for a consumer that is slow: it makes few calls for that, and
+    buffers so large that what was made while nobody asked seems to have been made in no time. TensorFlow leaves
+    sequential maps to it as well, if their functions are stateless.
+    """
+    calls = round(Machine.here().cores)
+
+    def fixed(each: ir.Node) -> ir.Node:
+        match each:
+            case ir.Prefetch():
+                return replace(each, buffer_size=1)
+            case ir.Map(synchronous=False, use_unbounded_threadpool=False, num_parallel_calls=None):
+                return replace(each, num_parallel_calls=calls) if effects(each.fn).steady else each
+            case ir.Map(num_parallel_calls=ir.AUTOTUNE, use_unbounded_threadpool=False):
+                return replace(each, num_parallel_calls=calls)
+            case ir.Batch(num_parallel_calls=ir.AUTOTUNE):
+                return replace(each, num_parallel_calls=calls)
+            case ir.Interleave(num_parallel_calls=ir.AUTOTUNE) if each.cycle_length != ir.AUTOTUNE:
+                return replace(each, num_parallel_calls=calls)
+        return each
+
+    return trees.transform(node, fixed)
