@@ -89,6 +89,14 @@ def test_validation_is_not_looked_at_and_a_full_cache_hides_what_is_before_it():
     assert profile.epochs == 3
 
 
+def test_two_epochs_are_looked_at_and_others_as_time_allows_and_all_are_counted():
+    monitor = PipelineMonitor()
+    model().fit(autopipe.optimize(PAIRS, rules=()), epochs=6, verbose=0, callbacks=[monitor])
+    assert [bool(epoch.looks) for epoch in monitor._epochs] == [True, True, False, False, False, False]
+    assert monitor.profile.stretch.elements == 180
+    assert monitor.profile.epochs == 6
+
+
 def test_without_autotuning_there_is_no_profile_and_training_goes_on():
     options = tf.data.Options()
     options.autotune.enabled = False

@@ -1,5 +1,7 @@
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -165,3 +167,19 @@ def test_both_versions_at_once_each_have_their_say(tmp_path: Path) -> None:
     }
     here = machine(tmp_path, files)
     assert (here.cores, here.memory_bytes) == (1, 2 * GIB)
+
+
+FORKED = """
+import os
+from autopipe.planning.machine import resident_bytes
+before = resident_bytes()
+child = os.fork()
+if child:
+    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+held = bytearray(os.urandom(64 * 2**20))
+os._exit(0 if resident_bytes() > before + 32 * 2**20 else 1)
+"""
+
+
+def test_a_forked_process_is_told_its_own_memory():
+    assert subprocess.run([sys.executable, "-c", FORKED], check=False).returncode == 0

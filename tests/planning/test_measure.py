@@ -83,6 +83,13 @@ def test_what_holds_for_one_branch_is_not_taken_to_hold_for_another():
     assert answers == [None, "values differ"]
 
 
+def test_what_a_function_takes_is_asked_once_wherever_it_stands():
+    measurements = SampleMeasurements()
+    numbers = Dataset.range(50)
+    alone, later = (extract(each.map(tf.square, 2)) for each in (numbers, numbers.skip(3)))
+    assert measurements.working(alone) == measurements.working(later)
+
+
 def test_what_differs_late_in_a_sample_of_small_elements_is_found():
     late = sides(Dataset.range(250).map(lambda x: x), Dataset.range(250).map(lambda x: tf.where(x < 240, x, 0)))
     assert SampleMeasurements().same(*late, exact=True) == "values differ"

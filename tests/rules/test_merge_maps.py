@@ -123,6 +123,15 @@ def test_optimize_gives_the_same_elements():
     assert compare(dataset, autopipe.optimize(dataset, keeps="sequence"), Keeps.SEQUENCE) is None
 
 
+def test_leaves_maps_alone_whose_results_a_cache_keeps():
+    assert not apply(RULE, of(tf.data.Dataset.range(9), double, thirds).batch(3).cache()).steps
+    assert_rewrites(
+        RULE,
+        of(tf.data.Dataset.range(9).cache(), double, thirds),
+        "range(0, 9) | cache() | map(double then thirds, calls=2)",
+    )
+
+
 def test_does_not_match_maps_that_are_called_differently():
     numbers = tf.data.Dataset.range(9)
     assert_no_match(RULE, numbers.map(double).map(thirds))
