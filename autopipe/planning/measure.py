@@ -196,7 +196,9 @@ class SampleMeasurements:
                 node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None
             )
 
-    def whole_speed(self, before: ir.Node, after: ir.Node) -> tuple[float, float, float]:
+    def whole_speed(
+        self, before: ir.Node, after: ir.Node, consumer_seconds: float = _FASTEST_CONSUMER
+    ) -> tuple[float, float, float]:
         """Time two pipelines from their sources to their ends, as a consumer sees them from the second epoch on."""
         if self.exhausted:
             raise MeasurementError(self.exhausted)
@@ -209,14 +211,15 @@ class SampleMeasurements:
                 return 1.0, 1.0, 1.0
             old, new = map(taking_turns, sides)
             seconds = min(_SPEED_SECONDS, self._seconds_left())
-            return compare_speeds(old, new, seconds, _FASTEST_CONSUMER, both_ways=True)
+            return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True)
 
     def _in_later_epochs(self, tree: ir.Node) -> ir.Node:
         """Return an endless pipeline like one whose caches are full and whose shuffle buffers take no time to fill."""
 
         def steady(node: ir.Node) -> ir.Node:
             if isinstance(node, ir.Cache):
-                return ir.Repeat(input=self._sample_source(node.input))
+                # To slice elements out of the tensors of a sample takes longer than to hand them out of a cache.
+                return ir.Repeat(input=ir.Cache(input=self._sample_source(node.input)))
             inputs = [steady(child) for child in node.inputs]
             if isinstance(node, ir.Shuffle):
                 node = replace(node, buffer_size=min(node.buffer_size, _FEW))

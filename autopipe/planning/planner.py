@@ -100,14 +100,17 @@ def _new_cache(rewriting: Rewriting) -> ir.Cache | None:
 def _worth_its_memory(
     best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
 ) -> Rewriting:
-    """Return the rewriting, or one without new caches where work by the batch is as fast: that holds no memory."""
+    """Return the rewriting, or one without new caches where work by the batch is as fast: that holds no memory.
+
+    What it takes more counts also where no consumer would wait for it: it takes cores.
+    """
     if not any(decides_caches(step.rule) for step in best.steps):
         return best
     if not _has_work_for_batches(best, rules, keeps, measurements):
         return best
     without = _without_caches(best, rules, keeps, measurements)
     try:
-        speed, _, _ = measurements.whole_speed(best.after, without.after)
+        speed, _, _ = measurements.whole_speed(best.after, without.after, consumer_seconds=0.0)
     except MeasurementError:
         return best
     if speed < _NOISE:

@@ -85,9 +85,9 @@ def test_what_holds_for_one_branch_is_not_taken_to_hold_for_another():
 
 def test_what_a_function_takes_is_asked_once_wherever_it_stands():
     measurements = SampleMeasurements()
-    numbers = Dataset.range(50)
-    alone, later = (extract(each.map(tf.square, 2)) for each in (numbers, numbers.skip(3)))
-    assert measurements.working(alone) == measurements.working(later)
+    mapped = extract(Dataset.range(50).map(tf.square, 2))
+    elsewhere = replace(mapped, input=extract(Dataset.range(50).skip(3)))
+    assert measurements.working(mapped) == measurements.working(elsewhere)
 
 
 def test_what_differs_late_in_a_sample_of_small_elements_is_found():
@@ -194,3 +194,15 @@ def test_pipelines_that_take_turns_run_no_further_ahead_than_one_element(monkeyp
     for side in timed:
         sizes = {node.buffer_size for node in trees.walk(extract(side)) if isinstance(node, ir.Prefetch)}
         assert sizes == {1}
+
+
+def test_a_cache_is_timed_as_one_that_is_full(monkeypatch):
+    timed = []
+    monkeypatch.setattr(
+        measure, "compare_speeds", lambda *sides, **named: (timed.extend(sides[:2]), (1.0, 1.0, 1.0))[1]
+    )
+    written = extract(Dataset.range(50).map(tf.square).cache().batch(2))
+    SampleMeasurements().whole_speed(written, ir.Prefetch(input=written.input.input, buffer_size=3))
+    cached, _ = ([type(node) for node in trees.walk(extract(side))] for side in timed)
+    assert ir.Cache in cached
+    assert ir.Map not in cached

@@ -23,7 +23,7 @@ class Wholes(AlwaysFaster):
         object.__setattr__(self, "figures", figures)
         object.__setattr__(self, "asked", [])
 
-    def whole_speed(self, before, after):
+    def whole_speed(self, before, after, **given):
         self.asked.append(one_line(after))
         speed = next(speed for part, speed in self.figures if part in one_line(after))
         return speed, speed * 0.98, speed * 1.02
@@ -58,7 +58,7 @@ def test_where_all_lost_nothing_is_changed():
 
 def test_what_lost_by_chance_is_measured_again():
     class Chance(Wholes):
-        def whole_speed(self, before, after):
+        def whole_speed(self, before, after, **given):
             self.asked.append(after)
             return (0.5, 0.4, 0.6) if len(self.asked) == 1 else (1.0, 0.9, 1.1)
 
@@ -127,7 +127,7 @@ def test_of_memory_and_disk_the_one_that_saves_more_is_taken(tmp_path, making, f
 
 def test_where_the_whole_cannot_be_run_what_each_rule_proved_must_do():
     class Unmeasurable(Wholes):
-        def whole_speed(self, before, after):
+        def whole_speed(self, before, after, **given):
             raise MeasurementError("nothing to run")
 
     assert planned(Unmeasurable()).steps
@@ -176,7 +176,7 @@ def test_the_budget_holds_too_where_the_whole_could_not_be_measured():
     class Grown(Wholes):
         grown = 0
 
-        def whole_speed(self, before, after):
+        def whole_speed(self, before, after, **given):
             object.__setattr__(self, "grown", 10**15)
             raise MeasurementError("nothing to run")
 

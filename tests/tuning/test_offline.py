@@ -3,6 +3,7 @@
 import functools
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -224,12 +225,31 @@ def test_the_best_of_many_has_to_win_a_match_as_well(ratios, played, won):
     bench = Match(ratios)
     made = choices()
     session = Session(made, made.given, bench, open_study())
-    assert bool(session._won_match(made.given, math.inf)) is won
+    assert bool(session._won_match(made.given, made.given, math.inf)) is won
     assert bench.played == played
 
 
 def test_what_is_undecided_when_the_time_is_up_has_not_won():
     bench = Match([1.1] * 9)
     made = choices()
-    assert not Session(made, made.given, bench, open_study())._won_match(made.given, 0.0)
+    assert not Session(made, made.given, bench, open_study())._won_match(made.given, made.given, 0.0)
     assert bench.played == 1
+
+
+def test_the_best_few_are_compared_with_each_other_and_the_winner_with_what_was_given():
+    """By chance the study has them in the wrong order."""
+    made = choices()
+    speeds = {2: 1.3, 4: 1.6, 8: 1.4}
+
+    def speed(choice):
+        return speeds.get(choice.knobs["map[wait].num_parallel_calls"] if choice != made.given else 0, 1.0)
+
+    session = Session(made, made.given, Bench(speed), open_study())
+    named = {
+        calls: replace(made.given, knobs={**made.given.knobs, "map[wait].num_parallel_calls": calls})
+        for calls in speeds
+    }
+    session._finalists = lambda: [named[8], named[4], named[2]]
+    best, measured = session.final(math.inf)
+    assert best == named[4]
+    assert measured["after"] == 1.6
