@@ -218,8 +218,7 @@ class SampleMeasurements:
 
         def steady(node: ir.Node) -> ir.Node:
             if isinstance(node, ir.Cache):
-                # To slice elements out of the tensors of a sample takes longer than to hand them out of a cache.
-                return ir.Repeat(input=ir.Cache(input=self._sample_source(node.input)))
+                return _without_end(self._sample_source(node.input))
             inputs = [steady(child) for child in node.inputs]
             if isinstance(node, ir.Shuffle):
                 node = replace(node, buffer_size=min(node.buffer_size, _FEW))
@@ -230,7 +229,7 @@ class SampleMeasurements:
     def _compare(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
         sample = self._sample_source(over)
         _refuse_if_nothing_passes(before, over, sample)
-        source = ir.Repeat(input=sample)
+        source = _without_end(sample)
         each = elements_in_one_turn(trees.substitute(before, over, source))
         old, new = (taking_turns(trees.substitute(side, over, source), each) for side in (before, after))
         return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()))
@@ -258,6 +257,11 @@ def _held(elements: list[Any]) -> ir.Node:
     except (TypeError, ValueError) as kind:
         raise MeasurementError("its elements are not plain tensors, of which a sample could be held") from kind
     return extract(tf.data.Dataset.from_tensor_slices(stacked))
+
+
+def _without_end(sample: ir.Node) -> ir.Node:
+    """Return the elements of a sample again and again: to hand them out of a cache takes less than to slice them."""
+    return ir.Repeat(input=ir.Cache(input=sample))
 
 
 def _functions(*sides: ir.Node) -> Iterator[Function]:

@@ -49,6 +49,8 @@ def plan(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Sa
     best = _worth_its_disk(rewrite(tree, rules, keeps=keeps, measurements=measurements), rules, keeps, measurements)
     if _was_above_memory(best, rules):
         return best
+    if not any(cache.on_disk for cache in new_caches(best.before, best.after)):
+        rules = _in_memory(rules)
     best = _worth_its_memory(best, rules, keeps, measurements)
     return _within_budget(_not_slower(best, rules, keeps, measurements), rules, keeps, measurements)
 
@@ -64,8 +66,7 @@ def _worth_its_disk(
     late = _new_cache(best)
     if late is None or late.in_memory:
         return best
-    in_memory = [rule for rule in rules if "FitsDisk" not in rule.obligations]
-    other = rewrite(best.before, in_memory, keeps=keeps, measurements=measurements)
+    other = rewrite(best.before, _in_memory(rules), keeps=keeps, measurements=measurements)
     early = _new_cache(other)
     if early is None:
         return best
@@ -89,6 +90,11 @@ def _instead(best: Rewriting, other: Rewriting, reason: str) -> Rewriting:
     """Return the other rewriting, with the reason why it does not have the caches of the best one."""
     refusals = (Refusal(step.rule, step.before, reason) for step in best.steps if decides_caches(step.rule))
     return replace(other, refusals=(*other.refusals, *refusals))
+
+
+def _in_memory(rules: Sequence[Rule]) -> list[Rule]:
+    """Return the rules that keep nothing on disk."""
+    return [rule for rule in rules if "FitsDisk" not in rule.obligations]
 
 
 def _new_cache(rewriting: Rewriting) -> ir.Cache | None:

@@ -14,7 +14,9 @@ _FEWEST_PAIRS = 3
 _PAIRS_FOR_LOSS = 5
 _MOST_PAIRS = 15
 # Nothing is changed for less, whether it is real or not.
-_LITTLE_GAIN = 1.03
+_LITTLE_GAIN = 1.05
+# What may be as much is worth all pairs, however little it seems to be.
+_GOOD_GAIN = 1.2
 # TensorFlow makes up to 16 batches ahead where it makes one stage of a map and a batch.
 _MOST_READY = 32
 # A batch that takes so much of the usual time was not ready.
@@ -67,11 +69,11 @@ def _is_undecided(ratios: list[float], both_ways: bool = False) -> bool:
     median, low, high = around_median(ratios)
     if low > _CLEARLY or high < 1 / _CLEARLY:
         return False
-    if low > 1:
+    if low > _LITTLE_GAIN:
         return count < _FEWEST_PAIRS
     if both_ways:
-        return count < _PAIRS_FOR_LOSS or (high >= 1 and count < _MOST_PAIRS)
-    if median > _LITTLE_GAIN:
+        return count < _PAIRS_FOR_LOSS or (low <= 1 <= high and count < _MOST_PAIRS)
+    if median > _LITTLE_GAIN or high > _GOOD_GAIN:
         return count < _MOST_PAIRS
     return count < (_PAIRS_FOR_LOSS if high > _LITTLE_GAIN else _FEWEST_PAIRS)
 

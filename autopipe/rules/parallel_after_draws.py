@@ -6,7 +6,7 @@ from autopipe.functions.cut import IllegalCutError
 from autopipe.functions.draws import draw_first, draws_in_order
 from autopipe.pipeline.ir import AUTOTUNE, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
-from autopipe.rules._obligations import DrawsApart, Faster, OrderUnseen, ReadAheadUnseen
+from autopipe.rules._obligations import DrawsApart, NotSlower, OrderUnseen, ReadAheadUnseen
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OVERLAP)
@@ -17,7 +17,7 @@ def parallel_after_draws(node: Node) -> Rewrite | None:
     and so TensorFlow calls it one element at a time. The draws are cheap; the work that uses them need not wait.
     Every element gets the number it got before. It takes: draws that can be parted from the rest, a rest that only
     computes, nobody who sees that draws run ahead (a generator may be shared, so that needs keeps="training"), and
-    a measured gain.
+    no measured loss.
     """
     match node:
         case Map(num_parallel_calls=None, synchronous=False) if draws_in_order(node.fn):
@@ -27,6 +27,6 @@ def parallel_after_draws(node: Node) -> Rewrite | None:
                 return Rewrite(node, provided=(DrawsApart(node.fn),))
             draws = replace(node, fn=drawing, synchronous=True)
             rest = replace(node, fn=using, input=draws, num_parallel_calls=AUTOTUNE)
-            faster = Faster(node, rest, over=node.input)
-            return Rewrite(rest, (DrawsApart(node.fn), OrderUnseen(using), ReadAheadUnseen(draws), faster))
+            not_slower = NotSlower(node, rest, over=node.input)
+            return Rewrite(rest, (DrawsApart(node.fn), OrderUnseen(using), ReadAheadUnseen(draws), not_slower))
     return None

@@ -6,7 +6,7 @@ from autopipe.functions.draws import draws_in_order
 from autopipe.functions.effects import effects
 from autopipe.pipeline.ir import AUTOTUNE, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
-from autopipe.rules._obligations import Faster, NoNewReadAhead, OrderUnseen
+from autopipe.rules._obligations import NoNewReadAhead, NotSlower, OrderUnseen
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OVERLAP)
@@ -15,7 +15,7 @@ def parallel_map(node: Node) -> Rewrite | None:
 
     Calls of f run at once and their results are put back in order, so the sequence is the same. TensorFlow does
     this by itself for functions without state; it does not for those that draw random numbers without a seed, or
-    read a variable. They are changed too under keeps="training", where measured faster: which element gets which draw
+    read a variable. They are changed too under keeps="training", unless measured slower: which element gets which draw
     changes, and a value assigned in mid-epoch reaches elements a few later. It takes: nothing in f from which the
     order of calls could be seen, and nothing upstream that could be seen to run further ahead than it does.
     """
@@ -25,6 +25,6 @@ def parallel_map(node: Node) -> Rewrite | None:
             unseen = (OrderUnseen(node.fn), NoNewReadAhead(node))
             found = effects(node.fn)
             if found.unseeded_random or found.variable_reads:
-                return Rewrite(parallel, (*unseen, Faster(node, parallel, over=node.input)), keeps=Keeps.TRAINING)
+                return Rewrite(parallel, (*unseen, NotSlower(node, parallel, over=node.input)), keeps=Keeps.TRAINING)
             return Rewrite(parallel, provided=unseen)
     return None

@@ -143,7 +143,7 @@ def test_no_time_is_no_measuring():
 
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_later_epochs_are_compared_by_what_a_full_cache_serves(shuffled):
-    slow = tf.data.Dataset.range(64).map(lambda x: tf.reduce_sum(tf.linalg.matmul(*[tf.fill((500, 500), x)] * 2)))
+    slow = tf.data.Dataset.range(64).map(lambda x: tf.reduce_sum(tf.linalg.matmul(*[tf.fill((800, 800), x)] * 2)))
     before = slow.shuffle(10**9) if shuffled else slow
     after = slow.cache().shuffle(10**9) if shuffled else slow.cache()
     median, _, _ = SampleMeasurements().whole_speed(extract(before), extract(after))

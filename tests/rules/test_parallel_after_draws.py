@@ -104,7 +104,7 @@ def test_refuses_other_state_beside_the_draws():
     assert_refuses(RULE, tf.data.Dataset.range(9).map(printing), "keeps state (PrintV2)")
 
 
-def test_refuses_what_is_not_faster():
+def test_refuses_what_is_slower():
     slower = Answers(speed=(0.8, 0.7, 0.9))
     assert_refuses(RULE, tf.data.Dataset.range(9).map(seeded), "measured 0.80x", answers=slower)
 

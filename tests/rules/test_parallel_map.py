@@ -26,12 +26,12 @@ def test_calls_a_function_that_only_computes_in_parallel(keeps):
     assert_rewrites(RULE, dataset, "range(0, 50) | map(double, calls=AUTOTUNE) as 'twice'", keeps)
 
 
-def test_calls_an_unseeded_random_function_in_parallel_where_it_is_faster():
+def test_calls_an_unseeded_random_function_in_parallel_unless_it_is_slower():
     done = assert_rewrites(RULE, tf.data.Dataset.range(50).map(noisy), "range(0, 50) | map(noisy, calls=AUTOTUNE)")
     assert done.steps[0].keeps is Keeps.TRAINING
 
 
-def test_refuses_an_unseeded_random_function_that_is_not_faster_in_parallel():
+def test_refuses_an_unseeded_random_function_that_is_slower_in_parallel():
     slower = Answers(speed=(0.8, 0.7, 0.9))
     assert_refuses(RULE, tf.data.Dataset.range(50).map(noisy), "measured 0.80x", answers=slower)
 

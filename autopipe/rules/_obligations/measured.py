@@ -16,6 +16,7 @@ __all__ = [
     "FitsDisk",
     "FitsMemory",
     "NotMuchLarger",
+    "NotSlower",
     "OutgrowsMemory",
     "SameOnSample",
     "Waits",
@@ -72,6 +73,24 @@ class Faster:
             return site.measurements.element_bytes(self.after) > _CACHE_OF_CORE
         except MeasurementError:
             return False
+
+
+@dataclass(frozen=True)
+class NotSlower:
+    """The rewritten stage is not slower on the user's own elements; what it gains is seen only beside the others."""
+
+    measures: ClassVar[bool] = True
+    before: ir.Node = field(repr=False)
+    after: ir.Node = field(repr=False)
+    over: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Time both, interleaved; a stage alone has all cores also for the threads within an op."""
+        try:
+            median, low, high = site.measurements.speed(self.before, self.after, self.over)
+        except MeasurementError as unknown:
+            return Proof(False, f"it could not be timed: {unknown}")
+        return Proof(high >= 1, f"alone it measured {median:.2f}x ({low:.2f}-{high:.2f}) the speed on your elements")
 
 
 @dataclass(frozen=True)
