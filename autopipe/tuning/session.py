@@ -22,8 +22,8 @@ _FINALISTS = 3
 _MOST_FINAL_PAIRS = 21
 # So many more pairs are won than lost by what wins a final, and so many more are lost by what loses it.
 _WINNING_LEAD, _LOSING_LEAD = 5, 2
-# The least gain in one pair that noise does not make; in more pairs, less is enough.
-_CLEAR_GAIN = 0.5
+# The least gain that noise does not make in one pair; in so many, the square of their number divides it.
+_CLEAR_GAIN = 2.0
 # A challenger at less than this share of the reference's speed needs no second turn.
 _HOPELESS = 0.7
 _LEAST_GAIN = 0.01
@@ -157,7 +157,7 @@ class Session:
 
 
 def _is_won(ratios: list[float]) -> bool:
-    is_clear = min(ratios) > 1 + _CLEAR_GAIN / len(ratios)
+    is_clear = min(ratios) > 1 + _CLEAR_GAIN / len(ratios) ** 2
     return is_clear or _lead(ratios) >= _WINNING_LEAD
 
 

@@ -211,8 +211,8 @@ class Match:
 @pytest.mark.parametrize(
     ("ratios", "played", "won"),
     [
-        ([1.6], 1, True),
-        ([1.3, 1.3], 2, True),
+        ([3.1], 1, True),
+        ([1.6, 1.6], 2, True),
         ([1.05] * 5, 5, True),
         ([1.05, 0.9] * 3 + [1.05] * 5, 11, True),
         ([0.9, 0.9], 2, False),
