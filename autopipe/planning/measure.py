@@ -38,6 +38,8 @@ from autopipe.rules import MeasurementError
 
 __all__ = ["SampleMeasurements"]
 
+_Question = tuple[ir.Node, ir.Node, str]
+
 _SAMPLE_ELEMENTS = 256
 _CACHE_SAMPLE_ELEMENTS = 32
 _FEW = 8
@@ -74,8 +76,8 @@ class SampleMeasurements:
     _began: float = field(default_factory=time.perf_counter, init=False, repr=False)
     _known_sizes: dict[ir.Node, list[int]] = field(default_factory=dict, init=False, repr=False)
     _sources: dict[ir.Node, ir.Node] = field(default_factory=dict, init=False, repr=False)
-    _speeds: dict[Hashable, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
-    _workings: dict[Hashable, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
+    _speeds: dict[_Question, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
+    _workings: dict[_Question, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
     _differences: dict[Hashable, str | None] = field(default_factory=dict, init=False, repr=False)
 
     def bytes_beside_caches(self, pipeline: ir.Node) -> int:
@@ -141,12 +143,24 @@ class SampleMeasurements:
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
         """Time short windows of both, one after the other, and compare neighbours."""
         question = _question(before, after, over)
+        lost = self._lost_one_by_one(question)
+        if lost is not None:
+            return lost
         if question not in self._speeds:
             if self.exhausted:
                 raise MeasurementError(self.exhausted)
             with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after, over)):
                 self._speeds[question] = self._compare(before, after, over)
         return self._speeds[question]
+
+    def _lost_one_by_one(self, question: _Question) -> tuple[float, float, float] | None:
+        """Return what was measured without parallel calls, if those cannot make up for it.
+
+        They make a side as many times as fast as there are cores, at the most.
+        """
+        plain = _one_by_one(question)
+        known = self._speeds.get(plain) if plain else None
+        return known if known is not None and known[2] * Machine.here().cores < 1 else None
 
     def working(self, mapped: ir.Map) -> tuple[float, float]:
         """Call the function for one element after the other; all that the process works meanwhile counts as its."""
@@ -291,11 +305,21 @@ def _run(pipeline: ir.Node, over: ir.Node, source: ir.Node) -> Iterator[Any]:
     return iter(build(trees.substitute(pipeline, over, source)))
 
 
-def _question(before: ir.Node, after: ir.Node, over: ir.Node) -> Hashable:
+def _question(before: ir.Node, after: ir.Node, over: ir.Node) -> _Question:
     """Return what is timed, but for where the elements come from: a rule that changes that need not ask again."""
     stub = ir.Tensors(dataset=None, components=())
-    sides = (trees.substitute(side, over, stub) for side in (before, after))
-    return (*sides, repr(build(over).element_spec))
+    old, new = (trees.substitute(side, over, stub) for side in (before, after))
+    return old, new, repr(build(over).element_spec)
+
+
+def _one_by_one(question: _Question) -> _Question | None:
+    """Return the same question without parallel calls; ``None`` where there is no other difference."""
+
+    def sequential(node: ir.Node) -> ir.Node:
+        return replace(node, num_parallel_calls=None) if isinstance(node, ir.Map | ir.Batch) else node
+
+    old, new = (trees.transform(side, sequential) for side in question[:2])
+    return None if old == new else (old, new, question[2])
 
 
 def _is_rounding(old: Any, new: Any) -> bool:

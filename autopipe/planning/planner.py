@@ -112,7 +112,7 @@ def _worth_its_memory(
     """
     if not any(decides_caches(step.rule) for step in best.steps):
         return best
-    if not _has_work_for_batches(best, rules, keeps, measurements):
+    if not _has_more_work_for_batches(best, rules, keeps, measurements):
         return best
     without = _without_caches(best, rules, keeps, measurements)
     try:
@@ -125,13 +125,18 @@ def _worth_its_memory(
     return _instead(best, without, reason)
 
 
-def _has_work_for_batches(
+def _has_more_work_for_batches(
     best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
 ) -> bool:
-    """Return whether without new caches a batch would do work of its elements; no later rule is tried to know that."""
+    """Return whether a batch would do more without new caches; no later rule is tried to know that."""
     without = _without_caches(best, [rule for rule in rules if rule.phase <= Phase.BATCH], keeps, measurements)
-    by_batch = {rule.name for rule in rules if rule.phase is Phase.BATCH}
-    return any(step.rule in by_batch for step in without.steps)
+    return not _by_batch(without, rules) <= _by_batch(best, rules)
+
+
+def _by_batch(rewriting: Rewriting, rules: Sequence[Rule]) -> set[tuple[str, str, str]]:
+    """Return what became work of whole batches: by which rule, of what into what."""
+    names = {rule.name for rule in rules if rule.phase is Phase.BATCH}
+    return {(step.rule, step.before, step.after) for step in rewriting.steps if step.rule in names}
 
 
 def _not_slower(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:

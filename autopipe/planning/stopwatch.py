@@ -30,7 +30,8 @@ def compare_speeds(
 ) -> tuple[float, float, float]:
     """Return how many times as fast one endless dataset is as another: the median of pairs, and an interval around it.
 
-    The two take turns in going first, since a machine that slows down, or speeds up, favours one of them.
+    The two take turns in going first, since a machine that slows down, or speeds up, favours one of them. Each goes
+    first twice in a row: others' work may cover two windows, which must not be of the same one.
 
     Args:
         before: a dataset without end. It must not run far ahead: what it makes while the other is timed costs nothing,
@@ -46,7 +47,7 @@ def compare_speeds(
     end = time.perf_counter() + seconds
     while len(ratios) < 2 or (_is_undecided(ratios, both_ways) and time.perf_counter() < end):
         pair = [(old, batches[0]), (new, batches[1])]
-        turns = reversed(pair) if len(ratios) % 2 else pair
+        turns = reversed(pair) if len(ratios) // 2 % 2 else pair
         taken = {watch: watch.seconds_per_batch(number) + consumer_seconds for watch, number in turns}
         ratios.append(taken[old] / taken[new])
     return around_median(ratios)

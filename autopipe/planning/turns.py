@@ -34,10 +34,11 @@ def elements_in_one_turn(endless: ir.Node) -> int:
     """Return how many elements take so long that what Python does with one of them is little beside it."""
     elements = iter(build(without_autotune(endless)))
     next(elements)
-    began = time.perf_counter()
-    for _ in range(_FEW):
+    began, count, taken = time.perf_counter(), 0, 0.0
+    while count < _FEW and taken < _FEW * _TURN_SECONDS:
         next(elements)
-    return max(1, min(round(_TURN_SECONDS * _FEW / (time.perf_counter() - began)), _MOST_IN_ONE_TURN))
+        count, taken = count + 1, time.perf_counter() - began
+    return max(1, min(round(_TURN_SECONDS * count / taken), _MOST_IN_ONE_TURN))
 
 
 def without_last_prefetch(tree: ir.Node) -> ir.Node:

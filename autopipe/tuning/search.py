@@ -3,9 +3,9 @@
 Machines drift, so a window is only ever compared with its neighbours: the incumbent is measured, then the
 challenger, then the incumbent again. The challenger is kept if it beats the mean of its neighbours by more than
 they differ from each other, and never if it takes fewer steps per second. What a live swap hands on was made by the
-knobs before: a challenger that seems better is measured once more, and so is an incumbent that seems to be another
-than before. Where the consumer does not wait any
-more, smaller numbers are tried instead, and kept if nothing is lost by them.
+knobs before: a challenger that may be kept is measured once more, and so is an incumbent that seems to be another
+than before. Where the consumer does not wait any more, smaller numbers are tried instead, and kept if nothing is lost
+by them. What was kept meets the first knobs again in the end.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Search:
             self.first = window
             self._start_study()
         if self.challenging:
-            if self._seems_better(window) and not self._again:
+            if self._may_be_kept(window) and not self._again:
                 self._again = 1
                 return None
             self._challenge, self._again = window, 0
@@ -262,9 +262,10 @@ class Search:
             return None
         return self._run(self.original)
 
-    def _seems_better(self, challenge: Window) -> bool:
+    def _may_be_kept(self, challenge: Window) -> bool:
         measure = OBJECTIVES[self.objective]
-        return self._before is not None and measure(challenge) > measure(self._before) * (1 + _LEAST_GAIN)
+        wanted = _LEAST_GAIN if self._leaner is None else -_UNNOTICED
+        return self._before is not None and measure(challenge) > measure(self._before) * (1 + wanted)
 
     def _is_unsteady(self, after: Window) -> bool:
         return self._before is not None and not 1 / (1 + _UNSTEADY) < after.rate / self._before.rate < 1 + _UNSTEADY
@@ -282,7 +283,7 @@ class Search:
         self._patience.tried(self._challenge, neighbours_rate)
         if self._challenger == self.original:
             self._challenge = None
-            self._rematch.append(gain > _LEAST_GAIN)
+            self._rematch.append(gain > _LEAST_GAIN or rate > max(drift, _LEAST_GAIN))
             if self._rematch.count(True) == _DECIDING:
                 self.incumbent = dict(self.original)
             return
@@ -290,7 +291,7 @@ class Search:
             kept = gain > max(noise, _LEAST_GAIN) and rate >= -drift - _LEAST_GAIN
             self._study.tell(self._asked, self._score * (1 + gain))
         else:
-            kept = gain >= -_UNNOTICED and rate >= -drift - _UNNOTICED
+            kept = gain >= -_UNNOTICED and rate >= -_UNNOTICED
             self._settled |= set() if kept else {self._leaner}
         if kept:
             self.incumbent = dict(self._challenger)

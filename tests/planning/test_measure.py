@@ -10,6 +10,7 @@ from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.planning import measure
+from autopipe.planning.machine import Machine
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules._base import MeasurementError
 
@@ -167,6 +168,26 @@ def test_a_function_is_not_timed_again_when_only_what_comes_before_it_changed(mo
         before = mapped.on(source)
         measurements.speed(before, replace(before, num_parallel_calls=2), over=source)
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(("lost", "asked_again"), [(0.9, False), (1.1, True)])
+def test_what_lost_more_than_all_cores_make_up_for_is_not_timed_again_with_parallel_calls(
+    monkeypatch, lost, asked_again
+):
+    asked = []
+    ratio = lost / Machine.here().cores
+    monkeypatch.setattr(SampleMeasurements, "_compare", lambda self, *sides: asked.append(sides) or (ratio,) * 3)
+    before = extract(Dataset.range(9).map(lambda x: x + 1).batch(3))
+    source, mapped = before.input.input, before.input
+    after = mapped.on(before.on(source))
+    measurements = SampleMeasurements()
+    measurements.speed(before, after, over=source)
+    parallel = replace(mapped, num_parallel_calls=2)
+    found = measurements.speed(before.on(parallel), parallel.on(before.on(source)), over=source)
+    assert (len(asked) == 2) is asked_again
+    assert found == (ratio,) * 3
+    measurements.speed(mapped, parallel, over=source)
+    assert asked[-1][:2] == (mapped, parallel)
 
 
 def test_rounding_near_zero_is_told_by_the_largest_number_and_a_difference_is_not_rounding():

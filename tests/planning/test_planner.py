@@ -81,6 +81,22 @@ def test_a_cache_must_be_faster_than_the_same_work_by_the_batch(by_the_batch, ca
     assert cached or any(f"the whole measured {by_the_batch:.2f}x its speed" in each for each in reasons)
 
 
+def decode(jpeg):
+    return tf.ensure_shape(tf.io.decode_jpeg(jpeg, channels=3), (32, 32, 3))
+
+
+def brighten(image):
+    return tf.cast(image, tf.float32) / 255.0 + tf.random.uniform((), -0.1, 0.1)
+
+
+def test_a_cache_is_not_doubted_for_work_that_a_batch_does_beside_it_too():
+    wholes = Wholes(("", 2.0))
+    images = tf.data.Dataset.from_tensors(JPEG).repeat(64).map(decode)
+    done = plan(extract(images.map(brighten).batch(16)), catalogue(), keeps=Keeps.TRAINING, measurements=wholes)
+    assert {"cache_fixed_work", "vectorize_rest"} <= {step.rule for step in done.steps}
+    assert len(wholes.asked) == 1
+
+
 def upper(x):
     return tf.strings.upper(tf.strings.as_string(x))
 

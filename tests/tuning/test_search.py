@@ -142,6 +142,27 @@ def test_what_training_does_not_need_is_given_back():
     assert all(trial.leaner for trial in search.trials)
 
 
+def test_what_takes_fewer_steps_is_not_kept_for_taking_less_however_unsteady_the_machine_is():
+    search = Search({"calls": 2}, {"calls": CategoricalDistribution((1, 2))}, trials=1)
+    for steps in (100, 88, 88, 84):
+        search.feed(Window(steps, 1.0, 0.01))
+    (trial,) = search.trials
+    assert trial.leaner
+    assert not trial.kept
+
+
+def test_what_was_given_back_by_luck_is_taken_back_in_the_end():
+    def steps(search):
+        lucky = search.challenging and not search.trials
+        return 100 if lucky or search.running == search.original else 85
+
+    search = Search({"calls": 2}, {"calls": CategoricalDistribution((1, 2))}, trials=1)
+    while not search.finished:
+        search.feed(Window(steps(search), 1.0, 0.01))
+    assert search.trials[0].kept
+    assert search.incumbent == {"calls": 2}
+
+
 def test_nothing_is_given_back_where_a_rate_is_wanted():
     search = Search({"calls": 8, "buffer": 4}, SPACE, trials=4, objective="rate", seed=1)
     run(search, lambda knobs: 0.99)
