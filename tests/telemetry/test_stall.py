@@ -125,6 +125,11 @@ def test_only_the_prefetch_that_tensorflow_adds_is_turned_off() -> None:
     assert kept.deterministic is False
 
 
+def test_tensorflow_need_not_place_the_functions_of_a_meter_for_each_iterator() -> None:
+    _, *functions, _ = metered(tf.data.Dataset.range(3), StallCounter(), inner_prefetch=False)._autopipe_meter
+    assert [each.function_def.attr["experimental_ints_on_device"].b for each in functions] == [True, True]
+
+
 def test_one_counter_adds_up_several_passes() -> None:
     counter = StallCounter()
     assert counter.read() == StallReading(0.0, 0)
