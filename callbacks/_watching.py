@@ -106,7 +106,7 @@ class WatchingCallback(keras.callbacks.Callback):
         """Mark where the epoch begins."""
         self._epoch_start = (time.perf_counter(), self._taken(), self._gpu.mark() if self._gpu else 0)
         if self._host is not None:
-            self._host.read()
+            self._host.utilization()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs."""
@@ -117,9 +117,9 @@ class WatchingCallback(keras.callbacks.Callback):
         seconds, now = time.perf_counter() - began, self._taken()
         logs["input_stall"] = min((now.waiting_seconds - before.waiting_seconds) / seconds, 1.0)
         logs["steps_per_second"] = (now.batches - before.batches) / seconds
-        host = self._host.read() if self._host else None
+        host = self._host.utilization() if self._host else None
         if host is not None:
-            logs["host_utilization"] = host.utilization
+            logs["host_utilization"] = host
         gpu = self._gpu.mean(mark) if self._gpu else None
         if gpu is not None:
             logs["gpu_utilization"] = gpu

@@ -20,9 +20,8 @@ def overhead_lines(results: Sequence[OverheadResult]) -> list[str]:
         "",
         f"Steps per second of a whole `fit` ÷ those with {PLAIN}, where there is nothing to gain: the median of the "
         f"ratios within a round, with the lowest and highest. *{SETTLED}*: no search, it only looks on. *Taken*: the "
-        "share of a step that the callback's methods and the meter of the waiting take by the clock from the second "
-        "epoch on, where the ratios of short runs are too noisy. What it takes more to make an iterator, once or twice "
-        "an epoch, is not in it.",
+        "share of a step that the callback's methods, the meter of the waiting and making its iterators take by the "
+        "clock from the second epoch on, where the ratios of short runs are too noisy.",
         "",
         f"| | model | pipeline | ms a step | {' | '.join(f'{name} | taken' for name in _CALLBACKS)} |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",

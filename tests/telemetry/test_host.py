@@ -26,6 +26,17 @@ def test_a_busy_process_uses_about_the_share_of_its_cores_that_it_burns() -> Non
 
 
 @pytest.mark.timed
+def test_its_utilization_alone_is_that_since_it_was_told_before_in_either_way() -> None:
+    meter = HostMeter(cores=1)
+    burn(0.1)
+    assert meter.read() is not None
+    burn(0.1)
+    assert (meter.utilization() or 0.0) > 0.5
+    time.sleep(0.1)
+    assert (meter.utilization() or 1.0) < 0.5
+
+
+@pytest.mark.timed
 def test_a_sleeping_process_uses_next_to_nothing_since_the_reading_before() -> None:
     meter = HostMeter(cores=1)
     burn(0.1)
@@ -52,6 +63,7 @@ def test_shares_stay_between_zero_and_one_however_short_the_window() -> None:
 def test_a_closed_meter_reads_none() -> None:
     meter = HostMeter()
     meter.close()
+    assert meter.utilization() is None
     meter.close()
     assert meter.read() is None
 
