@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(
+    *,
     quick: Annotated[bool, typer.Option(help="Under 5 minutes: fewer rounds, no tuning, some cases.")] = False,
     only: Annotated[str, typer.Option(help="Only cases whose name or letter is one of these, by commas.")] = "",
     part: Annotated[
@@ -31,6 +32,7 @@ def main(
         ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Where results.json and chart.svg go.")] = ROOT / "build/benchmarks",
+    keep: Annotated[bool, typer.Option(help="Keep what other parts have measured before, as --output has it.")] = False,
     write_report: Annotated[Path | None, typer.Option("--report", help="Where the Markdown report goes.")] = None,
 ) -> None:
     """Measure each pipeline as a newcomer, an expert and a master write it, and with autopipe on the first two."""
@@ -52,11 +54,13 @@ def main(
         "ceilings": lambda: parts.run_ceilings(effort, console),
         "search": lambda: parts.run_search(cases, effort, console),
     }
-    results = report.Results()
+    results = report.read(output) if keep else report.Results()
+    command = _command(quick, only, named)
     for name in (name for name in parts.PARTS if name in chosen):
         # Written after each part: all of them take more than an hour.
-        results = replace(results, **{name: run[name]()})
-        report.write(results, output, write_report or output / "RESULTS.md", _command(quick, only, named))
+        measured = run[name]()
+        results = replace(results, **{name: measured}, made={**results.made, name: report.Made.now(command)})
+        report.write(results, output, write_report or output / "RESULTS.md")
     console.print(f"The report and the results are in {output}.", soft_wrap=True)
     if results.cases:
         console.print(report.summary(results.cases), soft_wrap=True, highlight=False)

@@ -2,6 +2,6 @@
 
 from benchmarks.report.cases import summary
 from benchmarks.report.document import markdown, write
-from benchmarks.report.results import Results
+from benchmarks.report.results import Made, Results, read
 
-__all__ = ["Results", "markdown", "summary", "write"]
+__all__ = ["Made", "Results", "markdown", "read", "summary", "write"]

@@ -1,10 +1,19 @@
-"""All that one run measured."""
+"""All that was measured, and by which run."""
 
 from __future__ import annotations
 
+import datetime
+import json
+import platform
+import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
 
+import cattrs
+
+from autopipe.planning.machine import Machine
 from benchmarks.ceilings import CeilingResult
 from benchmarks.ends import EndsResult
 from benchmarks.epochs import LoaderResult
@@ -15,13 +24,47 @@ from benchmarks.scaling import ScalingResult
 from benchmarks.search import SearchResult
 from benchmarks.training import TrainingResult
 
-__all__ = ["Results"]
+__all__ = ["Made", "Results", "read", "store"]
+
+_FILE = "results.json"
+_PACKAGES = ("tensorflow", "keras", "numpy", "keras-autopipe")
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a part was measured.
+
+    Attributes:
+        command: the command.
+        day: when it came to its end.
+        commit: of which code; empty outside a checkout.
+        machine: where, and with which versions.
+    """
+
+    command: str
+    day: str
+    commit: str
+    machine: str
+
+    @classmethod
+    def now(cls, command: str) -> Made:
+        """Return what is so now."""
+        machine = Machine.here()
+        versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+        return cls(
+            command,
+            f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}",
+            _commit(),
+            f"{machine.cores:g} cores, {machine.memory_bytes / 2**30:.0f} GiB, {platform.machine()}, "
+            f"Python {platform.python_version()}, {versions}",
+        )
 
 
 @dataclass(frozen=True)
 class Results:
-    """What each part measured; a part that did not run is empty."""
+    """What each part measured; a part that did not run is empty, and is not among the ``made``."""
 
+    made: Mapping[str, Made] = field(default_factory=dict)
     cases: Sequence[CaseResult] = ()
     loaders: Mapping[str, Sequence[LoaderResult]] = field(default_factory=dict)
     training: Sequence[TrainingResult] = ()
@@ -31,3 +74,20 @@ class Results:
     scaling: ScalingResult | None = None
     ceilings: Sequence[CeilingResult] = ()
     search: Sequence[SearchResult] = ()
+
+
+def store(results: Results, folder: Path) -> None:
+    """Write ``results.json`` into a folder."""
+    (folder / _FILE).write_text(json.dumps(asdict(results), indent=1) + "\n")
+
+
+def read(folder: Path) -> Results:
+    """Return the results that stand in a folder; none if there are none."""
+    file = folder / _FILE
+    return cattrs.structure(json.loads(file.read_text()), Results) if file.exists() else Results()
+
+
+def _commit() -> str:
+    """Return the short name of the commit that is checked out."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -25,7 +25,7 @@ def test_a_pipeline_without_parallel_calls_has_its_threads_tried():
 def test_the_table_names_what_is_off(tmp_path):
     near = CeilingResult("near", 95.0, (90.0, 100.0, 110.0), {"map[f].num_parallel_calls": 4}, 18)
     off = CeilingResult("off", 50.0, (100.0,), {}, 3)
-    report.write(report.Results(ceilings=[near, off]), tmp_path, tmp_path / "RESULTS.md", "make bench")
+    report.write(report.Results(ceilings=[near, off]), tmp_path, tmp_path / "RESULTS.md")
     text = (tmp_path / "RESULTS.md").read_text()
     assert "| near | 95.0 | 100.0 (90.0-110.0) | 0.95 | 18 | map[f].num_parallel_calls=4 |" in text
     assert "| off | 50.0 | 100.0 | 0.50 | 3 | it has none |" in text

@@ -16,6 +16,6 @@ def test_every_way_to_end_an_iterator_is_timed_in_every_round():
 
 def test_the_table_shows_the_longest_wait_and_how_many_are_long():
     result = EndsResult(3.0, {DROPPED: (0.001, 2.0, 0.002), OURS_DROPPED: (0.001, 0.001, 0.003)})
-    text = report.markdown(report.Results(ends=[result]), "make bench")
+    text = report.markdown(report.Results(ends=[result]))
     assert f"| 3 | {DROPPED} | 0.002 | 2.000 | 1 of 3 |" in text
     assert f"| 3 | {OURS_DROPPED} | 0.001 | 0.003 | 0 of 3 |" in text

@@ -109,7 +109,7 @@ def test_a_peak_may_be_the_experts_and_the_stated_cache():
     assert result.above_allowed("autopipe(expert)") == 100 * MEGABYTE
     assert not result.is_above("autopipe(naive)")
     assert result.is_above("autopipe(expert)")
-    text = report.markdown(report.Results(memory=[result]), "make bench")
+    text = report.markdown(report.Results(memory=[result]))
     assert "| a | job | 55 (±5) | 105 (±5) | 1 (±0) | autopipe(naive) | 500 (±0) | 400 | -5 | 3 | 1 |" in text
     assert "| autopipe(expert) | 905 (±5) | 700 | **100** | 3 | 1 |" in text
     assert "together: job (autopipe(expert))." in text

@@ -6,8 +6,17 @@ import pytest
 import typer
 
 from benchmarks import __main__ as command
-from benchmarks import parts
+from benchmarks import parts, report
 from benchmarks.cases._base import all_cases
+from benchmarks.ceilings import CeilingResult
+
+ARGUMENTS = {"quick": False, "only": "", "part": None, "keep": False, "write_report": None}
+
+
+def measure_nothing(monkeypatch, on_part=lambda name: None):
+    for name in parts.PARTS:
+        empty = {} if name == "loaders" else None if name == "scaling" else ()
+        monkeypatch.setattr(parts, f"run_{name}", lambda *given, name=name, empty=empty: on_part(name) or empty)
 
 
 @pytest.mark.parametrize(
@@ -23,14 +32,25 @@ from benchmarks.cases._base import all_cases
 @pytest.mark.filterwarnings("ignore")
 def test_parts_are_chosen(options, expected, tmp_path, monkeypatch):
     ran = []
-    for name in parts.PARTS:
-        empty = {} if name == "loaders" else None if name == "scaling" else ()
-        monkeypatch.setattr(parts, f"run_{name}", lambda *given, name=name, empty=empty: ran.append(name) or empty)
-    arguments = {"quick": False, "only": "", "part": None, "output": tmp_path, "write_report": None}
-    command.main(**{**arguments, **options})
+    measure_nothing(monkeypatch, ran.append)
+    command.main(**{**ARGUMENTS, "output": tmp_path, **options})
     assert ran == expected
     assert json.loads((tmp_path / "results.json").read_text())["training"] == []
-    assert (tmp_path / "RESULTS.md").read_text().startswith("# Results\n\nMade by `")
+    assert (tmp_path / "RESULTS.md").read_text().startswith(f"# Results\n\n{', '.join(expected)}: made by `")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("keep", "told"), [(True, ["ceilings", "ends"]), (False, ["ends"])])
+def test_what_other_parts_measured_is_kept_on_demand(keep, told, tmp_path, monkeypatch):
+    measure_nothing(monkeypatch)
+    ceiling = CeilingResult("slow reader", 2.0, (1.5, 2.0), {"map[read].num_parallel_calls": 8}, 4)
+    monkeypatch.setattr(parts, "run_ceilings", lambda *given: [ceiling])
+    command.main(**{**ARGUMENTS, "output": tmp_path, "part": ["ceilings"]})
+    command.main(**{**ARGUMENTS, "output": tmp_path, "part": ["ends"], "keep": keep})
+    results = report.read(tmp_path)
+    assert list(results.made) == told
+    assert list(results.ceilings) == [ceiling] * keep
+    assert [made.command for made in results.made.values()] == [f"python -m benchmarks --part {name}" for name in told]
 
 
 def test_an_unknown_part_is_named():

@@ -41,10 +41,10 @@ def test_the_summary_names_the_worst_pipelines():
 def test_what_is_left_as_written_is_shown_and_not_summarized():
     left = replace(SLOW, name="left", left_as_written=True)
     assert report.summary([FAST, left]) == report.summary([FAST])
-    text = report.markdown(report.Results(cases=[FAST, left]), "make bench")
+    text = report.markdown(report.Results(cases=[FAST, left]))
     assert "| b | left* |" in text
     assert "Python code that nobody declares stateless" in text
-    assert "Python code" not in report.markdown(report.Results(cases=[FAST]), "make bench")
+    assert "Python code" not in report.markdown(report.Results(cases=[FAST]))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -52,7 +52,7 @@ def test_what_is_left_as_written_is_shown_and_not_summarized():
 def test_all_files_are_written(tmp_path):
     loaders = {"flowers": [LoaderResult("ours", 1.0, (2.0, 1.0, 1.0)), LoaderResult("theirs", 0.0, (9.0, 8.0, 8.0))]}
     results = report.Results(cases=[FAST, SLOW], loaders=loaders)
-    report.write(results, tmp_path / "out", tmp_path / "RESULTS.md", "make bench")
+    report.write(results, tmp_path / "out", tmp_path / "RESULTS.md")
     content = json.loads((tmp_path / "out/results.json").read_text())
     assert [each["name"] for each in content["cases"]] == ["fast", "slow"]
     assert ET.parse(tmp_path / "out/chart.svg").getroot().tag.endswith("svg")
@@ -63,7 +63,7 @@ def test_all_files_are_written(tmp_path):
 
 
 def test_a_part_that_did_not_run_has_no_section(tmp_path):
-    report.write(report.Results(), tmp_path, tmp_path / "RESULTS.md", "make bench")
+    report.write(report.Results(), tmp_path, tmp_path / "RESULTS.md")
     text = (tmp_path / "RESULTS.md").read_text()
     assert "|" not in text
     assert "##" not in text

@@ -89,15 +89,24 @@ def test_all_of_it_is_measured_and_reported(monkeypatch):
     (tuner,) = result.tuner
     assert 0 <= tuner.trial_seconds <= tuner.seconds
     assert min(tuner.rate_before, tuner.rate_after) > 0
-    text = report.markdown(report.Results(scaling=result), "make bench")
+    text = report.markdown(report.Results(scaling=result))
     assert "| e | parse_example (examples) | expert |" in text
 
 
 def test_the_tables_say_what_was_measured_and_what_predicted():
     costs = PlanningCost(5, 1000, (1.0, 3.0, 2.0), 4), PlanningCost(100, 1000, (9.0,), failure="it came to no end")
     tuner = TunerCost("a", "job", 10.0, 4.0, 1.5, 6, 2, 100.0, 120.0)
-    text = report.markdown(report.Results(scaling=ScalingResult(costs, (), (SCALING,), (tuner,))), "make bench")
+    text = report.markdown(report.Results(scaling=ScalingResult(costs, (), (SCALING,), (tuner,))))
     assert "| 5 | 1,000 | 2.0 (1.0-3.0) | 4 |" in text
     assert "| 100 | 1,000 | it came to no end | 0 |" in text
     assert "| 85 (80-90) / 100 | 155 (150-160) / 200 | 400 | 500 | 500 | 500 |" in text
     assert "| a | job | 10.0 | 4.0 | 40% | 1.5 | 6 | 2 | 100 | 120 |" in text
+
+
+def test_results_are_read_as_they_were_written(tmp_path):
+    costs = PlanningCost(5, 1000, (1.0, 3.0, 2.0), 4), PlanningCost(100, 1000, (9.0,), failure="it came to no end")
+    made = report.Made("make bench", "2026-01-01", "abc", "2 cores")
+    results = report.Results(made={"scaling": made}, scaling=ScalingResult(costs, (), (SCALING,), ()))
+    report.write(results, tmp_path, tmp_path / "RESULTS.md")
+    assert report.read(tmp_path).made == results.made
+    assert report.read(tmp_path).scaling == results.scaling

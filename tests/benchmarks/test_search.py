@@ -33,6 +33,6 @@ def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, m
 def test_the_table_shows_ratios_within_a_round():
     rates = {GIVEN: (1.0, 2.0), LIVE: (4.0, 8.0), OFFLINE: (5.0, 10.0), UNSEEDED: (2.0, 4.0), BEST: (5.0, 10.0)}
     knobs = {GIVEN: {}, LIVE: {"map[f].num_parallel_calls": 8}, OFFLINE: {}, UNSEEDED: {}, BEST: {}}
-    text = report.markdown(report.Results(search=[SearchResult("k", "remote", rates, knobs, 60)]), "make bench")
+    text = report.markdown(report.Results(search=[SearchResult("k", "remote", rates, knobs, 60)]))
     assert "| k | remote | 4.00 (4.00-4.00) | 0.80 (0.80-0.80) | 5.00 (5.00-5.00) | 1.00 (1.00-1.00) |" in text
     assert "| 60 | map[f].num_parallel_calls=8 | as given |" in text

@@ -61,7 +61,7 @@ def test_only_what_autopipe_made_took_time_to_prepare(result):
 
 
 def test_the_report_has_a_row_for_each_variant(result):
-    text = report.markdown(report.Results(training=[result]), "make bench")
+    text = report.markdown(report.Results(training=[result]))
     rows = [
         line for line in text.splitlines() if line.startswith("| ") and any(f"| {name} |" in line for name in TRAINED)
     ]
@@ -69,7 +69,7 @@ def test_the_report_has_a_row_for_each_variant(result):
     assert rows[0].startswith("| e | parse_example | naive |  | ")
     assert "did not wait for data" in text
     assert "| 1.00 (1.00-1.00) |" in rows[1]
-    assert "utilization of the A100" in report.markdown(report.Results(training=[replace(result, gpu="A100")]), "")
+    assert "utilization of the A100" in report.markdown(report.Results(training=[replace(result, gpu="A100")]))
 
 
 def test_the_figures_are_plain_values(result):
