@@ -160,7 +160,7 @@ class _Nobody:
 class _Timed:
     """A callback that adds up how long its methods take in training, from the second epoch on."""
 
-    _METHODS = ("on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end")
+    _METHODS = ("on_epoch_begin", "on_epoch_end", "on_train_batch_begin")
 
     def __init__(self, callback: Any) -> None:
         self.callback = callback
@@ -193,7 +193,7 @@ class _Clock(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._began = time.perf_counter()
 
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         self._steps += 1
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

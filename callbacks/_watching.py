@@ -51,8 +51,7 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def step(self) -> None:
         """Take note that a training step has ended; only in a loop of one's own, since Keras tells by itself."""
-        self._steps += 1
-        self.on_train_batch_end(self._steps)
+        self._step_ended()
 
     def _reset(self) -> None:
         self._reading: Reading | None = None
@@ -64,7 +63,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._epoch_start = (0.0, StallReading(0.0, 0), 0)
         self._warned = False
         self._host: HostMeter | None = None
-        self._steps = 0
+        self._step_begun = False
         self._epoch: int | None = None
 
     def reading_started(self, reading: Reading) -> None:
@@ -102,8 +101,22 @@ class WatchingCallback(keras.callbacks.Callback):
         """Look at training again."""
         self._testing = False
 
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Take note that the step before has ended.
+
+        With JAX and PyTorch, Keras calls what callbacks do at the end of a step beside the next one; but only if none
+        of them has a method for it that must not run on another thread, as what is done here must not.
+        """
+        if self._step_begun:
+            self._step_ended()
+        self._step_begun = True
+
+    def _step_ended(self) -> None:
+        """Do what is to be done between two steps; Keras does not tell of the end of an epoch's last one."""
+
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Mark where the epoch begins."""
+        self._step_begun = False
         self._epoch_start = (time.perf_counter(), self._taken(), self._gpu.mark() if self._gpu else 0)
         if self._host is not None:
             self._host.utilization()

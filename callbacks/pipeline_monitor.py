@@ -72,6 +72,7 @@ class PipelineMonitor(WatchingCallback):
         super().reading_started(reading)
         if self._testing:
             return
+        self._note_last_step()
         self._keep_looks()
         self._look_at(reading)
 
@@ -92,13 +93,20 @@ class PipelineMonitor(WatchingCallback):
         taken = [epoch.look_seconds for epoch in self._epochs if epoch.looks]
         return len(taken) < _ALWAYS_LOOKED_AT or sum(taken) < _SHARE_FOR_LOOKS * (time.perf_counter() - self._began)
 
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+    def _step_ended(self) -> None:
         """Look at the stages if it is time to."""
         if self._looks is not None:
             self._looks.count_one()
 
+    def _note_last_step(self) -> None:
+        """Count the step of which nobody tells that it ended: the next iterator was made, or the epoch is over."""
+        if self._step_begun:
+            self._step_begun = False
+            self._step_ended()
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs."""
+        self._note_last_step()
         figures: dict[str, float] = {}
         super().on_epoch_end(epoch, figures)
         if logs is not None:

@@ -158,7 +158,7 @@ class PipelineTuner(WatchingCallback):
         self._last_epoch = epoch + 1 >= (self.params or {}).get("epochs", 1)
         self._filling = self.dataset is None and not self._last_epoch
 
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+    def _step_ended(self) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
         reading = self._reading
         if reading is None or reading.stall is None:

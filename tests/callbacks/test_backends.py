@@ -1,4 +1,4 @@
-"""Keras trains with JAX or PyTorch on the same datasets: the callbacks follow them there too."""
+"""Keras trains with JAX or PyTorch on the same datasets: the callbacks follow them there too, and hold nothing up."""
 
 import importlib.util
 import json
@@ -10,6 +10,7 @@ import pytest
 
 TRAINING = """
 import json
+import threading
 import warnings
 
 import keras
@@ -17,11 +18,11 @@ import numpy as np
 import tensorflow as tf
 
 import autopipe
-from autopipe.callbacks import PipelineTuner
+from autopipe.callbacks import PipelineMonitor, PipelineTuner
 
 ROWS = 48
 x = np.arange(ROWS, dtype="float32")[:, None] / ROWS
-seen, steps = [], []
+seen, steps, threads = [], [], set()
 
 
 class Recorder(keras.Model):
@@ -36,14 +37,21 @@ class Recorder(keras.Model):
 
 
 class Swapper(PipelineTuner):
-    def on_train_batch_end(self, batch, logs=None):
-        super().on_train_batch_end(batch, logs)
+    def on_train_batch_begin(self, batch, logs=None):
+        super().on_train_batch_begin(batch, logs)
         if self._reading is not None:
             self._reading.dataset.retune({"prefetch.buffer_size": batch % 5 + 1, "thread_pool.size": batch % 3})
 
     def on_epoch_end(self, epoch, logs=None):
         super().on_epoch_end(epoch, logs)
         steps.append(self._taken().batches)
+
+
+class MayRunBesideSteps(keras.callbacks.Callback):
+    async_safe = True
+
+    def on_train_batch_end(self, batch, logs=None):
+        threads.add(threading.current_thread())
 
 
 warnings.simplefilter("ignore")
@@ -53,8 +61,9 @@ model = Recorder()
 model.build((None, 1))
 model.compile("sgd", "mse", run_eagerly=True)
 tuner = Swapper(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1)
-history = model.fit(dataset, epochs=4, verbose=0, callbacks=[tuner]).history
-print(json.dumps([keras.backend.backend(), sorted(seen), steps, sorted(history)]))
+history = model.fit(dataset, epochs=4, verbose=0, callbacks=[tuner, PipelineMonitor(), MayRunBesideSteps()]).history
+beside = threading.main_thread() not in threads
+print(json.dumps([keras.backend.backend(), sorted(seen), steps, sorted(history), beside]))
 """
 
 
@@ -73,8 +82,9 @@ def test_every_element_is_trained_on_once_per_epoch_when_every_step_swaps(backen
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    used, seen, steps, logged = json.loads(ran.stdout.strip().splitlines()[-1])
+    used, seen, steps, logged, others_ran_beside_steps = json.loads(ran.stdout.strip().splitlines()[-1])
     assert used == backend
     assert seen == sorted([*range(48)] * 4)
     assert steps == [12, 24, 36, 48]
     assert {"input_stall", "steps_per_second", "pipeline_trials"} <= set(logged)
+    assert others_ran_beside_steps

@@ -26,10 +26,10 @@ def identity(x, y):
 
 
 class Swapper(PipelineTuner):
-    """Sets other knobs after every single step, whatever was measured."""
+    """Sets other knobs before every single step, whatever was measured."""
 
-    def on_train_batch_end(self, batch, logs=None):
-        super().on_train_batch_end(batch, logs)
+    def on_train_batch_begin(self, batch, logs=None):
+        super().on_train_batch_begin(batch, logs)
         if self._reading is not None:
             self._reading.dataset.retune({"prefetch.buffer_size": batch % 5 + 1, "thread_pool.size": batch % 3})
 

@@ -38,11 +38,12 @@ class Swapper(PipelineTuner):
         super().__init__(verbose=0, window_seconds=0.001, objective="rate", seed=1, **arguments)
         self.swaps = 0
 
-    def on_train_batch_end(self, batch, logs=None):
-        super().on_train_batch_end(batch, logs)
+    def _step_ended(self):
+        super()._step_ended()
         if self._reading is not None:
-            self._reading.dataset.retune({"prefetch.buffer_size": batch % 5 + 1, "thread_pool.size": batch % 3})
             self.swaps += 1
+            knobs = {"prefetch.buffer_size": self.swaps % 5 + 1, "thread_pool.size": self.swaps % 3}
+            self._reading.dataset.retune(knobs)
 
 
 @pytest.mark.parametrize("one_tuner", [False, True], ids=["a tuner each", "one tuner"])
