@@ -10,6 +10,7 @@ from autopipe.rules._obligations import (
     ErrorsSurface,
     Faster,
     HasBatchedForm,
+    LightResults,
     RoundingUnseen,
     SameOnSample,
 )
@@ -19,12 +20,12 @@ from autopipe.rules._obligations import (
 def vectorize_map(node: Node) -> Rewrite | None:
     """map(f) | batch(b)  ->  batch(b) | map(vectorized f)
 
-    One call per batch instead of one per element: the cost of a call is paid b times less often. It takes: f
-    stateless (two images of a batch must not share one random draw), elements of one known shape (so that they can be
-    stacked before f as after it), a batched form of every op of f, no ``ignore_errors`` downstream (one bad element
-    would take its batch with it), the same results on a sample, and a measured gain, since some functions are slower
-    on batches. Where every op of f rounds alike alone and in a batch, the sequence is kept bit for bit; else elements
-    are kept up to float rounding.
+    One call per batch instead of one per element: the cost of a call is paid b times less often. It takes: f stateless
+    (two images of a batch must not share one random draw), elements of one known shape (so that they can be stacked
+    before f as after it), a batched form of every op of f, no ``ignore_errors`` downstream (one bad element would
+    take its batch with it), results so small that calls cost something beside the work, the same results on a
+    sample, and a measured gain, since some functions are slower on batches. Where every op of f rounds alike alone
+    and in a batch, the sequence is kept bit for bit; else elements are kept up to float rounding.
     """
     match node:
         case Batch(input=Map(synchronous=False) as mapped):
@@ -39,7 +40,7 @@ def vectorize_map(node: Node) -> Rewrite | None:
             exact = computes_exactly(mapped.fn)
             same = SameOnSample(node, after, over=mapped.input, exact=exact)
             faster = Faster(node, after, over=mapped.input)
-            safe = (batchable, ErrorsSurface(mapped.fn))
+            safe = (batchable, ErrorsSurface(mapped.fn), LightResults(mapped))
             return Rewrite(
                 after,
                 (*safe, faster, same) if exact else (*safe, RoundingUnseen(), faster, same),

@@ -12,6 +12,7 @@ from autopipe.rules._obligations import (
     ErrorsSurface,
     Faster,
     HasBatchedForm,
+    LightResults,
     RoundingUnseen,
     SameOnSample,
 )
@@ -22,9 +23,10 @@ def vectorize_rest(node: Node) -> Rewrite | None:
     """map(f) | batch(b)  ->  map(first part of f) | batch(b) | map(vectorized rest of f)
 
     Where f as a whole has no batched form, it is cut: what must be done for each element by itself stays before the
-    batch (a random draw, so that no two images share one; decoding; what has no known shape), and the rest is done by
-    the batch. It takes: a batched form of the rest, no ``ignore_errors`` downstream, the same results on a sample,
-    and a measured gain. Where the rest rounds alike alone and in a batch, the sequence is kept bit for bit.
+    batch (a random draw, so that no two images share one; decoding; what has no known shape), and the rest is done
+    by the batch. It takes: a batched form of the rest, no ``ignore_errors`` downstream, results so small that calls
+    cost something beside the work, the same results on a sample, and a measured gain. Where the rest rounds alike
+    alone and in a batch, the sequence is kept bit for bit.
     """
     match node:
         case Batch(input=Map(synchronous=False) as mapped):
@@ -39,7 +41,7 @@ def vectorize_rest(node: Node) -> Rewrite | None:
             one_by_one = node.on(replace(mapped, fn=rest, input=early))
             same = SameOnSample(one_by_one, after, over=early, exact=exact)
             faster = Faster(node, after, over=mapped.input)
-            safe = (HasBatchedForm(rest, size), ErrorsSurface(rest))
+            safe = (HasBatchedForm(rest, size), ErrorsSurface(rest), LightResults(mapped))
             return Rewrite(
                 after,
                 (*safe, faster, same) if exact else (*safe, RoundingUnseen(), faster, same),

@@ -1,8 +1,10 @@
 import pytest
 import tensorflow as tf
 
+from autopipe.pipeline.text import one_line
+from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules import Keeps
-from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
+from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "vectorize_map"
 
@@ -17,6 +19,10 @@ def double(x):
 
 def wave(x):
     return {"sin": tf.sin(tf.cast(x, tf.float32)), "x": (x, tf.fill([3], x))}
+
+
+def to_float(x):
+    return tf.cast(x, tf.float32)
 
 
 def example(words):
@@ -103,9 +109,20 @@ def test_refuses_batches_that_are_batched_again_since_the_last_may_be_smaller():
     assert_rewrites(RULE, whole, f"{expected} | map(vectorized vectorized double)")
 
 
+def bytes_by_the_batch(node):
+    return 5 * 2**20 if "batch" in one_line(node) else 8.0
+
+
 @pytest.mark.parametrize(("speed", "refused"), [(1.2, True), (1.4, False)])
 def test_large_batches_must_be_clearly_faster(speed, refused):
-    answers = Answers(speed=(speed, speed - 0.1, speed + 0.1), element_bytes=lambda node: 5 * 2**20)
+    answers = Answers(speed=(speed, speed - 0.1, speed + 0.1), element_bytes=bytes_by_the_batch)
     done = apply(RULE, tf.data.Dataset.range(8).map(lambda x: x * 2).batch(4), answers=answers)
     assert bool(done.steps) is not refused
     assert not refused or "outgrows the cache of a core" in done.refusals[0].reason
+
+
+def test_refuses_results_so_large_that_calls_cost_little_beside_the_work():
+    images = tf.data.Dataset.from_tensors(tf.zeros((192, 192, 3), tf.uint8)).repeat(8).map(to_float).batch(4)
+    assert_refuses(RULE, images, "with results of 432 KiB, calls cost little", answers=SampleMeasurements())
+    smaller = tf.data.Dataset.from_tensors(tf.zeros((96, 96, 3), tf.uint8)).repeat(8).map(to_float).batch(4)
+    assert apply(RULE, smaller, answers=AlwaysFaster()).steps

@@ -72,6 +72,11 @@ def test_refuses_where_it_is_not_faster():
     assert_refuses(RULE, dataset, "measured 0.90x", answers=Answers(speed=(0.9, 0.8, 1.0)))
 
 
+def test_refuses_results_so_large_that_calls_cost_little_beside_the_work():
+    dataset = images().map(seeded_flip).batch(8)
+    assert_refuses(RULE, dataset, "with results of 1,024 KiB", answers=Answers(element_bytes=lambda node: 2.0**20))
+
+
 def test_refuses_where_errors_are_ignored_and_the_rest_may_fail():
     gathered = images().map(lambda x: tf.gather(x, tf.cast(tf.random.uniform((1,)), tf.int32)) * 2.0).batch(8)
     assert_refuses(RULE, gathered.ignore_errors(), "rest of <lambda> may fail (GatherV2)")
