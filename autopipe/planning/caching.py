@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,12 +16,12 @@ from autopipe.rules import MeasurementError
 
 __all__ = ["making_and_reading"]
 
-_FEW = 8
-_TIMED_ELEMENTS = 16 * 1024
-# To time something well, it has to take so many times as long as it takes to start.
-_CLEARLY = 4
-_GROWTH = 4
-_REPEATS = 8
+_SECONDS = 0.05
+_FEWEST_TURNS = 3
+# What Python does with one element is little beside this; of faster ones it is given one of many.
+_SLOW_SECONDS = 1e-3
+_MANY, _FEW = 64, 8
+_END = object()
 # More than a sample ever has; of larger numbers TensorFlow keeps the low bits only.
 _ALL = 10**9
 
@@ -28,33 +29,51 @@ _ALL = 10**9
 def making_and_reading(node: ir.Node, element_bytes: float, folder: Path | None) -> tuple[float, float]:
     """Return the seconds it takes to make an element, and to read it from a cache in memory, or else in a folder."""
     made = build(without_buffers(node))
-    few = _count(made.take(_FEW))
-    if not few:
-        raise MeasurementError("the pipeline has no elements")
-    starting = min(_seconds(made.take(few)) for _ in range(2))
-    most = min(_TIMED_ELEMENTS, int(SAMPLE_BYTES / max(element_bytes, 1)))
+    most = max(_FEW, int(SAMPLE_BYTES / max(element_bytes, 1)))
+    making, each = _making(made, min(_MANY, most))
     if folder is None:
-        return _from_memory(made, few, max(most, few), starting)
+        # What the pipeline makes ahead meanwhile takes cores from the first ones that are read.
+        return making, statistics.median(_turns(made.take(each).cache().repeat(), each)) / each
+    count = max(_FEW, min(int(SAMPLE_SECONDS / making), most))
     with TemporaryDirectory(dir=folder, prefix="sample.") as place:
-        count = max(few, min(int(few * SAMPLE_SECONDS / starting), most))
         return _from_disk(made.take(count).cache(f"{place}/data"), Path(place))
 
 
-def _from_memory(made: Any, few: int, most: int, starting: float) -> tuple[float, float]:
-    """Return the seconds to make an element, and to read it; what it takes to start a pipeline is left out.
+def _making(made: Any, many: int) -> tuple[float, int]:
+    """Return the seconds it takes to make an element, and of how many Python is to be given one when they are read.
 
-    So many are made that this takes clearly longer than to start the pipeline, as far as time allows.
+    Where there are too few to look at one of many, what Python takes counts on both sides.
     """
-    wanted = few
-    while True:
-        cached = made.take(wanted).cache()
-        making, count = _seconds(cached), _count(cached)
-        if count < wanted or wanted == most or making >= min(_CLEARLY * starting, SAMPLE_SECONDS / _GROWTH):
+    turns = _turns(made)
+    if not turns:
+        alone = _seconds(made)
+        if not _count(made.take(1)):
+            raise MeasurementError("the pipeline has no elements")
+        return alone, 1
+    one_by_one = statistics.fmean(turns)
+    if one_by_one >= _SLOW_SECONDS:
+        return one_by_one, max(1, min(_FEW, int(SAMPLE_SECONDS / one_by_one)))
+    of_many = _turns(made, many)
+    return (statistics.fmean(of_many) / many, many) if of_many else (one_by_one, 1)
+
+
+def _turns(dataset: Any, each: int = 1) -> list[float]:
+    """Return the seconds until one element in ``each`` comes, and the next one, and so on for a short while.
+
+    What it takes to start, and to come to the first, is left out; there are none if there is no second.
+    """
+    elements = iter(dataset if each == 1 else dataset.shard(each, each - 1))
+    turns: list[float] = []
+    if next(elements, _END) is _END:
+        return turns
+    began = last = time.perf_counter()
+    while last - began < (_SECONDS if len(turns) >= _FEWEST_TURNS else SAMPLE_SECONDS):
+        if next(elements, _END) is _END:
             break
-        wanted = min(_GROWTH * wanted, most)
-    each = (making - starting) / (count - few) if count >= 2 * few else making / count
-    reading = _seconds(cached.repeat(1 + _REPEATS)) - _seconds(cached)
-    return max(each, 0.0), max(reading, 0.0) / (_REPEATS * count)
+        now = time.perf_counter()
+        turns.append(now - last)
+        last = now
+    return turns
 
 
 def _from_disk(cached: Any, place: Path) -> tuple[float, float]:

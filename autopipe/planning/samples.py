@@ -33,6 +33,8 @@ SAMPLE_SECONDS = 1.0
 _SOME = 32
 _SECONDS_FOR_MORE = 0.25
 SAMPLE_BYTES = 16 * 2**20
+# What a string takes beside its characters.
+_STRING_BYTES = 24
 # What TensorFlow's memory cache takes beside the bytes of the tensors: measured as resident memory.
 _HELD_BESIDE_ELEMENT = 200
 _HELD_BESIDE_COMPONENT = 50
@@ -99,14 +101,16 @@ def without_buffers(node: ir.Node) -> ir.Node:
 
 def bytes_of(element: Any) -> int:
     """Return the bytes an element takes in memory; strings count their characters."""
+    import numpy as np
     import tensorflow as tf
 
     total = 0
     for tensor in tf.nest.flatten(element, expand_composites=True):
         if tensor.dtype == tf.string:
-            total += int(tf.reduce_sum(tf.strings.length(tensor))) + 24 * int(tf.size(tensor))
+            strings = np.asarray(tensor.numpy(), dtype=object).ravel()
+            total += sum(map(len, strings)) + _STRING_BYTES * strings.size
         else:
-            total += tensor.dtype.size * int(tf.size(tensor))
+            total += tensor.dtype.size * tensor.shape.num_elements()
     return total
 
 
