@@ -62,7 +62,7 @@ model.build((None, 1))
 model.compile("sgd", "mse", run_eagerly=True)
 tuner = Swapper(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1)
 history = model.fit(dataset, epochs=4, verbose=0, callbacks=[tuner, PipelineMonitor(), MayRunBesideSteps()]).history
-beside = threading.main_thread() not in threads
+beside = bool(threads) and threading.main_thread() not in threads
 print(json.dumps([keras.backend.backend(), sorted(seen), steps, sorted(history), beside]))
 """
 
