@@ -32,8 +32,11 @@ def making_and_reading(node: ir.Node, element_bytes: float, folder: Path | None)
     most = max(_FEW, int(SAMPLE_BYTES / max(element_bytes, 1)))
     making, each = _making(made, min(_MANY, most))
     if folder is None:
+        reading = _turns(made.take(each).cache().repeat(), each)
+        if not reading:
+            raise MeasurementError("the pipeline has no elements the second time")
         # What the pipeline makes ahead meanwhile takes cores from the first ones that are read.
-        return making, statistics.median(_turns(made.take(each).cache().repeat(), each)) / each
+        return making, statistics.median(reading) / each
     count = max(_FEW, min(int(SAMPLE_SECONDS / making), most))
     with TemporaryDirectory(dir=folder, prefix="sample.") as place:
         return _from_disk(made.take(count).cache(f"{place}/data"), Path(place))

@@ -9,7 +9,7 @@ import tensorflow as tf
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
-from autopipe.planning import measure
+from autopipe.planning import caching, measure
 from autopipe.planning.machine import Machine
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules._base import MeasurementError
@@ -137,6 +137,12 @@ def test_making_an_element_is_told_from_reading_it_out_of_a_cache():
 
     making, reading = SampleMeasurements().caching(extract(Dataset.range(60).map(slow)))
     assert making > 100 * reading
+
+
+def test_what_gives_elements_once_only_is_not_said_to_be_read_from_a_cache(monkeypatch):
+    monkeypatch.setattr(caching, "_making", lambda made, many: (1e-3, 8))
+    with pytest.raises(MeasurementError, match="no elements the second time"):
+        SampleMeasurements().caching(extract(Dataset.range(3).filter(lambda x: x > 5)))
 
 
 def test_caching_of_nothing_and_of_what_would_be_seen_is_not_measured():
