@@ -81,13 +81,16 @@ class SampleMeasurements:
     _differences: dict[Hashable, str | None] = field(default_factory=dict, init=False, repr=False)
 
     def bytes_beside_caches(self, pipeline: ir.Node) -> int:
-        """Return how much the process has grown since measuring began, and some elements made ahead.
+        """Return how much the process has grown since measuring began, and the elements that are made ahead.
 
         TensorFlow's allocator keeps what it once had.
         """
         grown = resident_bytes() - self._resident
-        element = bytes_of_all(build(pipeline).element_spec) or 0
-        return (grown if grown > _LITTLE_GROWTH else 0) + _ELEMENTS_AHEAD * element
+        ahead = _ELEMENTS_AHEAD * _bytes_by_type(pipeline)
+        for node in trees.walk(pipeline):
+            if isinstance(node, ir.Map) and node.num_parallel_calls:
+                ahead += max(node.num_parallel_calls, 0) * _bytes_by_type(node)
+        return (grown if grown > _LITTLE_GROWTH else 0) + ahead
 
     @property
     def exhausted(self) -> str | None:
@@ -143,7 +146,7 @@ class SampleMeasurements:
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
         """Time short windows of both, one after the other, and compare neighbours."""
         question = _question(before, after, over)
-        lost = self._lost_one_by_one(question)
+        lost = self._lost_with_fewer_calls(question)
         if lost is not None:
             return lost
         if question not in self._speeds:
@@ -153,14 +156,20 @@ class SampleMeasurements:
                 self._speeds[question] = self._compare(before, after, over)
         return self._speeds[question]
 
-    def _lost_one_by_one(self, question: _Question) -> tuple[float, float, float] | None:
-        """Return what was measured without parallel calls, if those cannot make up for it.
+    def _lost_with_fewer_calls(self, question: _Question) -> tuple[float, float, float] | None:
+        """Return what was measured with fewer calls at once on both sides, if more cannot make up for it.
 
-        They make a side as many times as fast as there are cores, at the most.
+        Parallel calls make a side as many times as fast as there are cores, at the most; with more than that, what
+        gains is the side with more calls, and that is the one before.
         """
-        plain = _one_by_one(question)
-        known = self._speeds.get(plain) if plain else None
-        return known if known is not None and known[2] * Machine.here().cores < 1 else None
+        for fewer, gain in (
+            (_with_calls(question, None), Machine.here().cores),
+            (_with_calls(question, ir.AUTOTUNE), 1),
+        ):
+            known = self._speeds.get(fewer) if fewer != question else None
+            if known is not None and known[2] * gain < 1:
+                return known
+        return None
 
     def working(self, mapped: ir.Map) -> tuple[float, float]:
         """Call the function for one element after the other; all that the process works meanwhile counts as its."""
@@ -278,6 +287,11 @@ def _without_end(sample: ir.Node) -> ir.Node:
     return ir.Repeat(input=ir.Cache(input=sample))
 
 
+def _bytes_by_type(node: ir.Node) -> int:
+    """Return the bytes of an element as far as its type tells them."""
+    return bytes_of_all(build(node).element_spec) or 0
+
+
 def _functions(*sides: ir.Node) -> Iterator[Function]:
     return chain.from_iterable(map(trees.functions, sides))
 
@@ -312,14 +326,16 @@ def _question(before: ir.Node, after: ir.Node, over: ir.Node) -> _Question:
     return old, new, repr(build(over).element_spec)
 
 
-def _one_by_one(question: _Question) -> _Question | None:
-    """Return the same question without parallel calls; ``None`` where there is no other difference."""
+def _with_calls(question: _Question, calls: int | None) -> _Question:
+    """Return the same question with so many calls wherever there are parallel ones."""
 
-    def sequential(node: ir.Node) -> ir.Node:
-        return replace(node, num_parallel_calls=None) if isinstance(node, ir.Map | ir.Batch) else node
+    def changed(node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Map | ir.Batch) and node.num_parallel_calls is not None:
+            return replace(node, num_parallel_calls=calls)
+        return node
 
-    old, new = (trees.transform(side, sequential) for side in question[:2])
-    return None if old == new else (old, new, question[2])
+    old, new = (trees.transform(side, changed) for side in question[:2])
+    return old, new, question[2]
 
 
 def _is_rounding(old: Any, new: Any) -> bool:

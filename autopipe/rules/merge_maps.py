@@ -7,6 +7,7 @@ from autopipe.functions.effects import effects
 from autopipe.functions.rounding import rounds_alike
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
+from autopipe.rules._calls import calls_of_both
 from autopipe.rules._obligations import CallsUnseen, ErrorsSurface, Faster, NotCachedYet, RoundingUnseen
 
 
@@ -17,13 +18,14 @@ def merge_maps(node: Node) -> Rewrite | None:
     Each parallel map schedules a call for every element and waits to put results back in order; small functions cost
     less than that. One call does both. The ops stay as they are, so the results do, bit for bit, unless a sum or
     product of f goes on in g, which TensorFlow may then take in another order. It comes after the rules that look
-    for f or g alone. It takes: equal arguments of both maps, nothing in f or g from which
-    the order of calls could be seen, no ``ignore_errors`` downstream, no cache there (in a first epoch alone, little is
-    gained), and a measured gain.
+    for f or g alone. It takes: equal arguments of both maps (AUTOTUNE agrees with any number of calls), nothing in
+    f or g from which the order of calls could be seen, no ``ignore_errors`` downstream, no cache there (in a first
+    epoch alone, little is gained), and a measured gain.
     """
     match node:
         case Map(input=Map() as first) if _called_alike(first, node):
-            merged = replace(node, fn=compose(first.fn, node.fn), input=first.input)
+            calls = calls_of_both(first.num_parallel_calls, node.num_parallel_calls)
+            merged = replace(node, fn=compose(first.fn, node.fn), input=first.input, num_parallel_calls=calls)
             unseen = (CallsUnseen(first.fn), CallsUnseen(node.fn))
             errors = (ErrorsSurface(first.fn), ErrorsSurface(node.fn))
             alike = rounds_alike(merged.fn, first.fn, node.fn)
@@ -36,5 +38,8 @@ def merge_maps(node: Node) -> Rewrite | None:
 
 def _called_alike(first: Map, then: Map) -> bool:
     """Return whether both are parallel in the same way; maps that are not wait for ``parallel_map``."""
-    alike = replace(first, fn=then.fn, name=then.name) == replace(then, input=first.input)
-    return alike and then.num_parallel_calls is not None
+    if calls_of_both(first.num_parallel_calls, then.num_parallel_calls) is None:
+        return False
+    return replace(first, fn=then.fn, name=then.name, num_parallel_calls=then.num_parallel_calls) == replace(
+        then, input=first.input
+    )

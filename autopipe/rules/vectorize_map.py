@@ -6,6 +6,7 @@ from autopipe.functions.compose import compose
 from autopipe.functions.vectorize import NotVectorizableError, computes_exactly, vectorize
 from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
+from autopipe.rules._calls import calls_on_batches
 from autopipe.rules._obligations import (
     ErrorsSurface,
     Faster,
@@ -24,7 +25,8 @@ def vectorize_map(node: Node) -> Rewrite | None:
     (two images of a batch must not share one random draw), elements of one known shape (so that they can be stacked
     before f as after it), a batched form of every op of f, no ``ignore_errors`` downstream (one bad element would
     take its batch with it), results so small that calls cost something beside the work, the same results on a
-    sample, and a measured gain, since some functions are slower on batches. Where every op of f rounds alike alone
+    sample, and a measured gain, since some functions are slower on batches. Parallel calls are as many as AUTOTUNE
+    makes: as many as there were on elements would hold as many batches. Where every op of f rounds alike alone
     and in a batch, the sequence is kept bit for bit; else elements are kept up to float rounding.
     """
     match node:
@@ -36,7 +38,8 @@ def vectorize_map(node: Node) -> Rewrite | None:
                 batched = vectorize(mapped.fn, size)
             except NotVectorizableError:
                 return Rewrite(node, provided=(batchable,))
-            after = replace(mapped, fn=batched, input=node.on(mapped.input))
+            calls = calls_on_batches(mapped.num_parallel_calls)
+            after = replace(mapped, fn=batched, input=node.on(mapped.input), num_parallel_calls=calls)
             exact = computes_exactly(mapped.fn)
             same = SameOnSample(node, after, over=mapped.input, exact=exact)
             faster = Faster(node, after, over=mapped.input)

@@ -8,6 +8,7 @@ from autopipe.functions.rounding import rounds_alike
 from autopipe.functions.vectorize import NotVectorizableError, computes_exactly, vectorize
 from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
+from autopipe.rules._calls import calls_on_batches
 from autopipe.rules._obligations import (
     ErrorsSurface,
     Faster,
@@ -36,7 +37,8 @@ def vectorize_rest(node: Node) -> Rewrite | None:
                 return None
             first, rest, batched = parts
             early = replace(mapped, fn=first)
-            after = replace(mapped, fn=batched, input=node.on(early))
+            calls = calls_on_batches(mapped.num_parallel_calls)
+            after = replace(mapped, fn=batched, input=node.on(early), num_parallel_calls=calls)
             exact = computes_exactly(rest) and rounds_alike(mapped.fn, first, rest)
             one_by_one = node.on(replace(mapped, fn=rest, input=early))
             same = SameOnSample(one_by_one, after, over=early, exact=exact)

@@ -41,9 +41,9 @@ def test_what_is_not_slower_as_a_whole_is_taken_and_asked_about_once():
 
 
 def test_what_lost_is_tried_with_fewer_kinds_of_rules_and_the_fastest_is_taken():
-    wholes = Wholes(("where", 0.5), ("calls=AUTOTUNE", 1.4), ("", 1.1))
+    wholes = Wholes(("where", 0.5), ("calls=", 1.4), ("", 1.1))
     done = planned(wholes)
-    assert "calls=AUTOTUNE" in one_line(done.after)
+    assert "calls=" in one_line(done.after)
     assert "filter_batches" not in {step.rule for step in done.steps}
     (refused,) = [each for each in done.refusals if each.rule == "filter_batches"]
     assert "as a whole it measured 0.50x the speed of the pipeline as written" in refused.reason

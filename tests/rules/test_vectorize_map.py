@@ -37,9 +37,11 @@ def test_batches_first_and_keeps_every_bit_of_simple_arithmetic(keeps):
     assert_rewrites(RULE, dataset, "range(0, 50) | batch(8) | map(vectorized double)", keeps)
 
 
-def test_keeps_calls_determinism_and_drop_remainder():
+def test_keeps_determinism_and_drop_remainder_and_leaves_the_calls_on_batches_to_autotune():
     dataset = numbers().map(double, num_parallel_calls=2, deterministic=True).batch(8, drop_remainder=True)
-    expected = "range(0, 50) | batch(8, drop_remainder=True) | map(vectorized double, calls=2, deterministic=True)"
+    expected = (
+        "range(0, 50) | batch(8, drop_remainder=True) | map(vectorized double, calls=AUTOTUNE, deterministic=True)"
+    )
     assert_rewrites(RULE, dataset, expected, Keeps.SEQUENCE)
 
 
@@ -83,7 +85,7 @@ def test_parses_ragged_features_by_the_batch():
     dataset = tf.data.Dataset.from_tensor_slices(examples).map(
         lambda one: tf.io.parse_single_example(one, features)["words"], num_parallel_calls=2
     )
-    expected = "tensor_slices | batch(3) | map(vectorized <lambda> then to ragged, calls=2)"
+    expected = "tensor_slices | batch(3) | map(vectorized <lambda> then to ragged, calls=AUTOTUNE)"
     assert_rewrites(RULE, dataset.ragged_batch(3), expected, Keeps.SEQUENCE)
 
 

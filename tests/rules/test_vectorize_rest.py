@@ -34,7 +34,7 @@ def test_what_has_no_known_shape_stays_with_elements():
     dataset = Dataset.from_tensor_slices(JPEGS).map(decode, num_parallel_calls=2).batch(3, drop_remainder=True)
     expected = (
         "tensor_slices | map(first part of decode, calls=2) | batch(3, drop_remainder=True) "
-        "| map(vectorized rest of decode, calls=2)"
+        "| map(vectorized rest of decode, calls=AUTOTUNE)"
     )
     assert_rewrites(RULE, dataset, expected, Keeps.SEQUENCE)
 

@@ -1,0 +1,28 @@
+"""The calls at once of a map that takes the place of others."""
+
+from autopipe.pipeline.ir import AUTOTUNE
+
+__all__ = ["calls_of_both", "calls_on_batches"]
+
+
+def calls_of_both(first: int | None, then: int | None) -> int | None:
+    """Return the calls at once of a map that does the work of two; ``None`` where that must not be decided here.
+
+    >>> calls_of_both(AUTOTUNE, 32), calls_of_both(4, 4)
+    (32, 4)
+    >>> calls_of_both(2, 8) is calls_of_both(None, AUTOTUNE) is None
+    True
+    """
+    chosen = {first, then} - {AUTOTUNE}
+    if len(chosen) > 1:
+        return None
+    return chosen.pop() if chosen else AUTOTUNE
+
+
+def calls_on_batches(calls: int | None) -> int | None:
+    """Return the calls at once on batches where there were so many on elements: those would hold as many batches.
+
+    >>> calls_on_batches(32), calls_on_batches(1), calls_on_batches(None)
+    (-1, 1, None)
+    """
+    return AUTOTUNE if calls is not None and calls > 1 else calls
