@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,6 +16,7 @@ from autopipe.tuning.offline import tune
 from benchmarks.cases._base import Case
 
 __all__ = [
+    "AGAIN",
     "REFERENCE",
     "VARIANTS",
     "CaseResult",
@@ -33,9 +33,14 @@ T = TypeVar("T")
 
 REFERENCE = "expert"
 VARIANTS = ("naive", "expert", "best", "autopipe(naive)", "autopipe(expert)")
+# A second instance of the reference: what two equal pipelines differ by, where they lie in other memory.
+AGAIN = "expert again"
 _OURS = ("autopipe(naive)", "autopipe(expert)")
+_RIVALS = (REFERENCE, *_OURS, AGAIN)
 # What counts as slower than the reference.
 _SLOWER = 0.97
+# By how much two equal pipelines may seem to differ, as far as was seen.
+_CLOSE = 1.25
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,8 @@ class CaseResult:
 
 def make_variant(case: Case, variant: str, data: Any, tuning_seconds: float) -> Any:
     """Return the dataset of a variant; autopipe's is tuned for so long, at the most."""
+    if variant == AGAIN:
+        variant = REFERENCE
     written, _, of = variant.partition("(")
     if not of:
         return getattr(case, written)(data)
@@ -114,6 +121,7 @@ def measure(
     *,
     rounds: int,
     rounds_seconds: float = 0.0,
+    instances: int = 1,
     least_seconds: float,
     tuning_seconds: float,
     on_epoch: Callable[[str], None] = lambda variant: None,
@@ -121,57 +129,82 @@ def measure(
     """Run every variant of a case: a first epoch each, then rounds of whole epochs.
 
     Epochs are whole: the start of one would count the filling of a shuffle buffer against what flows out of it. Where
-    noise hides whether autopipe made a pipeline slower, that variant and the reference go on alone.
+    noise hides whether autopipe made a pipeline slower, its variants and the reference go on alone. Where one of them
+    is close to the reference, all of those are made anew, since where the elements of a cache lie in memory matters as
+    much, and the rounds of all instances count alike.
 
     Args:
         case: the job.
         folder: an empty folder for its data.
         rounds: how often each variant takes its turn after its first epoch.
         rounds_seconds: for how long there are more rounds, at the most, of what is undecided then.
+        instances: how often what is close is made.
         least_seconds: a turn is so many epochs that it lasts so long.
         tuning_seconds: time given to the tuner for autopipe's variants.
         on_epoch: told of the variant before each of its epochs.
     """
     data = case.make_data(folder)
-    datasets: dict[str, Any] = {}
-    first: dict[str, float] = {}
-    preparing: dict[str, float] = {}
-    for variant in VARIANTS:
-        on_epoch(variant)
-        began = time.perf_counter()
-        datasets[variant] = make_variant(case, variant, data, tuning_seconds)
-        preparing[variant] = time.perf_counter() - began
-        first[variant] = rate_of(datasets[variant])
-    rates: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
-    contenders: Sequence[str] = VARIANTS
-    end = math.inf
-    while contenders:
-        for variant in rotated(contenders, len(rates[REFERENCE])):
+    rates: dict[str, list[float]] = {variant: [] for variant in (*VARIANTS, AGAIN)}
+
+    def made(variants: Sequence[str]) -> dict[str, _Instance]:
+        return {variant: _Instance.of(case, variant, data, tuning_seconds, on_epoch) for variant in variants}
+
+    def take_turns(instances: dict[str, _Instance], variants: Sequence[str]) -> None:
+        for variant in rotated(variants, len(rates[REFERENCE])):
             on_epoch(variant)
-            rates[variant].append(rate_of(datasets[variant], least_seconds))
-        if len(rates[REFERENCE]) >= rounds:
-            end = min(end, time.perf_counter() + rounds_seconds)
-            contenders = _undecided(contenders, rates) if time.perf_counter() < end else ()
+            rates[variant].append(rate_of(instances[variant].dataset, least_seconds))
+
+    current = first = made(tuple(rates))
+    for _ in range(rounds):
+        take_turns(current, tuple(rates))
+    end = time.perf_counter() + rounds_seconds
+    while _is_undecided(rates) and time.perf_counter() < end:
+        take_turns(current, _RIVALS)
+    for _ in range(instances - 1 if _is_close(rates) else 0):
+        current = made(_RIVALS)
+        for _ in range(rounds):
+            take_turns(current, _RIVALS)
     results = {
         variant: VariantResult(
-            first_epoch_rate=first[variant],
+            first_epoch_rate=instance.first_epoch_rate,
             rates=tuple(rates[variant]),
-            preparing_seconds=preparing[variant] if "(" in variant else 0.0,
-            rules=datasets[variant].plan.rules if "(" in variant else (),
+            preparing_seconds=instance.preparing_seconds if variant in _OURS else 0.0,
+            rules=instance.dataset.plan.rules if variant in _OURS else (),
         )
-        for variant in VARIANTS
+        for variant, instance in first.items()
     }
     return CaseResult(case.letter, case.name, case.title, case.unit, results, case.left_as_written)
 
 
-def _undecided(contenders: Sequence[str], rates: dict[str, list[float]]) -> Sequence[str]:
-    """Return the reference and those of autopipe's variants that may be slower than it, or not; nobody if none is."""
-    left = []
-    for variant in (name for name in contenders if name in _OURS):
-        _, low, high = around_median(_ratios(rates[variant], rates[REFERENCE]))
-        if low < _SLOWER <= high:
-            left.append(variant)
-    return (REFERENCE, *left) if left else ()
+@dataclass(frozen=True)
+class _Instance:
+    """A variant made once, after its first epoch."""
+
+    dataset: Any
+    preparing_seconds: float
+    first_epoch_rate: float
+
+    @classmethod
+    def of(
+        cls, case: Case, variant: str, data: Any, tuning_seconds: float, on_epoch: Callable[[str], None]
+    ) -> _Instance:
+        on_epoch(variant)
+        began = time.perf_counter()
+        dataset = make_variant(case, variant, data, tuning_seconds)
+        preparing_seconds = time.perf_counter() - began
+        return cls(dataset, preparing_seconds, rate_of(dataset))
+
+
+def _is_undecided(rates: Mapping[str, Sequence[float]]) -> bool:
+    """Return whether one of autopipe's variants may be slower than the reference, or not."""
+    intervals = (around_median(_ratios(rates[variant], rates[REFERENCE])) for variant in _OURS)
+    return any(low < _SLOWER <= high for _, low, high in intervals)
+
+
+def _is_close(rates: Mapping[str, Sequence[float]]) -> bool:
+    """Return whether one of autopipe's variants is as fast as the reference, or nearly so."""
+    medians = (statistics.median(_ratios(rates[variant], rates[REFERENCE])) for variant in _OURS)
+    return any(1 / _CLOSE < median < _CLOSE for median in medians)
 
 
 def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:

@@ -55,6 +55,7 @@ class Effort:
         rounds: turns of each variant.
         rounds_seconds: how long a variant that may be slower than the reference, or not, goes on, at the most. Many
             short turns tell more than few long ones: noise comes in stretches.
+        instances: how often what is as fast as the reference, or nearly so, is made and measured.
         turn_seconds: how long a turn of a case lasts, or an epoch if that is longer.
         least_seconds: how long a turn lasts in other parts.
         tuning_seconds: time for the tuner, each time it works.
@@ -70,6 +71,7 @@ class Effort:
 
     rounds: int
     rounds_seconds: float
+    instances: int
     turn_seconds: float
     least_seconds: float
     tuning_seconds: float
@@ -83,8 +85,8 @@ class Effort:
     read_seconds: Sequence[float]
 
 
-QUICK = Effort(5, 8.0, 0.2, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
-FULL = Effort(7, 40.0, 0.4, 1.0, 8.0, 7, 20.0, 1, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
+QUICK = Effort(5, 8.0, 1, 0.2, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
+FULL = Effort(7, 20.0, 3, 0.4, 1.0, 8.0, 7, 20.0, 1, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
 
 
 def run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
@@ -99,6 +101,7 @@ def _run_case(case: Case, effort: Effort, console: Console) -> CaseResult:
             folder,
             rounds=effort.rounds,
             rounds_seconds=effort.rounds_seconds,
+            instances=effort.instances,
             least_seconds=effort.turn_seconds,
             tuning_seconds=effort.tuning_seconds,
             on_epoch=advance,
@@ -225,7 +228,7 @@ def run_search(cases: Sequence[Case], effort: Effort, console: Console) -> list[
             continue
         with _folder() as folder, console.status(case.name) as status:
             result = measure_search(
-                case, folder, seconds=effort.setting_seconds, rounds=effort.rounds, on_step=status.update
+                case, folder, seconds=effort.setting_seconds, rounds=2 * effort.rounds, on_step=status.update
             )
         live, offline = (result.ratio(chooser, BEST) for chooser in (LIVE, OFFLINE))
         gain = result.ratio(LIVE, GIVEN)

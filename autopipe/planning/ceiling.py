@@ -61,13 +61,17 @@ def ceiling(tree: ir.Node, profile: Profile, seconds: float) -> Ceiling:
 
 
 def _tries(tree: ir.Node, cores: float) -> Iterator[dict[str, int]]:
-    """Yield settings with ever more calls at once; one in which a knob cannot have so many has as many as it can."""
-    calls = [knob for knob in read_knobs(with_thread_pool(tree)) if knob.field == "num_parallel_calls"]
+    """Yield settings with ever more calls at once; one in which a knob cannot have so many has as many as it can.
+
+    With one call at a time nobody waits for a lock that all calls need, such as that of Python.
+    """
+    knobs = read_knobs(with_thread_pool(tree))
+    calls = [knob for knob in knobs if knob.field == "num_parallel_calls"]
     if not calls:
         return
-    for factor in _CALLS_PER_CORE:
-        wanted = max(round(factor * cores), 1)
-        threads = {knob.name: wanted for knob in read_knobs(with_thread_pool(tree)) if knob.field == "size"}
+    at_least = max(round(cores), 1)
+    for wanted in sorted({1, *(max(round(factor * cores), 1) for factor in _CALLS_PER_CORE)}):
+        threads = {knob.name: max(wanted, at_least) for knob in knobs if knob.field == "size"}
         yield {knob.name: _at_most(wanted, knob) for knob in calls} | threads
 
 

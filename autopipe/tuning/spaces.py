@@ -9,18 +9,18 @@ from autopipe.planning.machine import Machine
 
 __all__ = ["seeds"]
 
-# A stage that waits gains most from the first; one that computes from the last.
-_CALLS_PER_CORE = (32, 8, 1)
+# A stage that waits gains most from the first; one that computes from the others.
+_CALLS_AND_THREADS_PER_CORE = ((32, 32), (16, 2), (1, 1))
 # Threads of the pool where each map brings its own, as TensorFlow sets AUTOTUNE's limit by them.
 _THREADS_PER_CORE = 8
-_AT_ONCE = frozenset({"num_parallel_calls", "size"})
 
 
 def seeds(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
     """Return the settings a search should try first: ever fewer calls and threads at once, and then a lean one.
 
-    The second leaves the calls to AUTOTUNE, each map with threads of its own: then TensorFlow makes up to ten times as
-    many calls as the pool has threads, and where computing is the limit it makes fewer.
+    Where computing is the limit, calls to spare keep a few threads busy, and more threads than that get into each
+    other's way. The second leaves the calls to AUTOTUNE, each map with threads of its own: then TensorFlow makes up to
+    ten times as many calls as the pool has threads, and where computing is the limit it makes fewer.
 
     Each names all knobs, also those that stay as they are. None is what the pipeline has already.
 
@@ -30,14 +30,14 @@ def seeds(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
     >>> for seed in seeds([calls, buffer], machine):
     ...     print(seed)
     {'map[load].num_parallel_calls': 64, 'prefetch.buffer_size': 8}
-    {'map[load].num_parallel_calls': 16, 'prefetch.buffer_size': 8}
+    {'map[load].num_parallel_calls': 32, 'prefetch.buffer_size': 8}
     {'map[load].num_parallel_calls': 2, 'prefetch.buffer_size': 8}
     {'map[load].num_parallel_calls': 1, 'prefetch.buffer_size': 1}
     """
     now = {knob.name: knob.value for knob in knobs}
     cores = max(1, round(machine.cores))
     found = [now]
-    most, *fewer = (_at_once(knobs, factor * cores) for factor in _CALLS_PER_CORE)
+    most, *fewer = (_at_once(knobs, calls * cores, threads * cores) for calls, threads in _CALLS_AND_THREADS_PER_CORE)
     for changes in (most, _threads_of_their_own(knobs, cores), *fewer, _lean(knobs)):
         seed = now | dict(changes)
         if seed not in found:
@@ -45,10 +45,12 @@ def seeds(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
     return found[1:]
 
 
-def _at_once(knobs: Sequence[Knob], wanted: int) -> Iterator[tuple[str, int]]:
+def _at_once(knobs: Sequence[Knob], calls: int, threads: int) -> Iterator[tuple[str, int]]:
     for knob in knobs:
-        if knob.field in _AT_ONCE:
-            yield knob.name, _clipped(wanted, knob)
+        if knob.field == "num_parallel_calls":
+            yield knob.name, _clipped(calls, knob)
+        elif knob.field == "size":
+            yield knob.name, _clipped(threads, knob)
 
 
 def _threads_of_their_own(knobs: Sequence[Knob], cores: int) -> Iterator[tuple[str, int]]:

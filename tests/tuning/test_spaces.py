@@ -30,7 +30,7 @@ def test_ever_fewer_calls_and_threads_come_first_and_then_a_lean_setting():
     assert seeds(KNOBS, machine(2)) == [
         at_once(64, 64),
         {**at_once(-1, 16), "interleave[read].num_parallel_calls": -1, "map[load].use_unbounded_threadpool": 1},
-        at_once(16, 16),
+        at_once(32, 4),
         at_once(2, 2),
         {**at_once(1, 0), "prefetch.buffer_size": 1},
     ]
