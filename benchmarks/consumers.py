@@ -37,9 +37,9 @@ class BatchInMemory:
         units = case.units_per_epoch(data)
         return cls(tf.data.Dataset.from_tensor_slices(batch), size, -(-units // size), units % size)
 
-    def free(self) -> Any:
-        """Return an epoch of the one batch, which costs nothing to make."""
-        return self.rows.batch(self.size).cache().repeat(self.steps)
+    def free(self, epochs: int = 1) -> Any:
+        """Return an epoch of the one batch, as long as so many of the case's; a batch costs nothing to make."""
+        return self.rows.batch(self.size).cache().repeat(epochs * self.steps)
 
     def every_shape(self) -> Any:
         """Return a batch of each size there is in an epoch."""

@@ -30,6 +30,8 @@ CALLBACKS: Mapping[str, Callable[[], list[Any]]] = {
     TUNER: lambda: [PipelineTuner(verbose=0, seed=0)],
 }
 FREE = "free input"
+# What an iterator costs counts once in an epoch; those of the cases are as short as a first try of a user.
+_EPOCHS_IN_ONE = 10
 _MANY_EPOCHS = 10**6
 _METERED_EPOCHS = 20
 _FEWEST_READINGS = 5
@@ -42,6 +44,7 @@ class OverheadResult:
     Attributes:
         letter, name: the case whose model it is.
         pipeline: ``"best"``, or :data:`FREE`.
+        steps: in an epoch.
         rates: steps per second of a whole ``fit``, by callback, one for each round.
         shares: of the time of that ``fit`` from its second epoch on, what the methods of the callback took.
         meter_seconds: what the meter of the waiting, and making its iterators, adds to a batch.
@@ -50,6 +53,7 @@ class OverheadResult:
     letter: str
     name: str
     pipeline: str
+    steps: int
     rates: Mapping[str, tuple[float, ...]]
     shares: Mapping[str, tuple[float, ...]]
     meter_seconds: float
@@ -72,7 +76,7 @@ class OverheadResult:
 def measure_overhead(
     case: Case, folder: Path, *, rounds: int, seconds: float, on_turn: Callable[[str], None] = lambda turn: None
 ) -> list[OverheadResult]:
-    """Train in turn with each callback: from the case's best pipeline, then from a batch in memory.
+    """Train in turn with each callback: from the case's best pipeline, then long epochs of a batch in memory.
 
     All go through ``optimize()`` without rules. Each turn is a ``fit`` of its own, the first of each is not counted.
 
@@ -86,13 +90,16 @@ def measure_overhead(
     data = case.make_data(folder)
     memory = BatchInMemory.of(case, data)
     model = compiled(case.name, memory)
-    meter_seconds = _seconds_of_meter(memory.free(), rounds)
-    return [
-        OverheadResult(
-            case.letter, case.name, pipeline, *_trained(model, make, rounds, seconds, on_turn), meter_seconds
-        )
-        for pipeline, make in (("best", lambda: case.best(data)), (FREE, memory.free))
-    ]
+    results = []
+    for pipeline, epochs, make in (
+        ("best", 1, lambda: case.best(data)),
+        (FREE, _EPOCHS_IN_ONE, lambda: memory.free(_EPOCHS_IN_ONE)),
+    ):
+        meter_seconds = _seconds_of_meter(memory.free(epochs), _METERED_EPOCHS // epochs, rounds)
+        rates, shares = _trained(model, make, rounds, seconds, on_turn)
+        steps = epochs * memory.steps
+        results.append(OverheadResult(case.letter, case.name, pipeline, steps, rates, shares, meter_seconds))
+    return results
 
 
 def _trained(
@@ -126,7 +133,7 @@ def _trained(
     return {name: tuple(each) for name, each in rates.items()}, {name: tuple(each) for name, each in shares.items()}
 
 
-def _seconds_of_meter(dataset: Any, rounds: int) -> float:
+def _seconds_of_meter(dataset: Any, epochs: int, rounds: int) -> float:
     """Return what a batch of free input takes more when somebody observes it; the two take turns.
 
     That is more than the meter: an iterator over a metered pipeline takes longer to make, in every epoch.
@@ -135,18 +142,18 @@ def _seconds_of_meter(dataset: Any, rounds: int) -> float:
     more: list[float] = []
     observer = _Nobody()
     for _ in range(max(rounds, _FEWEST_READINGS)):
-        plain = _seconds_per_batch(read)
+        plain = _seconds_per_batch(read, epochs)
         observe(observer)
-        more.append(_seconds_per_batch(read) - plain)
+        more.append(_seconds_per_batch(read, epochs) - plain)
         stop_observing(observer)
     return max(statistics.median(more), 0.0)
 
 
-def _seconds_per_batch(dataset: Any) -> float:
+def _seconds_per_batch(dataset: Any, epochs: int) -> float:
     for _ in dataset:
         pass
     began = time.perf_counter()
-    batches = sum(1 for _ in range(_METERED_EPOCHS) for _ in dataset)
+    batches = sum(1 for _ in range(epochs) for _ in dataset)
     return (time.perf_counter() - began) / batches
 
 

@@ -23,10 +23,11 @@ def overhead_lines(results: Sequence[OverheadResult]) -> list[str]:
         "share of a step that the callback's methods, the meter of the waiting and making its iterators take by the "
         "clock from the second epoch on, where the ratios of short runs are too noisy.",
         "",
-        f"| | model | pipeline | ms a step | {' | '.join(f'{name} | taken' for name in _CALLBACKS)} |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
+        f"| | model | pipeline | steps an epoch | ms a step | {' | '.join(f'{name} | taken' for name in _CALLBACKS)} |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for each in results:
         ratios = " | ".join(f"{each.ratio(name):.3f} | {each.taken(name):.2%}" for name in _CALLBACKS)
-        lines.append(f"| {each.letter} | {each.name} | {each.pipeline} | {each.step_seconds * 1e3:.2f} | {ratios} |")
+        lengths = f"{each.steps} | {each.step_seconds * 1e3:.2f}"
+        lines.append(f"| {each.letter} | {each.name} | {each.pipeline} | {lengths} | {ratios} |")
     return [*lines, ""]

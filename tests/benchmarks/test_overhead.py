@@ -31,10 +31,10 @@ def test_every_callback_trains_in_every_round_from_both_pipelines(tmp_path):
 def test_the_table_shows_ratios_within_a_round_and_what_is_taken_of_a_step():
     rates = {PLAIN: (100.0, 200.0), MONITOR: (99.0, 198.0), SETTLED: (90.0, 200.0), TUNER: (80.0, 160.0)}
     shares = {PLAIN: (0.0, 0.0), MONITOR: (0.001, 0.003), SETTLED: (0.0, 0.0), TUNER: (0.1, 0.2)}
-    result = OverheadResult("e", "examples", FREE, rates, shares, meter_seconds=0.00005)
+    result = OverheadResult("e", "examples", FREE, 480, rates, shares, meter_seconds=0.00005)
     text = report.markdown(report.Results(overhead=[result]))
     row = (
-        "| e | examples | free input | 5.00 | 0.990 (0.990-0.990) | 1.20% "
+        "| e | examples | free input | 480 | 5.00 | 0.990 (0.990-0.990) | 1.20% "
         "| 0.950 (0.900-1.000) | 1.00% | 0.800 (0.800-0.800) | 16.00% |"
     )
     assert row in text
