@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from autopipe.errors import RewriteError
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import op_determinism_enabled
 from autopipe.pipeline.fusing import maps_batched_at_once
+from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import one_line, stage
 from autopipe.rules import Keeps, MeasurementError, Measurements, Proof, Rewrite, Rule, Site
 
@@ -81,14 +80,14 @@ def rewrite(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements:
         RewriteError: if a rule changes the type or the number of elements; the rule is named.
     """
     state = ir.End(input=tree)
-    signature = _Signature.of(tree)
+    known = signature(tree)
     driver = _Driver(tuple(rules), keeps, measurements)
     steps: list[Step] = []
     filled = 0
     while found := driver.first_rewrite(state):
         state, step = found
         steps.append(step)
-        signature = signature.checked(step)
+        known = _checked(step, known)
         filled = _new_cache_bytes(tree, state.input, measurements, filled)
         if len(steps) > _MOST_STEPS:
             raise RewriteError(f"Rules must come to an end, but {step.rule} was applied {_MOST_STEPS} steps on.")
@@ -111,6 +110,17 @@ def new_caches(before: ir.Node, after: ir.Node) -> list[ir.Cache]:
     """Return the caches of a rewritten pipeline that its author did not write there."""
     written = set(trees.walk(before))
     return [node for node in trees.walk(after) if isinstance(node, ir.Cache) and node not in written]
+
+
+def _checked(step: Step, before: Signature) -> Signature:
+    """Return the signature after a step: no rule may change it, but for what becomes known."""
+    now = signature(step.tree)
+    if not now.refines(before):
+        raise RewriteError(
+            f"A rule must keep the type and number of elements, but {step.rule} turned {before} into {now} "
+            f"at {step.before}. Leave it out with optimize(rules=...), and report this."
+        )
+    return now
 
 
 @dataclass
@@ -202,41 +212,3 @@ def _changed_text(before: ir.Node, after: ir.Node) -> tuple[str, str]:
         return _text(before), _text(after)
     whole = one_line(shared)
     return _text(before).replace(whole, "...", 1), _text(after).replace(whole, "...", 1)
-
-
-@dataclass(frozen=True)
-class _Signature:
-    """What no rule may change: the type of the elements and their number. What was unknown of them may become known."""
-
-    element_spec: Any
-    cardinality: int
-
-    @classmethod
-    def of(cls, tree: ir.Node) -> _Signature:
-        dataset = build(tree)
-        return cls(dataset.element_spec, int(dataset.cardinality()))
-
-    def checked(self, step: Step) -> _Signature:
-        now = _Signature.of(step.tree)
-        if not now._refines(self):
-            raise RewriteError(
-                f"A rule must keep the type and number of elements, but {step.rule} turned {self} into {now} "
-                f"at {step.before}. Leave it out with optimize(rules=...), and report this."
-            )
-        return now
-
-    def _refines(self, other: _Signature) -> bool:
-        import tensorflow as tf
-
-        # TensorFlow takes an unknown number of elements, repeated, for endless; of no elements it is none.
-        known_to_be_none = self.cardinality == 0 and other.cardinality == tf.data.INFINITE_CARDINALITY
-        if other.cardinality not in {self.cardinality, tf.data.UNKNOWN_CARDINALITY} and not known_to_be_none:
-            return False
-        if self.element_spec == other.element_spec:
-            return True
-        try:
-            tf.nest.assert_same_structure(self.element_spec, other.element_spec)
-        except (ValueError, TypeError):
-            return False
-        pairs = zip(tf.nest.flatten(self.element_spec), tf.nest.flatten(other.element_spec), strict=True)
-        return all(ours == theirs or ours.is_subtype_of(theirs) for ours, theirs in pairs)

@@ -14,9 +14,10 @@ import tensorflow as tf
 
 from autopipe.functions.effects import effects
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build, memory_caches
+from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.disposal import put_in_place, resource_of
 from autopipe.pipeline.seeds import is_reseeded
+from autopipe.pipeline.signature import signature
 
 __all__ = [
     "MOST_HELD",
@@ -104,7 +105,7 @@ def has_large_buffer(tree: ir.Node) -> bool:
     [False, True]
     """
     large = (node for node in trees.walk(tree) if isinstance(node, ir.Shuffle) and node.buffer_size > MOST_HELD)
-    return any(not 0 <= int(build(node.input).cardinality()) <= MOST_HELD for node in large)
+    return any(not 0 <= signature(node.input).cardinality <= MOST_HELD for node in large)
 
 
 def with_seed_generator(node: ir.Node) -> ir.Node:

@@ -190,7 +190,7 @@ def _comparing(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]
 def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
     """Yield what compares two pipelines as they are, caches filled: their Python code, or a failing element, shows."""
     from autopipe.pipeline import ir, trees
-    from autopipe.pipeline.build import build
+    from autopipe.pipeline.signature import signature
     from autopipe.planning.profiling import leaving_no_file
     from autopipe.planning.stopwatch import compare_speeds
     from autopipe.planning.turns import taking_turns
@@ -200,7 +200,7 @@ def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
         for tree in (old, new):
             side = taking_turns(ir.Repeat(input=tree))
             if any(isinstance(node, ir.Cache) for node in trees.walk(tree)):
-                for _ in islice(side, max(0, int(build(tree).cardinality())) + 1):
+                for _ in islice(side, max(0, signature(tree).cardinality) + 1):
                     pass
             sides.append(side)
         yield lambda: compare_speeds(sides[0], sides[1], _COMPARISON_SECONDS)[0]

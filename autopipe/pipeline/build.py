@@ -13,7 +13,7 @@ from typing import Any
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract import element_shapes, element_types
 
-__all__ = ["build", "memory_caches"]
+__all__ = ["build", "build_stage", "memory_caches"]
 
 
 def build(node: ir.Node, memories: Iterator[Any] | None = None) -> Any:
@@ -42,7 +42,7 @@ def build(node: ir.Node, memories: Iterator[Any] | None = None) -> Any:
             if memories is not None and _is_memory_cache(each):
                 made[id(each)] = _cache_in(next(memories), each, *inputs)
             else:
-                made[id(each)] = _build(each, *inputs)
+                made[id(each)] = build_stage(each, *inputs)
         return made[id(each)]
 
     return built(node)
@@ -79,16 +79,17 @@ def _cache_in(memory: Any, node: ir.Node, source: Any) -> Any:
 
 
 @singledispatch
-def _build(node: ir.Node, *inputs: Any) -> Any:
+def build_stage(node: ir.Node, *inputs: Any) -> Any:
+    """Make the dataset of one transformation on those of its inputs."""
     raise TypeError(f"Every node must have a builder, but {type(node).__name__} has none for {len(inputs)} inputs.")
 
 
-@_build.register
+@build_stage.register
 def _source(node: ir.Source) -> Any:
     return node.dataset
 
 
-@_build.register
+@build_stage.register
 def _files_reader(node: ir.FilesReader, files: Any) -> Any:
     import tensorflow as tf
 
@@ -113,7 +114,7 @@ def _files_reader(node: ir.FilesReader, files: Any) -> Any:
             raise TypeError(f"A reader's kind must be tfrecord, text or fixed_length, but got {unknown!r}.")
 
 
-@_build.register
+@build_stage.register
 def _map(node: ir.Map, source: Any) -> Any:
     import tensorflow as tf
 
@@ -136,7 +137,7 @@ def _map(node: ir.Map, source: Any) -> Any:
     return _from_variant(variant, node.fn.output_spec)
 
 
-@_build.register
+@build_stage.register
 def _filter(node: ir.Filter, source: Any) -> Any:
     import tensorflow as tf
 
@@ -149,7 +150,7 @@ def _filter(node: ir.Filter, source: Any) -> Any:
     return _from_variant(variant, source.element_spec)
 
 
-@_build.register
+@build_stage.register
 def _flat_map(node: ir.FlatMap, source: Any) -> Any:
     import tensorflow as tf
 
@@ -162,7 +163,7 @@ def _flat_map(node: ir.FlatMap, source: Any) -> Any:
     return _from_variant(variant, node.fn.output_spec.element_spec)
 
 
-@_build.register
+@build_stage.register
 def _group_by_window(node: ir.GroupByWindow, source: Any) -> Any:
     import tensorflow as tf
 
@@ -179,7 +180,7 @@ def _group_by_window(node: ir.GroupByWindow, source: Any) -> Any:
     return _from_variant(variant, node.reduce_func.output_spec.element_spec)
 
 
-@_build.register
+@build_stage.register
 def _interleave(node: ir.Interleave, source: Any) -> Any:
     import tensorflow as tf
 
@@ -205,7 +206,7 @@ def _interleave(node: ir.Interleave, source: Any) -> Any:
     return _from_variant(variant, node.fn.output_spec.element_spec)
 
 
-@_build.register
+@build_stage.register
 def _shuffle(node: ir.Shuffle, source: Any) -> Any:
     import tensorflow as tf
 
@@ -222,7 +223,7 @@ def _shuffle(node: ir.Shuffle, source: Any) -> Any:
     return _from_variant(variant, source.element_spec)
 
 
-@_build.register
+@build_stage.register
 def _batch(node: ir.Batch, source: Any) -> Any:
     parallel = {}
     if node.num_parallel_calls is not None:
@@ -230,7 +231,7 @@ def _batch(node: ir.Batch, source: Any) -> Any:
     return source.batch(node.batch_size, drop_remainder=node.drop_remainder, name=node.name, **parallel)
 
 
-@_build.register
+@build_stage.register
 def _padded_batch(node: ir.PaddedBatch, source: Any) -> Any:
     import tensorflow as tf
 
@@ -247,69 +248,69 @@ def _padded_batch(node: ir.PaddedBatch, source: Any) -> Any:
     )
 
 
-@_build.register
+@build_stage.register
 def _unbatch(node: ir.Unbatch, source: Any) -> Any:
     return source.unbatch(name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _rebatch(node: ir.Rebatch, source: Any) -> Any:
     return source.rebatch(node.batch_size, drop_remainder=node.drop_remainder, name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _window(node: ir.Window, source: Any) -> Any:
     return source.window(node.size, node.shift, node.stride, node.drop_remainder, name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _ignore_errors(node: ir.IgnoreErrors, source: Any) -> Any:
     return source.ignore_errors(log_warning=node.log_warning, name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _repeat(node: ir.Repeat, source: Any) -> Any:
     return source.repeat(node.count, name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _cache(node: ir.Cache, source: Any) -> Any:
     if node.on_disk and not node.filename:
         return source
     return source.cache(node.filename, name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _prefetch(node: ir.Prefetch, source: Any) -> Any:
     return source.prefetch(node.buffer_size, name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _take(node: ir.Take, source: Any) -> Any:
     return source.take(node.count, name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _skip(node: ir.Skip, source: Any) -> Any:
     return source.skip(node.count, name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _shard(node: ir.Shard, source: Any) -> Any:
     return source.shard(node.num_shards, node.index, name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _enumerate(node: ir.Enumerate, source: Any) -> Any:
     return source.enumerate(node.start, name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _options(node: ir.Options, source: Any) -> Any:
     return source.with_options(node.options, name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _thread_pool(node: ir.ThreadPool, source: Any) -> Any:
     import tensorflow as tf
 
@@ -323,14 +324,14 @@ def _thread_pool(node: ir.ThreadPool, source: Any) -> Any:
     return source.with_options(options)
 
 
-@_build.register
+@build_stage.register
 def _zip(node: ir.Zip, *parts: Any) -> Any:
     import tensorflow as tf
 
     return tf.data.Dataset.zip(tf.nest.pack_sequence_as(node.structure, list(parts)), name=node.name)
 
 
-@_build.register
+@build_stage.register
 def _concatenate(node: ir.Concatenate, first: Any, second: Any) -> Any:
     return first.concatenate(second, name=node.name)
 

@@ -61,9 +61,9 @@ def columns(node: ir.Node) -> Columns | None:
 
 
 def _count(node: ir.Node) -> int:
-    from autopipe.pipeline.build import build
+    from autopipe.pipeline.signature import signature
 
-    return int(build(node).cardinality())
+    return signature(node).cardinality
 
 
 def _rows_of(array: Any) -> Callable[[Any], Any]:

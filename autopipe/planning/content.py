@@ -19,7 +19,7 @@ from autopipe.functions.fingerprint import function_fingerprint
 from autopipe.functions.function import Function
 from autopipe.functions.resources import fixed_table_reads
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.files_read import UnknownContentError, file_states, with_called
 
@@ -88,7 +88,7 @@ def content_key(tree: ir.Node) -> str:
     """
     for node in trees.walk(tree):
         _refuse_unknown(node)
-    spec = build(tree).element_spec
+    spec = signature(tree).element_spec
     _refuse_datasets(spec)
     digest = hashlib.sha256()
     _feed(digest, *_versions(), repr(spec))

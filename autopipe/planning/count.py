@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from autopipe.functions.effects import effects
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
+from autopipe.pipeline.signature import signature
 from autopipe.planning.samples import one_sentence
 from autopipe.rules import MeasurementError
 
@@ -38,7 +39,7 @@ def most_elements(node: ir.Node) -> int:
     Raises:
         MeasurementError: if the number is without end, or cannot be known without reading everything.
     """
-    cardinality = int(build(node).cardinality())
+    cardinality = signature(node).cardinality
     if cardinality >= 0:
         return cardinality
     match node:

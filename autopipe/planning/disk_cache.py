@@ -39,7 +39,7 @@ import psutil
 
 from autopipe.errors import ArgumentError
 from autopipe.pipeline import ir
-from autopipe.pipeline.build import build
+from autopipe.pipeline.signature import signature
 from autopipe.planning.content import UnknownContentError, content_key
 
 __all__ = ["MOST_ELEMENTS", "DiskCache"]
@@ -65,6 +65,7 @@ class DiskCache:
         ArgumentError: if it cannot be written, or locked.
 
     >>> import tempfile, tensorflow as tf
+    >>> from autopipe.pipeline.build import build
     >>> from autopipe.pipeline.extract import extract
     >>> tree = extract(tf.data.Dataset.range(5))
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +102,7 @@ class DiskCache:
         Raises:
             UnknownContentError: if nobody can tell for sure whether elements kept there would still be right.
         """
-        number = int(build(tree).cardinality())
+        number = signature(tree).cardinality
         if number > MOST_ELEMENTS:
             raise UnknownContentError(f"a file cache holds {MOST_ELEMENTS:,} elements, and there are {number:,}")
         return self._filename(f"{content_key(tree)}.{number if number >= 0 else 'unknown'}")

@@ -15,6 +15,7 @@ from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.caching import making_and_reading
@@ -26,7 +27,6 @@ from autopipe.planning.machine import Machine, resident_bytes
 from autopipe.planning.samples import (
     SAMPLE_BYTES,
     bytes_of,
-    bytes_of_all,
     held_beside,
     of_one_shape,
     one_sentence,
@@ -86,10 +86,10 @@ class SampleMeasurements:
         TensorFlow's allocator keeps what it once had.
         """
         grown = resident_bytes() - self._resident
-        ahead = _ELEMENTS_AHEAD * _bytes_by_type(pipeline)
+        ahead = _ELEMENTS_AHEAD * (signature(pipeline).element_bytes or 0)
         for node in trees.walk(pipeline):
             if isinstance(node, ir.Map) and node.num_parallel_calls:
-                ahead += max(node.num_parallel_calls, 0) * _bytes_by_type(node)
+                ahead += max(node.num_parallel_calls, 0) * (signature(node).element_bytes or 0)
         return (grown if grown > _LITTLE_GROWTH else 0) + ahead
 
     @property
@@ -111,10 +111,10 @@ class SampleMeasurements:
         count = most_elements(node)
         sizes = self._sizes(node)
         error = statistics.stdev(sizes) / len(sizes) ** 0.5 if len(sizes) > 1 else 0.0
-        return int((statistics.mean(sizes) + held_beside(build(node).element_spec) + 2 * error) * count)
+        return int((statistics.mean(sizes) + held_beside(signature(node).element_spec) + 2 * error) * count)
 
     def _sizes(self, node: ir.Node) -> list[int]:
-        known = bytes_of_all(build(node).element_spec)
+        known = signature(node).element_bytes
         if known is not None:
             return [known]
         if node not in self._known_sizes:
@@ -287,11 +287,6 @@ def _without_end(sample: ir.Node) -> ir.Node:
     return ir.Repeat(input=ir.Cache(input=sample))
 
 
-def _bytes_by_type(node: ir.Node) -> int:
-    """Return the bytes of an element as far as its type tells them."""
-    return bytes_of_all(build(node).element_spec) or 0
-
-
 def _functions(*sides: ir.Node) -> Iterator[Function]:
     return chain.from_iterable(map(trees.functions, sides))
 
@@ -323,7 +318,7 @@ def _question(before: ir.Node, after: ir.Node, over: ir.Node) -> _Question:
     """Return what is timed, but for where the elements come from: a rule that changes that need not ask again."""
     stub = ir.Tensors(dataset=None, components=())
     old, new = (trees.substitute(side, over, stub) for side in (before, after))
-    return old, new, repr(build(over).element_spec)
+    return old, new, repr(signature(over).element_spec)
 
 
 def _with_calls(question: _Question, calls: int | None) -> _Question:

@@ -18,8 +18,8 @@ from autopipe.errors import PlanError
 from autopipe.functions.fingerprint import function_fingerprint
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build
 from autopipe.pipeline.knobs import Knob
+from autopipe.pipeline.signature import signature
 
 __all__ = ["Carried", "Plan", "carry_over", "fingerprint", "stage_fingerprint"]
 
@@ -256,7 +256,7 @@ def _identity(node: ir.Node) -> dict[str, Any]:
         case ir.Shuffle():
             # Keras draws a seed where none is given, and the buffer is often as large as there are files.
             values["seeds"] = node.seeded
-            if 0 <= int(build(node.input).cardinality()) <= node.buffer_size:
+            if 0 <= signature(node.input).cardinality <= node.buffer_size:
                 values["buffer_size"] = "all"
     return values
 

@@ -20,7 +20,6 @@ __all__ = [
     "SAMPLE_BYTES",
     "SAMPLE_SECONDS",
     "bytes_of",
-    "bytes_of_all",
     "held_beside",
     "of_one_shape",
     "one_sentence",
@@ -111,26 +110,6 @@ def bytes_of(element: Any) -> int:
             total += sum(map(len, strings)) + _STRING_BYTES * strings.size
         else:
             total += tensor.dtype.size * tensor.shape.num_elements()
-    return total
-
-
-def bytes_of_all(spec: Any) -> int | None:
-    """Return the bytes of every element of a type; ``None`` if they differ, or the type does not tell.
-
-    >>> import tensorflow as tf
-    >>> bytes_of_all((tf.TensorSpec((2, 3), tf.float32), tf.TensorSpec((), tf.int64)))
-    32
-    >>> bytes_of_all(tf.TensorSpec((), tf.string)) is None
-    True
-    """
-    import tensorflow as tf
-
-    total = 0
-    for part in tf.nest.flatten(spec):
-        dense = isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined()
-        if not dense or part.dtype in (tf.string, tf.variant, tf.resource):
-            return None
-        total += int(part.shape.num_elements()) * int(part.dtype.size)
     return total
 
 

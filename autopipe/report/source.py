@@ -14,7 +14,7 @@ from typing import Any
 from autopipe.functions.function import Function, describe_callable
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.report.references import apart, callable_of, import_path, looks_up, public_name, reader_of
 from autopipe.rules import catalogue
@@ -306,7 +306,7 @@ def _reader(node: ir.FilesReader, files: str) -> str:
 def _padding(node: ir.PaddedBatch, source: str) -> str:
     import tensorflow as tf
 
-    types = [part.dtype.name for part in tf.nest.flatten(build(node.input).element_spec)]
+    types = [part.dtype.name for part in tf.nest.flatten(signature(node.input).element_spec)]
     shapes = [f"tf.TensorShape({[None if size < 0 else size for size in shape]})" for shape in node.padded_shapes]
     values = [_constant(value, kind) for value, kind in zip(node.padding_values, types, strict=True)]
     like = f"tf.nest.pack_sequence_as({source}.element_spec, ["

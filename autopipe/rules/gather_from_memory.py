@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from autopipe.functions.gather import gather
-from autopipe.pipeline.build import build
 from autopipe.pipeline.ir import Batch, Map, Node, Repeat, TensorSlices
 from autopipe.pipeline.positions import below_positions, columns, range_of
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.trees import substitute
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import ArraysOnHost, Faster, OneShape
@@ -31,7 +31,7 @@ def gather_from_memory(node: Node) -> Rewrite | None:
             positions = range_of(len(source.components[0]), source.name)
             # The copying becomes the work of the map, and so the calls at once that the author gave to the batch.
             batches = replace(node, input=positions, num_parallel_calls=None, deterministic=None)
-            fn = gather(rows, build(batches).element_spec, build(node).element_spec)
+            fn = gather(rows, signature(batches).element_spec, signature(node).element_spec)
             after = Map(
                 input=batches, fn=fn, num_parallel_calls=node.num_parallel_calls, deterministic=node.deterministic
             )

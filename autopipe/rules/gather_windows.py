@@ -5,9 +5,9 @@ from typing import Any
 
 from autopipe.functions.gather import gather
 from autopipe.functions.windows import batched_windows
-from autopipe.pipeline.build import build
 from autopipe.pipeline.ir import FlatMap, Map, Node, Window
 from autopipe.pipeline.positions import columns, range_of
+from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import ArraysOnHost, WholeWindows
 
@@ -27,7 +27,7 @@ def gather_windows(node: Node) -> Rewrite | None:
             series, batched = columns(window.input), batched_windows(fn)
             if series is None or batched is None or any(each.size != size for each in batched):
                 return None
-            rows = int(build(window.input).cardinality())
+            rows = signature(window.input).cardinality
             whole = window.drop_remainder or all(each.whole for each in batched)
             count = max(0, (rows - (size - 1) * stride - 1) // shift + 1)
             parts = [_from(series[each.component], size, shift, stride) for each in batched]

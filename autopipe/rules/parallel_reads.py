@@ -1,8 +1,8 @@
 """The rule named as this file."""
 
-from autopipe.pipeline.build import build
 from autopipe.pipeline.files import read_one
 from autopipe.pipeline.ir import FilesReader, Node
+from autopipe.pipeline.signature import signature
 from autopipe.rules._ahead import in_turn
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import ErrorsSurface, Faster, ReadAheadUnseen
@@ -18,7 +18,7 @@ def parallel_reads(node: Node) -> Rewrite | None:
     a measured gain, since files in memory are read faster than they are handed over.
     """
     match node:
-        case FilesReader(num_parallel_reads=None) if int(build(node.input).cardinality()) != 1:
+        case FilesReader(num_parallel_reads=None) if signature(node.input).cardinality != 1:
             fn = read_one(node)
             after = in_turn(node.input, fn, node.name)
             return Rewrite(after, (ReadAheadUnseen(node.input), ErrorsSurface(fn), Faster(node, after, node.input)))

@@ -32,6 +32,9 @@ def vectorize_map(node: Node) -> Rewrite | None:
     match node:
         case Batch(input=Map(synchronous=False) as mapped):
             mapped = _with_what_it_encodes(mapped)
+            light = LightResults(mapped)
+            if light.fails_by_type:
+                return Rewrite(node, provided=(light,))
             size = node.batch_size if node.drop_remainder else None
             batchable = HasBatchedForm(mapped.fn, size)
             try:
@@ -43,7 +46,7 @@ def vectorize_map(node: Node) -> Rewrite | None:
             exact = computes_exactly(mapped.fn)
             same = SameOnSample(node, after, over=mapped.input, exact=exact)
             faster = Faster(node, after, over=mapped.input)
-            safe = (batchable, ErrorsSurface(mapped.fn), LightResults(mapped))
+            safe = (batchable, ErrorsSurface(mapped.fn), light)
             return Rewrite(
                 after,
                 (*safe, faster, same) if exact else (*safe, RoundingUnseen(), faster, same),

@@ -31,6 +31,9 @@ def vectorize_rest(node: Node) -> Rewrite | None:
     """
     match node:
         case Batch(input=Map(synchronous=False) as mapped):
+            light = LightResults(mapped)
+            if light.fails_by_type:
+                return None
             size = node.batch_size if node.drop_remainder else None
             parts = None if _has_batched_form(mapped.fn, size) else split_batchable_part(mapped.fn, size)
             if parts is None:
@@ -43,7 +46,7 @@ def vectorize_rest(node: Node) -> Rewrite | None:
             one_by_one = node.on(replace(mapped, fn=rest, input=early))
             same = SameOnSample(one_by_one, after, over=early, exact=exact)
             faster = Faster(node, after, over=mapped.input)
-            safe = (HasBatchedForm(rest, size), ErrorsSurface(rest), LightResults(mapped))
+            safe = (HasBatchedForm(rest, size), ErrorsSurface(rest), light)
             return Rewrite(
                 after,
                 (*safe, faster, same) if exact else (*safe, RoundingUnseen(), faster, same),

@@ -8,7 +8,7 @@ from autopipe.functions.effects import effects
 from autopipe.functions.fixed_part import split_before_growth
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.figures import bytes_text
 from autopipe.planning.machine import Machine
@@ -81,7 +81,7 @@ def cache_read_in_part(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     if not isinstance(node, ir.Take) or node.count < 0:
         return
     cache = before(node)
-    if isinstance(cache, ir.Cache) and not 0 <= int(build(cache).cardinality()) < node.count:
+    if isinstance(cache, ir.Cache) and not 0 <= signature(cache).cardinality < node.count:
         yield at(
             cache,
             "AP111",

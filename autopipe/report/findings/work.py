@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build
+from autopipe.pipeline.signature import signature
 from autopipe.report.findings._base import Finding, Look, Seen, at, before
 
 __all__ = ["LOOKS"]
@@ -75,7 +75,7 @@ def sequential_reads(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     match node:
         case ir.Interleave(num_parallel_calls=None, fn=fn) | ir.FlatMap(fn=fn) if effects(fn).file_reads:
             remedy = "interleave(..., num_parallel_calls=tf.data.AUTOTUNE, cycle_length=...)"
-        case ir.FilesReader(num_parallel_reads=None) if int(build(node.input).cardinality()) not in (0, 1):
+        case ir.FilesReader(num_parallel_reads=None) if signature(node.input).cardinality not in (0, 1):
             remedy = "give the reader num_parallel_reads, or interleave over the names"
         case _:
             return

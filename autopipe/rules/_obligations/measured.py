@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.signature import signature
 from autopipe.rules._base import MeasurementError, Proof, Site
 
 __all__ = [
@@ -97,6 +98,11 @@ class LightResults:
 
     measures: ClassVar[bool] = True
     mapped: ir.Map = field(repr=False)
+
+    @property
+    def fails_by_type(self) -> bool:
+        """Whether the type of the results says so already, and no batched form need be made."""
+        return (signature(self.mapped).element_bytes or 0) >= _HEAVY_RESULT
 
     def check(self, site: Site) -> Proof:
         """Look at their type, or else run the map on a sample."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from autopipe.functions.effects import effects
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.rules._base import Keeps, Proof, Site
@@ -58,8 +58,8 @@ class AsWellKnown:
 
     def check(self, site: Site) -> Proof:
         """Build both and compare: ``fit()`` counts its steps with one, and makes its model with the other."""
-        old, new = build(self.before), build(self.after)
-        if int(old.cardinality()) != int(new.cardinality()):
+        old, new = signature(self.before), signature(self.after)
+        if old.cardinality != new.cardinality:
             return Proof(False, f"the number of elements would no longer be known after {stage(self.after)}")
         if old.element_spec != new.element_spec:
             return Proof(False, f"the type of elements would be {new.element_spec}, no longer {old.element_spec}")
@@ -151,7 +151,7 @@ class OneShape:
         """Look at the type of the elements: a batch of others may fail, pad, or be no tensor."""
         import tensorflow as tf
 
-        for part in tf.nest.flatten(build(self.pipeline).element_spec):
+        for part in tf.nest.flatten(signature(self.pipeline).element_spec):
             if not isinstance(part, tf.TensorSpec):
                 return Proof(False, f"elements hold a {type(part).__name__.removesuffix('Spec')}, not a plain tensor")
             if not part.shape.is_fully_defined():

@@ -1,0 +1,83 @@
+"""What TensorFlow knows of a pipeline without running it: the type of its elements, and how many there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from autopipe.pipeline import ir
+from autopipe.pipeline.build import build_stage
+
+__all__ = ["Signature", "signature"]
+
+# Making a stage takes a millisecond, and the same ones are asked about again and again. These are never read.
+_UNREAD: WeakKeyDictionary[ir.Node, Any] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The type and the number of elements.
+
+    Attributes:
+        element_spec: the structure of one element.
+        cardinality: how many there are, or one of TensorFlow's signs for an unknown number and for no end.
+    """
+
+    element_spec: Any
+    cardinality: int
+
+    @property
+    def element_bytes(self) -> int | None:
+        """The bytes of every element; ``None`` if they differ, or the type does not tell.
+
+        >>> import tensorflow as tf
+        >>> Signature((tf.TensorSpec((2, 3), tf.float32), tf.TensorSpec((), tf.int64)), 5).element_bytes
+        32
+        >>> Signature(tf.TensorSpec((), tf.string), 5).element_bytes is None
+        True
+        """
+        import tensorflow as tf
+
+        total = 0
+        for part in tf.nest.flatten(self.element_spec):
+            dense = isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined()
+            if not dense or part.dtype in (tf.string, tf.variant, tf.resource):
+                return None
+            total += int(part.shape.num_elements()) * int(part.dtype.size)
+        return total
+
+    def refines(self, other: Signature) -> bool:
+        """Return whether this is the other one, or knows what was unknown in it."""
+        import tensorflow as tf
+
+        # TensorFlow takes an unknown number of elements, repeated, for endless; of no elements it is none.
+        known_to_be_none = self.cardinality == 0 and other.cardinality == tf.data.INFINITE_CARDINALITY
+        if other.cardinality not in {self.cardinality, tf.data.UNKNOWN_CARDINALITY} and not known_to_be_none:
+            return False
+        if self.element_spec == other.element_spec:
+            return True
+        try:
+            tf.nest.assert_same_structure(self.element_spec, other.element_spec)
+        except (ValueError, TypeError):
+            return False
+        pairs = zip(tf.nest.flatten(self.element_spec), tf.nest.flatten(other.element_spec), strict=True)
+        return all(ours == theirs or ours.is_subtype_of(theirs) for ours, theirs in pairs)
+
+
+def signature(node: ir.Node) -> Signature:
+    """Return the type and the number of the elements of a pipeline.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> signature(extract(tf.data.Dataset.range(5).batch(2)))
+    Signature(element_spec=TensorSpec(shape=(None,), dtype=tf.int64, name=None), cardinality=3)
+    """
+    dataset = _unread(node)
+    return Signature(dataset.element_spec, int(dataset.cardinality()))
+
+
+def _unread(node: ir.Node) -> Any:
+    if node not in _UNREAD:
+        _UNREAD[node] = build_stage(node, *map(_unread, node.inputs))
+    return _UNREAD[node]
