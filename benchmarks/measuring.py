@@ -146,22 +146,22 @@ def measure(
     data = case.make_data(folder)
     rates: dict[str, list[float]] = {variant: [] for variant in (*VARIANTS, AGAIN)}
 
-    def made(variants: Sequence[str]) -> dict[str, _Instance]:
+    def make(variants: Sequence[str]) -> Mapping[str, _Instance]:
         return {variant: _Instance.of(case, variant, data, tuning_seconds, on_epoch) for variant in variants}
 
-    def take_turns(instances: dict[str, _Instance], variants: Sequence[str]) -> None:
+    def take_turns(made: Mapping[str, _Instance], variants: Sequence[str]) -> None:
         for variant in rotated(variants, len(rates[REFERENCE])):
             on_epoch(variant)
-            rates[variant].append(rate_of(instances[variant].dataset, least_seconds))
+            rates[variant].append(rate_of(made[variant].dataset, least_seconds))
 
-    current = first = made(tuple(rates))
+    current = first = make(tuple(rates))
     for _ in range(rounds):
         take_turns(current, tuple(rates))
     end = time.perf_counter() + rounds_seconds
     while _is_undecided(rates) and time.perf_counter() < end:
         take_turns(current, _RIVALS)
     for _ in range(instances - 1 if _is_close(rates) else 0):
-        current = made(_RIVALS)
+        current = make(_RIVALS)
         for _ in range(rounds):
             take_turns(current, _RIVALS)
     results = {
