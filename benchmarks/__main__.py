@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -14,8 +13,8 @@ from autopipe.quiet import load_tensorflow
 
 load_tensorflow()
 
-from autopipe.telemetry import TelemetryWarning  # noqa: E402  TensorFlow is loaded without its notices first
-from benchmarks import parts, report  # noqa: E402
+from benchmarks import parts, report  # noqa: E402  TensorFlow is loaded without its notices first
+from benchmarks.alone import run_alone  # noqa: E402
 from benchmarks.cases._base import Case, all_cases  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
@@ -42,23 +41,11 @@ def main(
     cases = [case for case in all_cases() if _is_wanted(case, wanted, quick)]
     effort = parts.QUICK if quick else parts.FULL
     console = Console()
-    warnings.simplefilter("ignore", TelemetryWarning)
-    run = {
-        "cases": lambda: parts.run_cases(cases, effort, console),
-        "loaders": lambda: parts.run_loaders(cases, console),
-        "training": lambda: parts.run_training(cases, effort, console),
-        "overhead": lambda: parts.run_overhead(cases, effort, console),
-        "ends": lambda: parts.run_ends(effort, console),
-        "memory": lambda: parts.run_memory(cases, effort, console),
-        "scaling": lambda: parts.run_scaling(cases, effort, console),
-        "ceilings": lambda: parts.run_ceilings(effort, console),
-        "search": lambda: parts.run_search(cases, effort, console),
-    }
     results = report.read(output) if keep else report.Results()
     command = _command(quick, only, named)
     for name in (name for name in parts.PARTS if name in chosen):
-        # Written after each part: all of them take more than an hour.
-        measured = run[name]()
+        # Written after each part: all of them take hours.
+        measured = run_alone(parts.run_part, name, cases, effort)
         results = replace(results, **{name: measured}, made={**results.made, name: report.Made.now(command)})
         report.write(results, output, write_report or output / "RESULTS.md")
     console.print(f"The report and the results are in {output}.", soft_wrap=True)

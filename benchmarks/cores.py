@@ -18,7 +18,7 @@ import psutil
 import typer
 
 from autopipe.quiet import load_tensorflow
-from benchmarks.cases._base import Case, all_cases
+from benchmarks.cases._base import Case, case_named
 from benchmarks.children import load_data, run_child
 from benchmarks.measuring import make_variant, rate_of, rotated, units_of
 from benchmarks.serial import serial_share, stages_of
@@ -125,8 +125,7 @@ def main(
 ) -> None:
     """Print how one variant of a case scales with cores, as JSON."""
     load_tensorflow()
-    (found,) = (each for each in all_cases() if each.name == case)
-    scaling = run_on_cores(found, variant, load_data(folder), rounds=rounds, least_seconds=seconds)
+    scaling = run_on_cores(case_named(case), variant, load_data(folder), rounds=rounds, least_seconds=seconds)
     print(json.dumps(asdict(scaling)))
 
 

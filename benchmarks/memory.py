@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from autopipe.quiet import load_tensorflow
-from benchmarks.cases._base import Case, all_cases
+from benchmarks.cases._base import Case, case_named
 from benchmarks.children import load_data, run_child, save_data
 from benchmarks.measuring import REFERENCE, VARIANTS, make_variant, rotated
 from benchmarks.peak import PeakMeter, resident_bytes
@@ -159,8 +159,7 @@ def main(
 ) -> None:
     """Print the peaks of one variant of a case, as JSON."""
     load_tensorflow()
-    (found,) = (each for each in all_cases() if each.name == case)
-    print(json.dumps(asdict(run_variant(found, variant, load_data(folder)))))
+    print(json.dumps(asdict(run_variant(case_named(case), variant, load_data(folder)))))
 
 
 if __name__ == "__main__":

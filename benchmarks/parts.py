@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import tempfile
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from autopipe.telemetry import TelemetryWarning
+from benchmarks.alone import run_alone
 from benchmarks.cases._base import Case
 from benchmarks.ceilings import PIPELINES, CeilingResult, measure_ceiling
 from benchmarks.ends import EndsResult, measure_ends
@@ -30,18 +33,10 @@ __all__ = [
     "PARTS",
     "QUICK",
     "Effort",
-    "run_cases",
-    "run_ceilings",
-    "run_ends",
-    "run_loaders",
-    "run_memory",
-    "run_overhead",
-    "run_scaling",
-    "run_search",
-    "run_training",
+    "Part",
+    "run_part",
 ]
 
-PARTS = ("cases", "loaders", "training", "overhead", "ends", "memory", "scaling", "ceilings", "search")
 _DIAGNOSIS_SECONDS = 6.0
 _ENDS = 20
 _SCALED = ("flowers_augmented", "fused_map", "parse_example")
@@ -89,7 +84,7 @@ QUICK = Effort(5, 5.0, 1, 0.2, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3],
 FULL = Effort(7, 12.0, 3, 0.4, 1.0, 8.0, 7, 20.0, 1, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
 
 
-def run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
+def _run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
     """Measure each pipeline."""
     return [_run_case(case, effort, console) for case in cases]
 
@@ -112,22 +107,21 @@ def _run_case(case: Case, effort: Effort, console: Console) -> CaseResult:
     return result
 
 
-def run_loaders(cases: Sequence[Case], console: Console) -> dict[str, list[LoaderResult]]:
+def _run_loaders(cases: Sequence[Case], effort: Effort, console: Console) -> dict[str, list[LoaderResult]]:
     """Compare with other loaders on the flower job, without and with augmentation, and on the ImageNet job."""
     for line in missing_peers():
         console.print(line, soft_wrap=True)
-    compared = {}
-    for case in cases:
-        if case.letter not in {peer.letter for peer in all_peers()}:
-            continue
-        with _folder() as folder, console.status(f"{EPOCHS} epochs of {case.name}") as status:
-            compared[case.name] = compare_loaders(
-                case, folder, augment="augmented" in case.name, on_epoch=status.update
-            )
-    return compared
+    compared = {peer.letter for peer in all_peers()}
+    return {case.name: run_alone(_compare_loaders, case) for case in cases if case.letter in compared}
 
 
-def run_training(cases: Sequence[Case], effort: Effort, console: Console) -> list[TrainingResult]:
+def _compare_loaders(case: Case) -> list[LoaderResult]:
+    """Compare them in a process of their own: what one job leaves in TensorFlow's pool counts as used in the next."""
+    with _folder() as folder, Console().status(f"{EPOCHS} epochs of {case.name}") as status:
+        return compare_loaders(case, folder, augment="augmented" in case.name, on_epoch=status.update)
+
+
+def _run_training(cases: Sequence[Case], effort: Effort, console: Console) -> list[TrainingResult]:
     """Train a model from the pipelines for which there is one."""
     results = []
     for case in cases:
@@ -148,7 +142,7 @@ def run_training(cases: Sequence[Case], effort: Effort, console: Console) -> lis
     return results
 
 
-def run_overhead(cases: Sequence[Case], effort: Effort, console: Console) -> list[OverheadResult]:
+def _run_overhead(cases: Sequence[Case], effort: Effort, console: Console) -> list[OverheadResult]:
     """Measure what the callbacks cost where there is nothing to gain."""
     results = []
     for case in cases:
@@ -165,7 +159,7 @@ def run_overhead(cases: Sequence[Case], effort: Effort, console: Console) -> lis
     return results
 
 
-def run_ends(effort: Effort, console: Console) -> list[EndsResult]:
+def _run_ends(cases: Sequence[Case], effort: Effort, console: Console) -> list[EndsResult]:
     """Measure how long is waited for the end of an iterator, after several times of reading."""
     results = []
     for seconds in effort.read_seconds:
@@ -177,7 +171,7 @@ def run_ends(effort: Effort, console: Console) -> list[EndsResult]:
     return results
 
 
-def run_memory(cases: Sequence[Case], effort: Effort, console: Console) -> list[MemoryResult]:
+def _run_memory(cases: Sequence[Case], effort: Effort, console: Console) -> list[MemoryResult]:
     """Measure the peak memory of each pipeline."""
     results = []
     for case in cases:
@@ -189,7 +183,7 @@ def run_memory(cases: Sequence[Case], effort: Effort, console: Console) -> list[
     return results
 
 
-def run_scaling(cases: Sequence[Case], effort: Effort, console: Console) -> ScalingResult:
+def _run_scaling(cases: Sequence[Case], effort: Effort, console: Console) -> ScalingResult:
     """Measure how costs grow, and throughput with cores."""
     with console.status("scaling") as status:
         return measure_scaling(
@@ -203,7 +197,7 @@ def run_scaling(cases: Sequence[Case], effort: Effort, console: Console) -> Scal
         )
 
 
-def run_ceilings(effort: Effort, console: Console) -> list[CeilingResult]:
+def _run_ceilings(cases: Sequence[Case], effort: Effort, console: Console) -> list[CeilingResult]:
     """Compare the best rate that ``explain`` states with the best of all settings."""
     results = []
     for name in PIPELINES:
@@ -220,7 +214,7 @@ def run_ceilings(effort: Effort, console: Console) -> list[CeilingResult]:
     return results
 
 
-def run_search(cases: Sequence[Case], effort: Effort, console: Console) -> list[SearchResult]:
+def _run_search(cases: Sequence[Case], effort: Effort, console: Console) -> list[SearchResult]:
     """Compare what the searches find with the best of all settings."""
     results = []
     for case in cases:
@@ -237,6 +231,26 @@ def run_search(cases: Sequence[Case], effort: Effort, console: Console) -> list[
         )
         results.append(result)
     return results
+
+
+Part = Callable[[Sequence[Case], Effort, Console], Any]
+PARTS: Mapping[str, Part] = {
+    "cases": _run_cases,
+    "loaders": _run_loaders,
+    "training": _run_training,
+    "overhead": _run_overhead,
+    "ends": _run_ends,
+    "memory": _run_memory,
+    "scaling": _run_scaling,
+    "ceilings": _run_ceilings,
+    "search": _run_search,
+}
+
+
+def run_part(name: str, cases: Sequence[Case], effort: Effort) -> Any:
+    """Return what one of the parts measures."""
+    warnings.simplefilter("ignore", TelemetryWarning)
+    return PARTS[name](cases, effort, Console())
 
 
 @contextmanager

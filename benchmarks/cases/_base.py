@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Case", "all_cases"]
+__all__ = ["Case", "all_cases", "case_named"]
 
 
 @dataclass(frozen=True)
 class Case:
     """One input pipeline, as three people would write it. All three yield the same batches, but for random draws.
+
+    Another process is given its name, and finds it by that.
 
     Attributes:
         letter: its place in the list, ``a`` to ``p``; variants of one job share it.
@@ -47,6 +49,9 @@ class Case:
     ram_budget: int | None = None
     left_as_written: bool = False
 
+    def __reduce__(self) -> Any:
+        return case_named, (self.name,)
+
 
 def all_cases() -> tuple[Case, ...]:
     """Return every case, by letter and name: each module of this package holds the cases of one letter."""
@@ -54,3 +59,9 @@ def all_cases() -> tuple[Case, ...]:
     names = sorted(each.name for each in pkgutil.iter_modules(package.__path__) if each.name[0] != "_")
     modules = [importlib.import_module(f"benchmarks.cases.{name}") for name in names]
     return tuple(sorted((case for each in modules for case in each.CASES), key=lambda case: (case.letter, case.name)))
+
+
+def case_named(name: str) -> Case:
+    """Return the case of that name."""
+    (found,) = (case for case in all_cases() if case.name == name)
+    return found

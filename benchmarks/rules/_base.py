@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
-import multiprocessing
 import pkgutil
 import shutil
 import statistics
@@ -17,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import psutil
+
+from benchmarks.alone import run_alone
 
 __all__ = ["RuleCase", "RuleResult", "all_rule_cases", "measure_rule"]
 
@@ -76,7 +77,7 @@ def all_rule_cases() -> tuple[RuleCase, ...]:
 def measure_rule(case: RuleCase, rounds: int = 11) -> RuleResult:
     """Measure a pipeline without and with one rule, in turn."""
     if case.buys == "memory":
-        pairs = [(_peak_in_process(case, ()), _peak_in_process(case, (case.rule,))) for _ in range(rounds)]
+        pairs = [(run_alone(_peak, case.rule, ()), run_alone(_peak, case.rule, (case.rule,))) for _ in range(rounds)]
         return RuleResult(case, tuple(before / after for before, after in pairs))
     before, after = _dataset(case, ()), _dataset(case, (case.rule,))
     if case.rule not in after.plan.rules:
@@ -140,11 +141,6 @@ _COSTS: dict[str, Callable[[Any, RuleCase], float]] = {
     "first element": _seconds_to_first,
     "distinct": _share_seen_before,
 }
-
-
-def _peak_in_process(case: RuleCase, rules: tuple[str, ...]) -> int:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_peak, (case.rule, rules))
 
 
 def _peak(name: str, rules: tuple[str, ...]) -> int:

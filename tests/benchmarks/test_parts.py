@@ -13,10 +13,16 @@ from benchmarks.ceilings import CeilingResult
 ARGUMENTS = {"quick": False, "only": "", "part": None, "keep": False, "write_report": None}
 
 
-def measure_nothing(monkeypatch, on_part=lambda name: None):
-    for name in parts.PARTS:
-        empty = {} if name == "loaders" else None if name == "scaling" else ()
-        monkeypatch.setattr(parts, f"run_{name}", lambda *given, name=name, empty=empty: on_part(name) or empty)
+def measure_nothing(monkeypatch, **measured):
+    """Have parts measure what is given or nothing; return the list of those that ran."""
+    ran = []
+
+    def measure(run_part, name, cases, effort):
+        ran.append(name)
+        return measured.get(name, {} if name == "loaders" else None if name == "scaling" else ())
+
+    monkeypatch.setattr(command, "run_alone", measure)
+    return ran
 
 
 @pytest.mark.parametrize(
@@ -31,8 +37,7 @@ def measure_nothing(monkeypatch, on_part=lambda name: None):
 )
 @pytest.mark.filterwarnings("ignore")
 def test_parts_are_chosen(options, expected, tmp_path, monkeypatch):
-    ran = []
-    measure_nothing(monkeypatch, ran.append)
+    ran = measure_nothing(monkeypatch)
     command.main(**{**ARGUMENTS, "output": tmp_path, **options})
     assert ran == expected
     assert json.loads((tmp_path / "results.json").read_text())["training"] == []
@@ -42,9 +47,8 @@ def test_parts_are_chosen(options, expected, tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("keep", "told"), [(True, ["ceilings", "ends"]), (False, ["ends"])])
 def test_what_other_parts_measured_is_kept_on_demand(keep, told, tmp_path, monkeypatch):
-    measure_nothing(monkeypatch)
     ceiling = CeilingResult("slow reader", 2.0, (1.5, 2.0), {"map[read].num_parallel_calls": 8}, 4)
-    monkeypatch.setattr(parts, "run_ceilings", lambda *given: [ceiling])
+    measure_nothing(monkeypatch, ceilings=[ceiling])
     command.main(**{**ARGUMENTS, "output": tmp_path, "part": ["ceilings"]})
     command.main(**{**ARGUMENTS, "output": tmp_path, "part": ["ends"], "keep": keep})
     results = report.read(tmp_path)
