@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from autopipe.pipeline import ir
 
 if TYPE_CHECKING:
     from autopipe.memories import Memories
     from autopipe.telemetry.stall import StallCounter
 
-__all__ = ["Observer", "Reading", "observe", "observers", "stop_observing"]
+__all__ = ["Observer", "Reading", "Stages", "observe", "observers", "stop_observing", "tree_after"]
+
+Stages: TypeAlias = tuple[ir.Unary, ...]
+"""What somebody put after an optimized dataset, in the order it runs."""
+
+
+def tree_after(tree: ir.Node, stages: Stages) -> ir.Node:
+    """Return a pipeline with stages after it."""
+    for stage in stages:
+        tree = stage.on(tree)
+    return tree
 
 
 class Observer(Protocol):
@@ -46,22 +59,29 @@ class Reading:
 
     Attributes:
         dataset: which one, an ``OptimizedDataset``.
-        iterator: the iterator, or ``None`` once it is gone.
-        stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
+        after: the stages that somebody put after it, in the order they run.
         knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
         memories: where its memory caches keep their elements.
         taken: counts its elements where those are to take note of its end; else ``None``.
         files: where it keeps what its disk caches hold, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
+        iterator: the iterator, or ``None`` once it is gone.
+        stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
         handed_out: whether somebody asked for it; if not, it was started early.
     """
 
     dataset: Any
-    iterator: weakref.ReferenceType[Any]
-    stall: StallCounter | None
+    after: Stages
     knobs: dict[str, int]
     memories: Memories
     taken: Any = None
     files: tuple[str, ...] = ()
     writes: bool = False
+    iterator: Callable[[], Any] = lambda: None
+    stall: StallCounter | None = None
     handed_out: bool = True
+
+    @property
+    def tree(self) -> ir.Node:
+        """The pipeline that the iterator runs, to its last stage."""
+        return tree_after(self.dataset.tree, self.after)

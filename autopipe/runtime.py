@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
 
+from autopipe.following import built_after, followed_by
 from autopipe.memories import Memories, may_leave_out
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
@@ -23,7 +24,8 @@ from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.plan import Plan
-from autopipe.reading import Reading, observers
+from autopipe.reading import Reading, Stages, observers, tree_after
+from autopipe.ready import ReadyPipeline, caches_on_disk, filling_at_once, with_files
 from autopipe.repoint import (
     MOST_HELD,
     has_large_buffer,
@@ -40,34 +42,6 @@ from autopipe.telemetry.stall import StallCounter, metered
 __all__ = ["OptimizedDataset"]
 
 
-@dataclass
-class _Made:
-    """A pipeline for iterators that come one after another; those that are not metered may run it at once.
-
-    Attributes:
-        tree, files, memories, early: what it was made for.
-        pipeline: what the iterators run.
-        stall: meters it; the one of the latest iterator.
-        iterator: the latest iterator.
-    """
-
-    tree: ir.Node
-    files: tuple[str, ...]
-    memories: Memories
-    early: bool
-    pipeline: Any
-    stall: StallCounter | None
-    iterator: Callable[[], Any] = lambda: None
-
-    def is_for(self, tree: ir.Node, files: tuple[str, ...], memories: Memories) -> bool:
-        return self.tree is tree and self.files == files and self.memories is memories
-
-    def is_free(self, *, metered: bool) -> bool:
-        if metered is not (self.stall is not None):
-            return False
-        return not metered or self.iterator() is None
-
-
 class OptimizedDataset(tf.data.Dataset):
     """A rewritten pipeline. It is used as any ``tf.data.Dataset``, and undone by ``.original``.
 
@@ -82,16 +56,14 @@ class OptimizedDataset(tf.data.Dataset):
         self._plan = plan
         tree = with_knobs(_with_thread_pool(rewriting.after, original), plan.knobs)
         self._autopipe_tree = trees.transform(tree, with_seed_generator)
-        self._files = tuple(disk.filename(cache.input) for cache in _caches_on_disk(tree)) if disk else ()
+        self._files = tuple(disk.filename(cache.input) for cache in caches_on_disk(tree)) if disk else ()
         self._guarded = may_leave_out(rewriting)
-        # Nobody must notice that a pipeline is still coming to its end while the next one runs.
-        self._ends_aside = who_would_see(tree) is None
         self._holds_much = False
         self._memories = self._new_memories()
         # Iterators over what is derived from this dataset are not known, so they fill and read memories of their own.
         self._derived = self._new_memories()
         self._readings: list[Reading] = []
-        self._made: list[_Made] = []
+        self._ready: list[ReadyPipeline] = []
         self._offered: Reading | None = None
         self._lock = threading.Lock()
         self._built = self._derived.build(self._autopipe_tree)
@@ -107,16 +79,29 @@ class OptimizedDataset(tf.data.Dataset):
         return self.original.element_spec
 
     def __iter__(self) -> Any:
-        if not tf.executing_eagerly():
-            return super().__iter__()
+        return self.iterator() if tf.executing_eagerly() else super().__iter__()
+
+    def map(self, *given: Any, **named: Any) -> Any:
+        """Map it, as any dataset; what follows it stays live, so that Keras may weigh classes."""
+        return followed_by(self, (), super().map(*given, **named))
+
+    def prefetch(self, *given: Any, **named: Any) -> Any:
+        """Prefetch from it, as from any dataset; what follows it stays live."""
+        return followed_by(self, (), super().prefetch(*given, **named))
+
+    def iterator(self, after: Stages = ()) -> Any:
+        """Return an iterator over this dataset with stages after it; :meth:`retune` changes it as any other."""
         with self._lock:
-            iterator, reading = self._take_offered() or self._start(early=False)
+            iterator, reading = self._take_offered(after) or self._start(after, early=False)
         for observer in observers():
             observer.reading_started(reading)
         return iterator
 
-    def start_early(self) -> Any:
+    def start_early(self, after: Stages = ()) -> Any:
         """Start an iterator whose buffers fill while another is still being read; for :meth:`offer`, later.
+
+        Args:
+            after: stages after this dataset, as for :meth:`iterator`.
 
         Returns:
             The iterator; ``None`` where somebody would notice (Python code, a variable), where a cache is not full, and
@@ -130,9 +115,9 @@ class OptimizedDataset(tf.data.Dataset):
         (True, False)
         """
         with self._lock:
-            if not self._may_start_early():
+            if not self._may_start_early(after):
                 return None
-            iterator, reading = self._start(early=True)
+            iterator, reading = self._start(after, early=True)
             reading.handed_out = False
         return iterator
 
@@ -152,6 +137,11 @@ class OptimizedDataset(tf.data.Dataset):
     def tree(self) -> ir.Node:
         """The pipeline as it runs now."""
         return self._autopipe_tree
+
+    @property
+    def caches_are_full(self) -> bool:
+        """Whether its memory caches hold all they will."""
+        return self._memories.full
 
     @property
     def plan(self) -> Plan:
@@ -211,52 +201,55 @@ class OptimizedDataset(tf.data.Dataset):
         with self._lock:
             self._change(reading, tree)
 
-    def _start(self, *, early: bool) -> tuple[Any, Reading]:
+    def _start(self, after: Stages, *, early: bool) -> tuple[Any, Reading]:
         files, memories = self._files_of_next_iterator(), self._memories_of_next_iterator()
         writes = not self._holds(files)
         taken = number_taken() if writes or memories.watches else None
-        made = self._made_before(files, memories, early) if taken is None else None
-        if made is None:
-            made = self._make(files, memories, taken, early)
-        iterator = iter(made.pipeline)
-        made.iterator = weakref.ref(iterator)
-        if self._ends_aside:
+        reading = Reading(self, after, self.knobs, memories, taken, files, writes)
+        ready = self._made_before(reading, early=early) if taken is None else None
+        if ready is None:
+            ready = self._make(reading, early=early)
+        iterator = iter(ready.pipeline)
+        ready.iterator = reading.iterator = weakref.ref(iterator)
+        reading.stall = ready.stall
+        if self._ends_aside(after):
             dispose_aside(iterator)
-        reading = Reading(self, made.iterator, made.stall, self.knobs, memories, taken, files, writes)
         self._readings = [*self._live(), reading]
         return iterator, reading
 
-    def _make(self, files: tuple[str, ...], memories: Memories, taken: Any, early: bool) -> _Made:
+    def _make(self, reading: Reading, *, early: bool) -> ReadyPipeline:
         stall = StallCounter() if observers() else None
+        files, memories = reading.files, reading.memories
         plain = not files and not memories.caches
-        dataset = self._built if plain else memories.build(_with_files(self._autopipe_tree, files))
-        pipeline = self._pipeline(dataset, stall, memories, files, taken)
-        made = _Made(
-            self._autopipe_tree, files, memories, early, _filling_at_once(pipeline) if early else pipeline, stall
-        )
-        if taken is None:
-            self._made.append(made)
-        return made
+        dataset = self._built if plain else memories.build(with_files(self._autopipe_tree, files))
+        pipeline = self._pipeline(dataset, reading, stall, memories)
+        pipeline = filling_at_once(pipeline) if early else pipeline
+        ready = ReadyPipeline(self._autopipe_tree, reading.after, files, memories, early, pipeline, stall)
+        if reading.taken is None:
+            self._ready.append(ready)
+        return ready
 
-    def _made_before(self, files: tuple[str, ...], memories: Memories, early: bool) -> _Made | None:
-        """Return a pipeline that an iterator before ran, as the next is to: TensorFlow has rewritten it already."""
-        self._made = [each for each in self._made if each.is_for(self._autopipe_tree, files, memories)]
-        for made in self._made:
-            if made.early is early and made.is_free(metered=bool(observers())):
-                made.stall = made.stall.hand_on() if made.stall is not None else None
-                return made
+    def _made_before(self, reading: Reading, *, early: bool) -> ReadyPipeline | None:
+        """Return a pipeline that an iterator before ran, as this one is to: TensorFlow has rewritten it already."""
+        self._ready = [each for each in self._ready if each.may_serve(self._autopipe_tree, reading)]
+        for ready in self._ready:
+            if ready.serves(reading, early=early, metered=bool(observers())):
+                ready.stall = ready.stall.hand_on() if ready.stall is not None else None
+                return ready
         return None
 
-    def _take_offered(self) -> tuple[Any, Reading] | None:
+    def _take_offered(self, after: Stages) -> tuple[Any, Reading] | None:
         reading, self._offered = self._offered, None
         iterator = reading.iterator() if reading is not None else None
-        if reading is None or iterator is None or reading.handed_out or reading.knobs != self.knobs:
+        if reading is None or iterator is None or reading.handed_out:
+            return None
+        if reading.knobs != self.knobs or reading.after != after:
             return None
         reading.handed_out = True
         return iterator, reading
 
-    def _may_start_early(self) -> bool:
-        tree = self._autopipe_tree
+    def _may_start_early(self, after: Stages) -> bool:
+        tree = tree_after(self._autopipe_tree, after)
         if who_would_see(tree) is not None or not self._holds(self._files):
             return False
         if self._plan.keeps == str(Keeps.SEQUENCE) and any(map(is_reseeded, trees.walk(tree))):
@@ -288,7 +281,7 @@ class OptimizedDataset(tf.data.Dataset):
         if iterator is None or reading.writes:
             return
         knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
-        if knobs == reading.knobs or waits_for_next_epoch(tree):
+        if knobs == reading.knobs or waits_for_next_epoch(tree_after(tree, reading.after)):
             return
         state = self._state_of(reading, iterator)
         if state is None:
@@ -296,9 +289,9 @@ class OptimizedDataset(tf.data.Dataset):
         # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
         own = trees.transform(with_knobs(tree, knobs), without_seed_generator)
         memories = self._memories_for(reading)
-        dataset = memories.build(_with_files(own, reading.files))
-        pipeline = self._pipeline(dataset, reading.stall, memories, reading.files, reading.taken)
-        if not repoint(iterator, state, pipeline, aside=self._ends_aside):
+        dataset = memories.build(with_files(own, reading.files))
+        pipeline = self._pipeline(dataset, reading, reading.stall, memories)
+        if not repoint(iterator, state, pipeline, aside=self._ends_aside(reading.after)):
             return
         if self._memories is reading.memories:
             self._memories = memories
@@ -325,31 +318,29 @@ class OptimizedDataset(tf.data.Dataset):
         before, which may still be coming to its end.
         """
         shared = sum(each.memories is reading.memories for each in self._live()) > 1
-        return reading.memories.successor() if shared or self._ends_aside else reading.memories
+        return reading.memories.successor() if shared or self._ends_aside(reading.after) else reading.memories
 
     def _new_memories(self) -> Memories:
         return Memories(self._autopipe_tree, guarded=self._guarded)
 
-    def _pipeline(
-        self,
-        dataset: Any,
-        stall: StallCounter | None,
-        memories: Memories,
-        files: tuple[str, ...],
-        taken: Any,
-    ) -> Any:
+    def _ends_aside(self, after: Stages) -> bool:
+        """Return whether a pipeline may still be coming to its end while the next one runs: nobody must notice."""
+        return who_would_see(tree_after(self._autopipe_tree, after)) is None
+
+    def _pipeline(self, dataset: Any, reading: Reading, stall: StallCounter | None, memories: Memories) -> Any:
         """Return the dataset an iterator runs: with a meter and a note of its end where there are counters for them."""
-        synchronous = _ends_synchronously(self._autopipe_tree)
+        dataset = built_after(dataset, reading.after)
+        synchronous = _ends_synchronously(reading.tree)
         if stall is not None:
             dataset = metered(dataset, stall, inner_prefetch=synchronous)
-        if taken is not None:
+        if reading.taken is not None:
 
             def tell() -> None:
                 memories.note_end()
                 if self._disk is not None:
-                    self._disk.note_end(files)
+                    self._disk.note_end(reading.files)
 
-            dataset = telling_its_end(dataset, tell, taken, inner_prefetch=synchronous and stall is None)
+            dataset = telling_its_end(dataset, tell, reading.taken, inner_prefetch=synchronous and stall is None)
         # The iterator holds its dataset; this makes it hold the functions and what caches keep their elements in too,
         # which TensorFlow frees otherwise.
         dataset._autopipe_owner = (self, self._autopipe_tree, memories)
@@ -357,29 +348,6 @@ class OptimizedDataset(tf.data.Dataset):
 
     def _live(self) -> list[Reading]:
         return [reading for reading in self._readings if reading.iterator() is not None]
-
-
-def _filling_at_once(dataset: Any) -> Any:
-    """Return a dataset whose iterators fill their buffers before the first element is asked for.
-
-    It holds what the dataset given holds: TensorFlow frees that otherwise.
-    """
-    options = tf.data.Options()
-    options.experimental_warm_start = True
-    started = dataset.with_options(options)
-    started._autopipe_owner = dataset
-    return started
-
-
-def _caches_on_disk(tree: ir.Node) -> list[ir.Cache]:
-    return [node for node in trees.walk(tree) if isinstance(node, ir.Cache) and node.on_disk]
-
-
-def _with_files(tree: ir.Node, files: tuple[str, ...]) -> ir.Node:
-    """Return the tree with a file for each of its disk caches, in the order of the tree; without files, as it is."""
-    for cache, file in zip(_caches_on_disk(tree), files, strict=False):
-        tree = trees.substitute(tree, cache, replace(cache, filename=file))
-    return tree
 
 
 def _with_thread_pool(tree: ir.Node, original: Any) -> ir.Node:

@@ -166,8 +166,8 @@ class WatchingCallback(keras.callbacks.Callback):
             self._warned = True
             warnings.warn(
                 f"{type(self).__name__} follows a dataset that autopipe.optimize() returned, but fit() reads none. "
-                "Pass the optimized dataset itself to fit(), with no transformation, class_weight or "
-                "distribution strategy after it.",
+                "Pass it to fit() itself, or with maps and prefetches after it, but with no other transformation, and "
+                "under no distribution strategy.",
                 stacklevel=2,
             )
 

@@ -65,7 +65,7 @@ class PipelineMonitor(WatchingCallback):
         for. There are none where ``options.autotune.enabled`` is ``False``.
         """
         seen = [*self._epochs, *([self._looks.epoch()] if self._looks else [])]
-        return profile_of(self._reading.dataset.tree, seen) if self._reading and any(e.looks for e in seen) else None
+        return profile_of(self._reading.tree, seen) if self._reading and any(e.looks for e in seen) else None
 
     def reading_started(self, reading: Reading) -> None:
         """Look at the stages of a new iterator from now on; Keras makes one for every epoch."""
@@ -87,7 +87,7 @@ class PipelineMonitor(WatchingCallback):
         autotuned = reading.dataset.options().autotune.enabled is not False
         if iterator is not None and autotuned:
             distance = _SECONDS_BETWEEN_LOOKS if self._may_look() else math.inf
-            self._looks = Looks(reading.dataset.tree, iterator, metered=reading.stall is not None, distance=distance)
+            self._looks = Looks(reading.tree, iterator, metered=reading.stall is not None, distance=distance)
 
     def _may_look(self) -> bool:
         taken = [epoch.look_seconds for epoch in self._epochs if epoch.looks]

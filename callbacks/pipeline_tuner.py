@@ -21,6 +21,7 @@ from autopipe.tuning.memory_guard import MemoryGuard
 from autopipe.tuning.next_epoch import NextEpoch
 from autopipe.tuning.search import Search, Trial
 from autopipe.tuning.spaces import seeds
+from autopipe.tuning.studies import load_optuna
 from autopipe.tuning.watch import Watch
 from autopipe.tuning.window import OBJECTIVES, Window, WindowMeter
 
@@ -148,6 +149,11 @@ class PipelineTuner(WatchingCallback):
         if self.dataset is None or self.search is None:
             return None
         return replace(self.dataset.plan, knobs=self.best, machine=asdict(Machine.here()), measured=self._measured())
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Make ready, so that no step waits for it."""
+        load_optuna()
+        super().on_train_begin(logs)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Leave out of the windows what happened since the last step: validation, checkpoints, a cold start."""

@@ -1,4 +1,4 @@
-"""The memory that optimized datasets of this process were promised for their caches, filled or not."""
+"""The memory that optimized datasets of this process were promised for their caches."""
 
 from __future__ import annotations
 
@@ -16,5 +16,8 @@ def promise(dataset: Any, caches: int) -> None:
 
 
 def promised_bytes() -> int:
-    """Return the bytes promised to all datasets that are still there."""
-    return sum(_PROMISES.values())
+    """Return the bytes promised to all datasets that are still there, but for those that hold them already.
+
+    Memory that is in use is not there to be promised.
+    """
+    return sum(caches for dataset, caches in _PROMISES.items() if caches and not dataset.caches_are_full)

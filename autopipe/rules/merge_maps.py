@@ -23,9 +23,7 @@ def merge_maps(node: Node) -> Rewrite | None:
     epoch alone, little is gained), and a measured gain.
     """
     match node:
-        case Map(input=Map() as first) if _called_alike(first, node):
-            calls = calls_of_both(first.num_parallel_calls, node.num_parallel_calls)
-            merged = replace(node, fn=compose(first.fn, node.fn), input=first.input, num_parallel_calls=calls)
+        case Map(input=Map() as first) if (merged := _merged(first, node)) is not None:
             unseen = (CallsUnseen(first.fn), CallsUnseen(node.fn))
             errors = (ErrorsSurface(first.fn), ErrorsSurface(node.fn))
             alike = rounds_alike(merged.fn, first.fn, node.fn)
@@ -36,10 +34,10 @@ def merge_maps(node: Node) -> Rewrite | None:
     return None
 
 
-def _called_alike(first: Map, then: Map) -> bool:
-    """Return whether both are parallel in the same way; maps that are not wait for ``parallel_map``."""
-    if calls_of_both(first.num_parallel_calls, then.num_parallel_calls) is None:
-        return False
-    return replace(first, fn=then.fn, name=then.name, num_parallel_calls=then.num_parallel_calls) == replace(
-        then, input=first.input
-    )
+def _merged(first: Map, then: Map) -> Map | None:
+    """Return a map that does the work of two that are parallel in the same way; others wait for ``parallel_map``."""
+    calls = calls_of_both(first.num_parallel_calls, then.num_parallel_calls)
+    both = replace(then, input=first.input, num_parallel_calls=calls)
+    if calls is None or both != replace(first, fn=then.fn, name=then.name, num_parallel_calls=calls):
+        return None
+    return replace(both, fn=compose(first.fn, then.fn))

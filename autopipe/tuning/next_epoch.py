@@ -51,7 +51,7 @@ class NextEpoch:
         if start and self._is_asked_for and not self._was_tried and self._is_time():
             self._was_tried = True
             self._dataset = reading.dataset
-            self._starting = self._executor.submit(self._start, reading.dataset)
+            self._starting = self._executor.submit(self._start, reading)
 
     def offer(self) -> None:
         """Give the iterator that was started, if there is one, to who asks next; wait for it if it is being made."""
@@ -63,9 +63,9 @@ class NextEpoch:
         """Free the iterator that was started, if nobody else holds it."""
         self._dataset = self._starting = None
 
-    def _start(self, dataset: OptimizedDataset) -> Any:
+    def _start(self, reading: Reading) -> Any:
         began = time.perf_counter()
-        iterator = dataset.start_early()
+        iterator = reading.dataset.start_early(reading.after)
         self._start_seconds = time.perf_counter() - began
         return iterator
 

@@ -7,15 +7,17 @@ import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
+from importlib import import_module
 from typing import Any
 
 import psutil
 
 from autopipe.errors import ArgumentError
 
-__all__ = ["PRUNERS", "SAMPLERS", "complete", "fail_abandoned", "open_study", "quiet_optuna", "sign"]
+__all__ = ["PRUNERS", "SAMPLERS", "complete", "fail_abandoned", "load_optuna", "open_study", "quiet_optuna", "sign"]
 
 SAMPLERS = ("tpe", "random")
 PRUNERS = ("median", "wilcoxon", "none")
@@ -25,6 +27,16 @@ _SILENT_SECONDS = 900.0
 # To sign a trial takes milliseconds; the process that has not done so by then was ended in between.
 _UNSIGNED_SECONDS = 60.0
 _JOURNAL = "journal:"
+
+
+def load_optuna() -> None:
+    """Import Optuna on a thread of its own.
+
+    It keeps the error of each optional package that is missing, and with it the frames of all who were waiting for the
+    import: those of a ``fit()``, say, with the model, the data and the callbacks. That thread has no others.
+    """
+    with ThreadPoolExecutor(1, "autopipe-import") as thread:
+        thread.submit(import_module, "optuna").result()
 
 
 def open_study(

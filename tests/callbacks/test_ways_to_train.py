@@ -8,7 +8,7 @@ import tensorflow as tf
 from recording import ROWS, WHOLE, Recorder, rows
 
 import autopipe
-from autopipe.callbacks import PipelineTuner
+from autopipe.callbacks import PipelineMonitor, PipelineTuner
 from autopipe.reading import observers
 
 pytestmark = [
@@ -143,13 +143,38 @@ def test_a_compiled_step_of_ones_own():
     assert step.experimental_get_tracing_count() == 1
 
 
-@pytest.mark.filterwarnings("ignore:.*follows a dataset that autopipe:UserWarning")
-def test_class_weights_and_a_strategy_train_on_it_as_on_any_dataset():
+def test_class_weights():
+    """Keras maps the dataset and prefetches from that: the tuner goes on under both, and what it finds stays."""
     model = Recorder()
-    labels = dataset().map(lambda x, y: (x, tf.cast(y[:, 0] > 9, tf.int64)))
-    train(model, autopipe.optimize(labels, rules=()), [Swapper()], epochs=2, class_weight={0: 1.0, 1: 2.0})
-    assert model.sorted_epochs == [WHOLE] * 2
+    data = autopipe.optimize(rows().shuffle(20).map(in_two_classes).batch(4), seconds=0)
+    for _ in range(2):
+        tuner = Swapper(trials=2)
+        train(model, data, [tuner], epochs=2, class_weight={0: 1.0, 1: 2.0})
+        assert tuner.swaps >= 2 * (STEPS - 1)
+        assert tuner.dataset is data
+        assert data.knobs == tuner.best
+    assert model.sorted_epochs == [WHOLE] * 4
+    assert model.weights_seen == {1.0, 2.0}
 
+
+def test_a_monitor_sees_what_class_weights_cost():
+    monitor = PipelineMonitor()
+    data = autopipe.optimize(rows().map(in_two_classes).batch(4), rules=())
+    history = train(Recorder(), data, [monitor], epochs=2, class_weight={0: 1.0, 1: 2.0}).history
+    assert 0 <= history["input_stall"][1] <= 1
+    own, weighing, ahead = [stage.stage for stage in monitor.profile.stages][-3:]
+    assert "in_two_classes" in own
+    assert weighing.startswith("map(")
+    assert "in_two_classes" not in weighing
+    assert ahead.startswith("prefetch(")
+
+
+def in_two_classes(x, y):
+    return x, tf.cast(y > ROWS // 2, tf.int64)
+
+
+@pytest.mark.filterwarnings("ignore:.*follows a dataset that autopipe:UserWarning")
+def test_a_strategy_trains_on_it_as_on_any_dataset():
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         mirrored = Recorder()
     train(mirrored, dataset(), [Swapper()], epochs=2)

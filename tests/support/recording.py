@@ -20,6 +20,7 @@ class Recorder(keras.Model):
         super().__init__()
         self.dense = keras.layers.Dense(1)
         self.seen = []
+        self.weights_seen = set()
         self.traces = 0
         self.compile("sgd", "mse", **arguments)
 
@@ -28,8 +29,10 @@ class Recorder(keras.Model):
 
     def train_step(self, data):
         self.traces += 1
-        x, *_ = data
+        x, _, *weights = data
         tf.py_function(lambda batch: self.seen.extend(batch.numpy()[:, 0].astype(int).tolist()), [x], [])
+        for each in filter(tf.is_tensor, weights):
+            tf.py_function(lambda batch: self.weights_seen.update(batch.numpy().ravel().tolist()), [each], [])
         return super().train_step(data)
 
     @property

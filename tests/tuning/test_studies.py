@@ -178,3 +178,26 @@ class TestAbandoned:
 def test_a_wrong_argument_is_named(arguments, words):
     with pytest.raises(ArgumentError, match=words):
         open_study("any", **arguments)
+
+
+def test_loading_optuna_holds_nothing_of_who_asked_for_it():
+    """A package that is missing makes Optuna keep an error; the model of a ``fit`` must not hang on it."""
+    code = """
+import gc, sys, weakref
+from autopipe.tuning.studies import load_optuna
+
+class Model: pass
+
+def fit():
+    model = Model()
+    load_optuna()
+    assert "optuna" in sys.modules
+    return weakref.ref(model)
+
+sys.modules["redis"] = None
+model = fit()
+gc.collect()
+print(model() is None)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["True"]

@@ -1,0 +1,86 @@
+"""What a user, or Keras for ``class_weight``, puts after an optimized dataset.
+
+A private attribute of TensorFlow is read here, ``Dataset._variant_tensor``.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from autopipe.pipeline import ir
+from autopipe.pipeline.build import build_stage
+from autopipe.pipeline.extract import extract
+from autopipe.reading import Stages, tree_after
+
+if TYPE_CHECKING:
+    from autopipe.runtime import OptimizedDataset
+
+__all__ = ["FollowingDataset", "built_after", "followed_by"]
+
+
+def built_after(dataset: Any, stages: Stages) -> Any:
+    """Return a dataset with stages after it; their functions are not traced again."""
+    return reduce(lambda made, stage: build_stage(stage, made), stages, dataset)
+
+
+def followed_by(optimized: OptimizedDataset, stages: Stages, derived: Any) -> Any:
+    """Return a dataset that TensorFlow derived from another, as one that stays live where autopipe can read it.
+
+    Args:
+        optimized: the dataset at the start.
+        stages: those of the other dataset after it.
+        derived: a map of the other dataset, or a prefetch.
+    """
+    if not tf.executing_eagerly():
+        return derived
+    stage = extract(derived)
+    if not isinstance(stage, ir.Map | ir.Prefetch):
+        return derived
+    return FollowingDataset(optimized, (*stages, stage), derived)
+
+
+class FollowingDataset(tf.data.Dataset):
+    """An optimized dataset with maps and prefetches after it.
+
+    Its iterators are those of the optimized dataset: callbacks see them, and ``retune()`` changes them.
+
+    >>> import autopipe
+    >>> optimized = autopipe.optimize(tf.data.Dataset.range(4).map(lambda x: x * 10))
+    >>> iterator = iter(optimized.map(lambda x: x + 1))
+    >>> first = next(iterator)
+    >>> optimized.retune({"prefetch.buffer_size": 3})
+    >>> [int(x) for x in iterator]
+    [11, 21, 31]
+    """
+
+    def __init__(self, optimized: OptimizedDataset, stages: Stages, derived: Any) -> None:
+        self._optimized = optimized
+        self._stages = stages
+        self._derived = derived
+        super().__init__(derived._variant_tensor)
+
+    def _inputs(self) -> list[Any]:
+        return [self._derived]
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of one element."""
+        return self._derived.element_spec
+
+    @property
+    def _autopipe_tree(self) -> ir.Node:
+        return tree_after(self._optimized.tree, self._stages)
+
+    def __iter__(self) -> Any:
+        return self._optimized.iterator(self._stages) if tf.executing_eagerly() else super().__iter__()
+
+    def map(self, *given: Any, **named: Any) -> Any:
+        """Map it, as any dataset."""
+        return followed_by(self._optimized, self._stages, super().map(*given, **named))
+
+    def prefetch(self, *given: Any, **named: Any) -> Any:
+        """Prefetch from it, as from any dataset."""
+        return followed_by(self._optimized, self._stages, super().prefetch(*given, **named))

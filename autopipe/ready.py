@@ -1,0 +1,72 @@
+"""Pipelines that are ready for iterators: with their files, their meter and what else an iterator needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tensorflow as tf
+
+from autopipe.memories import Memories
+from autopipe.pipeline import ir, trees
+from autopipe.reading import Reading, Stages
+from autopipe.telemetry.stall import StallCounter
+
+__all__ = ["ReadyPipeline", "caches_on_disk", "filling_at_once", "with_files"]
+
+
+@dataclass
+class ReadyPipeline:
+    """One for iterators that come one after another; those that are not metered may run it at once.
+
+    Attributes:
+        tree, after, files, memories, early: what it was made for.
+        pipeline: what the iterators run.
+        stall: meters it; the one of the latest iterator.
+        iterator: the latest iterator.
+    """
+
+    tree: ir.Node
+    after: Stages
+    files: tuple[str, ...]
+    memories: Memories
+    early: bool
+    pipeline: Any
+    stall: StallCounter | None
+    iterator: Callable[[], Any] = lambda: None
+
+    def may_serve(self, tree: ir.Node, reading: Reading) -> bool:
+        """Return whether it may be needed again, now that such an iterator is asked for."""
+        same_pipeline = self.tree is tree and self.after in ((), reading.after)
+        return same_pipeline and self.files == reading.files and self.memories is reading.memories
+
+    def serves(self, reading: Reading, *, early: bool, metered: bool) -> bool:
+        """Return whether this iterator may run it now."""
+        if self.early is not early or self.after != reading.after or metered is not (self.stall is not None):
+            return False
+        return not metered or self.iterator() is None
+
+
+def filling_at_once(dataset: Any) -> Any:
+    """Return a dataset whose iterators fill their buffers before the first element is asked for.
+
+    It holds what the dataset given holds: TensorFlow frees that otherwise.
+    """
+    options = tf.data.Options()
+    options.experimental_warm_start = True
+    started = dataset.with_options(options)
+    started._autopipe_owner = dataset
+    return started
+
+
+def caches_on_disk(tree: ir.Node) -> list[ir.Cache]:
+    """Return the disk caches of a pipeline, in the order of the tree."""
+    return [node for node in trees.walk(tree) if isinstance(node, ir.Cache) and node.on_disk]
+
+
+def with_files(tree: ir.Node, files: tuple[str, ...]) -> ir.Node:
+    """Return the tree with a file for each of its disk caches, in the order of the tree; without files, as it is."""
+    for cache, file in zip(caches_on_disk(tree), files, strict=False):
+        tree = trees.substitute(tree, cache, replace(cache, filename=file))
+    return tree
