@@ -1,7 +1,4 @@
-"""What a user, or Keras for ``class_weight``, puts after an optimized dataset.
-
-A private attribute of TensorFlow is read here, ``Dataset._variant_tensor``.
-"""
+"""What a user, or Keras for ``class_weight``, puts after an optimized dataset."""
 
 from __future__ import annotations
 
@@ -60,7 +57,7 @@ class FollowingDataset(tf.data.Dataset):
         self._optimized = optimized
         self._stages = stages
         self._derived = derived
-        super().__init__(derived._variant_tensor)
+        super().__init__(tf.data.experimental.to_variant(derived))
 
     def _inputs(self) -> list[Any]:
         return [self._derived]
