@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -12,10 +12,20 @@ from autopipe.pipeline.build import build_stage
 from autopipe.pipeline.extract import extract
 from autopipe.reading import Stages, tree_after
 
-if TYPE_CHECKING:
-    from autopipe.runtime import OptimizedDataset
-
 __all__ = ["FollowingDataset", "built_after", "followed_by"]
+
+
+class Followed(Protocol):
+    """An optimized dataset, as those after it need it."""
+
+    @property
+    def tree(self) -> ir.Node:
+        """The pipeline as it runs now."""
+        ...
+
+    def iterator(self, after: Stages = ()) -> Any:
+        """Return an iterator over it with stages after it."""
+        ...
 
 
 def built_after(dataset: Any, stages: Stages) -> Any:
@@ -23,7 +33,7 @@ def built_after(dataset: Any, stages: Stages) -> Any:
     return reduce(lambda made, stage: build_stage(stage, made), stages, dataset)
 
 
-def followed_by(optimized: OptimizedDataset, stages: Stages, derived: Any) -> Any:
+def followed_by(optimized: Followed, stages: Stages, derived: Any) -> Any:
     """Return a dataset that TensorFlow derived from another, as one that stays live where autopipe can read it.
 
     Args:
@@ -53,7 +63,7 @@ class FollowingDataset(tf.data.Dataset):
     [11, 21, 31]
     """
 
-    def __init__(self, optimized: OptimizedDataset, stages: Stages, derived: Any) -> None:
+    def __init__(self, optimized: Followed, stages: Stages, derived: Any) -> None:
         self._optimized = optimized
         self._stages = stages
         self._derived = derived

@@ -327,8 +327,8 @@ def made(monkeypatch):
     """The pipelines that were made for iterators."""
     found = []
 
-    def make(*arguments):
-        found.append(original(*arguments))
+    def make(*arguments, **named):
+        found.append(original(*arguments, **named))
         return found[-1]
 
     original = OptimizedDataset._make
@@ -363,4 +363,4 @@ def test_what_was_made_before_a_change_of_knobs_is_not_run_again(made):
         dataset.retune({"thread_pool.size": size})
         assert numbers(dataset) == list(range(1, 13))
     assert len({id(each.tree) for each in made}) == len(made) == 3
-    assert len(dataset._made) == 1
+    assert len(dataset._ready) == 1

@@ -31,8 +31,8 @@ def early(monkeypatch):
     started = []
     start = OptimizedDataset.start_early
 
-    def starting(self):
-        iterator = start(self)
+    def starting(self, after=()):
+        iterator = start(self, after)
         started.append(None if iterator is None else weakref.ref(iterator))
         return iterator
 

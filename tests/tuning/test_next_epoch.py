@@ -21,7 +21,7 @@ class Data:
         self.started = []
         self.offered = []
 
-    def start_early(self):
+    def start_early(self, after):
         self.started.append(self.step)
         return object()
 
@@ -46,7 +46,7 @@ def clock(monkeypatch):
 def epoch(following, data, clock, *, waits, iterator=None, start=True):
     """Run an epoch of steps of a second each, whose first element is waited for."""
     stall = SimpleNamespace(read=lambda: StallReading(waits, 1))
-    reading = SimpleNamespace(dataset=data, stall=stall, iterator=lambda: iterator)
+    reading = SimpleNamespace(dataset=data, after=(), stall=stall, iterator=lambda: iterator)
     for data.step in range(1, STEPS + 1):
         clock.time += 1.0
         following.step(reading, start=start)
@@ -99,9 +99,9 @@ def test_no_step_waits_until_it_is_made_and_who_asks_for_it_does(clock):
     made, following = threading.Event(), NextEpoch()
 
     class Slow(Data):
-        def start_early(self):
+        def start_early(self, after):
             assert made.wait(60)
-            return super().start_early()
+            return super().start_early(after)
 
     data = Slow()
     for _ in range(2):
@@ -114,9 +114,9 @@ def test_no_step_waits_until_it_is_made_and_who_asks_for_it_does(clock):
 
 def test_it_starts_earlier_by_as_long_as_it_takes_to_make(clock):
     class Slow(Data):
-        def start_early(self):
+        def start_early(self, after):
             clock.time += 20.0
-            return super().start_early()
+            return super().start_early(after)
 
     data, following = Slow(), NextEpoch(AtOnce())
     for _ in range(2):
