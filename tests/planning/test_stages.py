@@ -165,7 +165,7 @@ class TestNeeded:
         assert needed(NUMBERS.batch(4).padded_batch(2))["range(0, 1000)"] == 8
 
     def test_a_filter_needs_what_it_drops_too(self):
-        found = needed(NUMBERS.filter(lambda x: x % 5 == 0).batch(2), 90)
+        found = needed(NUMBERS.filter(lambda x: x % 5 == 0).batch(2), 60)
         assert found["filter(<lambda>)"] == 2
         assert found["range(0, 1000)"] == pytest.approx(10, rel=0.1)
 
