@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import autopipe
-from autopipe.planning.stopwatch import around_median
 from autopipe.tuning.offline import tune
 from benchmarks.cases._base import Case
 
@@ -37,8 +36,6 @@ VARIANTS = ("naive", "expert", "best", "autopipe(naive)", "autopipe(expert)")
 AGAIN = "expert again"
 _OURS = ("autopipe(naive)", "autopipe(expert)")
 _RIVALS = (REFERENCE, *_OURS, AGAIN)
-# What counts as slower than the reference.
-_SLOWER = 0.97
 # By how much two equal pipelines may seem to differ, as far as was seen.
 _CLOSE = 1.25
 
@@ -120,7 +117,6 @@ def measure(
     folder: Path,
     *,
     rounds: int,
-    rounds_seconds: float = 0.0,
     instances: int = 1,
     least_seconds: float,
     tuning_seconds: float,
@@ -129,15 +125,13 @@ def measure(
     """Run every variant of a case: a first epoch each, then rounds of whole epochs.
 
     Epochs are whole: the start of one would count the filling of a shuffle buffer against what flows out of it. Where
-    noise hides whether autopipe made a pipeline slower, its variants and the reference go on alone. Where one of them
-    is close to the reference, all of those are made anew, since where the elements of a cache lie in memory matters as
-    much, and the rounds of all instances count alike.
+    autopipe's variants are close to the reference, they and the reference are made anew and go on alone: where the
+    elements of a cache lie in memory matters as much then as what is done with them. All rounds count alike.
 
     Args:
         case: the job.
         folder: an empty folder for its data.
         rounds: how often each variant takes its turn after its first epoch.
-        rounds_seconds: for how long there are more rounds, at the most, of what is undecided then.
         instances: how often what is close is made.
         least_seconds: a turn is so many epochs that it lasts so long.
         tuning_seconds: time given to the tuner for autopipe's variants.
@@ -146,24 +140,22 @@ def measure(
     data = case.make_data(folder)
     rates: dict[str, list[float]] = {variant: [] for variant in (*VARIANTS, AGAIN)}
 
-    def make(variants: Sequence[str]) -> Mapping[str, _Instance]:
-        return {variant: _Instance.of(case, variant, data, tuning_seconds, on_epoch) for variant in variants}
+    def make(variant: str, tuning_seconds: float) -> _Instance:
+        on_epoch(variant)
+        return _Instance.of(case, variant, data, tuning_seconds)
 
     def take_turns(made: Mapping[str, _Instance], variants: Sequence[str]) -> None:
         for variant in rotated(variants, len(rates[REFERENCE])):
             on_epoch(variant)
             rates[variant].append(rate_of(made[variant].dataset, least_seconds))
 
-    current = first = make(tuple(rates))
+    first = {variant: make(variant, tuning_seconds) for variant in rates}
     for _ in range(rounds):
-        take_turns(current, tuple(rates))
-    end = time.perf_counter() + rounds_seconds
-    while _is_undecided(rates) and time.perf_counter() < end:
-        take_turns(current, _RIVALS)
+        take_turns(first, tuple(rates))
     for _ in range(instances - 1 if _is_close(rates) else 0):
-        current = make(_RIVALS)
+        others = {variant: make(variant, 0.0).like(first[variant]) for variant in _RIVALS}
         for _ in range(rounds):
-            take_turns(current, _RIVALS)
+            take_turns(others, _RIVALS)
     results = {
         variant: VariantResult(
             first_epoch_rate=instance.first_epoch_rate,
@@ -185,20 +177,17 @@ class _Instance:
     first_epoch_rate: float
 
     @classmethod
-    def of(
-        cls, case: Case, variant: str, data: Any, tuning_seconds: float, on_epoch: Callable[[str], None]
-    ) -> _Instance:
-        on_epoch(variant)
+    def of(cls, case: Case, variant: str, data: Any, tuning_seconds: float) -> _Instance:
         began = time.perf_counter()
         dataset = make_variant(case, variant, data, tuning_seconds)
         preparing_seconds = time.perf_counter() - began
         return cls(dataset, preparing_seconds, rate_of(dataset))
 
-
-def _is_undecided(rates: Mapping[str, Sequence[float]]) -> bool:
-    """Return whether one of autopipe's variants may be slower than the reference, or not."""
-    intervals = (around_median(_ratios(rates[variant], rates[REFERENCE])) for variant in _OURS)
-    return any(low < _SLOWER <= high for _, low, high in intervals)
+    def like(self, tuned: _Instance) -> _Instance:
+        """Return this one, with the knobs of another where there are any."""
+        if isinstance(self.dataset, autopipe.OptimizedDataset):
+            self.dataset.retune(tuned.dataset.knobs)
+        return self
 
 
 def _is_close(rates: Mapping[str, Sequence[float]]) -> bool:

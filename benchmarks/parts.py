@@ -48,8 +48,6 @@ class Effort:
 
     Attributes:
         rounds: turns of each variant.
-        rounds_seconds: how long a variant that may be slower than the reference, or not, goes on, at the most. Many
-            short turns tell more than few long ones: noise comes in stretches.
         instances: how often what is as fast as the reference, or nearly so, is made and measured.
         turn_seconds: how long a turn of a case lasts, or an epoch if that is longer.
         least_seconds: how long a turn lasts in other parts.
@@ -65,7 +63,6 @@ class Effort:
     """
 
     rounds: int
-    rounds_seconds: float
     instances: int
     turn_seconds: float
     least_seconds: float
@@ -80,8 +77,8 @@ class Effort:
     read_seconds: Sequence[float]
 
 
-QUICK = Effort(5, 5.0, 1, 0.2, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
-FULL = Effort(7, 12.0, 3, 0.4, 1.0, 8.0, 7, 20.0, 1, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
+QUICK = Effort(5, 2, 0.2, 0.4, 0.0, 3, 5.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
+FULL = Effort(7, 9, 0.4, 1.0, 8.0, 7, 20.0, 1, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
 
 
 def _run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
@@ -95,7 +92,6 @@ def _run_case(case: Case, effort: Effort, console: Console) -> CaseResult:
             case,
             folder,
             rounds=effort.rounds,
-            rounds_seconds=effort.rounds_seconds,
             instances=effort.instances,
             least_seconds=effort.turn_seconds,
             tuning_seconds=effort.tuning_seconds,
