@@ -33,8 +33,8 @@ FREE = "free input"
 # What an iterator costs counts once in an epoch; those of the cases are as short as a first try of a user.
 _EPOCHS_IN_ONE = 10
 _MANY_EPOCHS = 10**6
-_METERED_EPOCHS = 20
-_FEWEST_READINGS = 5
+# Noise comes in stretches: many short turns tell more than few long ones.
+_METERED_EPOCHS_IN_ROUND = 9
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def measure_overhead(
         ("best", 1, lambda: case.best(data)),
         (FREE, _EPOCHS_IN_ONE, lambda: memory.free(_EPOCHS_IN_ONE)),
     ):
-        meter_seconds = _seconds_of_meter(memory.free(epochs), _METERED_EPOCHS // epochs, rounds)
+        meter_seconds = _seconds_of_meter(memory.free(epochs), rounds)
         rates, shares = _trained(model, make, rounds, seconds, on_turn)
         steps = epochs * memory.steps
         results.append(OverheadResult(case.letter, case.name, pipeline, steps, rates, shares, meter_seconds))
@@ -133,27 +133,25 @@ def _trained(
     return {name: tuple(each) for name, each in rates.items()}, {name: tuple(each) for name, each in shares.items()}
 
 
-def _seconds_of_meter(dataset: Any, epochs: int, rounds: int) -> float:
-    """Return what a batch of free input takes more when somebody observes it; the two take turns.
+def _seconds_of_meter(dataset: Any, rounds: int) -> float:
+    """Return what a batch of free input takes more when somebody observes it; epochs of the two alternate.
 
     That is more than the meter: an iterator over a metered pipeline takes longer to make, in every epoch.
     """
     read = autopipe.optimize(dataset, rules=[])
     more: list[float] = []
     observer = _Nobody()
-    for _ in range(max(rounds, _FEWEST_READINGS)):
-        plain = _seconds_per_batch(read, epochs)
+    for _ in range(rounds * _METERED_EPOCHS_IN_ROUND):
+        plain = _seconds_per_batch(read)
         observe(observer)
-        more.append(_seconds_per_batch(read, epochs) - plain)
+        more.append(_seconds_per_batch(read) - plain)
         stop_observing(observer)
     return max(statistics.median(more), 0.0)
 
 
-def _seconds_per_batch(dataset: Any, epochs: int) -> float:
-    for _ in dataset:
-        pass
+def _seconds_per_batch(dataset: Any) -> float:
     began = time.perf_counter()
-    batches = sum(1 for _ in range(epochs) for _ in dataset)
+    batches = sum(1 for _ in dataset)
     return (time.perf_counter() - began) / batches
 
 
