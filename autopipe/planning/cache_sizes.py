@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.repeatable import varies_by_epoch
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.count import most_elements
 from autopipe.planning.profile import Profile
+from autopipe.planning.samples import held_beside
 from autopipe.rules import MeasurementError
 
 __all__ = ["CacheSize", "cache_sizes"]
@@ -22,7 +24,7 @@ class CacheSize:
     Attributes:
         stage: the stage, as text.
         line: where the user wrote it, if that is known.
-        bytes: bytes of all its elements: the mean of those seen, times how many there are.
+        bytes: bytes of all its elements: the mean of those seen, with what holding one takes, times how many there are.
         error: what that may be off by: two standard errors of the mean, times how many there are.
         elements: how many there are, at the most.
     """
@@ -44,7 +46,7 @@ def cache_sizes(tree: ir.Node, profile: Profile) -> tuple[CacheSize, ...]:
     >>> from autopipe.planning.profiling import profile_tree
     >>> tree = extract(tf.data.Dataset.range(1000).map(lambda x: tf.zeros(100)).batch(10))
     >>> [(each.stage, each.bytes) for each in cache_sizes(tree, profile_tree(tree, 0.3))]
-    [('range(0, 1000)', 8000), ('batch(10)', 400000)]
+    [('range(0, 1000)', 233000), ('batch(10)', 422500)]
     """
     return tuple(_sizes(tree, profile))
 
@@ -58,5 +60,6 @@ def _sizes(tree: ir.Node, profile: Profile) -> Iterator[CacheSize]:
             elements = most_elements(node)
         except MeasurementError:
             continue
-        size, error = cost.bytes_per_element * elements, 2 * cost.bytes_error * elements
-        yield CacheSize(stage(node), node.line, round(size), round(error), elements)
+        each = cost.bytes_per_element + held_beside(signature(node).element_spec)
+        error = 2 * cost.bytes_error
+        yield CacheSize(stage(node), node.line, round(each * elements), round(error * elements), elements)
