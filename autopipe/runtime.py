@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
@@ -142,6 +143,11 @@ class OptimizedDataset(tf.data.Dataset):
     def caches_are_full(self) -> bool:
         """Whether its memory caches hold all they will."""
         return self._memories.full
+
+    @cached_property
+    def counts_its_stages(self) -> bool:
+        """Whether TensorFlow counts what each stage does: not without its AUTOTUNE."""
+        return self.options().autotune.enabled is not False
 
     @property
     def plan(self) -> Plan:

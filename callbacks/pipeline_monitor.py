@@ -84,8 +84,7 @@ class PipelineMonitor(WatchingCallback):
 
     def _look_at(self, reading: Reading) -> None:
         iterator = reading.iterator()
-        autotuned = reading.dataset.options().autotune.enabled is not False
-        if iterator is not None and autotuned:
+        if iterator is not None and reading.dataset.counts_its_stages:
             distance = _SECONDS_BETWEEN_LOOKS if self._may_look() else math.inf
             self._looks = Looks(reading.tree, iterator, metered=reading.stall is not None, distance=distance)
 

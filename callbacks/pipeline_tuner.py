@@ -32,6 +32,9 @@ Values = Mapping[str, int]
 _MOST_SEARCHES = 4
 # A window that only looks whether all is as it was need not be short.
 _WATCHING_SECONDS = 2.0
+# Once settled there is little to do for a step, but in the middle of training it takes ten times as long as by itself.
+_SECONDS_BETWEEN_LOOKS = 0.02
+_LEAST_LOOKS_IN_EPOCH = 10
 
 
 class PipelineTuner(WatchingCallback):
@@ -137,6 +140,8 @@ class PipelineTuner(WatchingCallback):
         self._next_epoch = NextEpoch()
         self._last_epoch = False
         self._memory_is_short = False
+        self._steps = self._steps_unseen = self._most_unseen = 0
+        self._next_look = 0.0
 
     @property
     def best(self) -> dict[str, int]:
@@ -158,19 +163,32 @@ class PipelineTuner(WatchingCallback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Leave out of the windows what happened since the last step: validation, checkpoints, a cold start."""
         super().on_epoch_begin(epoch, logs)
+        self._count_steps()
+        self._next_look = 0.0
         # Keras makes an iterator at the end of an epoch too, and throws it away.
         self._next_epoch.offer()
         self._windows.pause()
         self._last_epoch = epoch + 1 >= (self.params or {}).get("epochs", 1)
         self._filling = self.dataset is None and not self._last_epoch
 
+    def reading_started(self, reading: Reading) -> None:
+        """Count the steps of the iterator before, which nobody looked at yet."""
+        if not self._testing:
+            self._count_steps()
+        super().reading_started(reading)
+
     def _step_ended(self) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
         reading = self._reading
         if reading is None or reading.stall is None:
             return
+        self._steps += 1
+        self._steps_unseen += 1
         found = self.search is not None and self.search.finished
-        self._next_epoch.step(reading, start=found and not self._last_epoch and not self._memory_is_short)
+        if found and self._steps_unseen < self._most_unseen and time.perf_counter() < self._next_look:
+            return
+        self._next_look = time.perf_counter() + _SECONDS_BETWEEN_LOOKS
+        self._count_steps(start=found and not self._last_epoch and not self._memory_is_short)
         if self._in_loop:
             self._next_epoch.offer()
         if self.search is None and not self._begin_search(reading):
@@ -197,9 +215,15 @@ class PipelineTuner(WatchingCallback):
         if self.search.finished:
             self._end_search()
 
+    def _count_steps(self, *, start: bool = False) -> None:
+        if self._reading is not None and self._steps_unseen:
+            self._next_epoch.step(self._reading, steps=self._steps_unseen, start=start)
+        self._steps_unseen = 0
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs, and how many settings were tried so far."""
         super().on_epoch_end(epoch, logs)
+        self._most_unseen, self._steps = self._steps // _LEAST_LOOKS_IN_EPOCH, 0
         if logs is not None and self.search is not None:
             logs["pipeline_trials"] = len(self._trials())
 

@@ -41,10 +41,7 @@ class StallCounter:
 
     def read(self) -> StallReading:
         """Return the sums since the counter was made; the difference of two readings is what lay between."""
-        if self._last is not None:
-            return self._last
-        seconds, batches = self._sums.numpy() - self._before
-        return StallReading(float(seconds), round(batches))
+        return self._last or self._since_before(self._sums.numpy())
 
     def hand_on(self) -> "StallCounter":
         """Return one that counts from now on what is metered by this one, which stays as it is.
@@ -57,8 +54,8 @@ class StallCounter:
         (0.5, 0.25)
         """
         made = copy(self)
-        self._last = self.read()
         made._before = self._sums.numpy()
+        self._last = self._since_before(made._before)
         return made
 
     def add(self, seconds: Any) -> None:
@@ -69,6 +66,10 @@ class StallCounter:
     def handle(self) -> Any:
         """What a traced function refers to this counter by."""
         return self._sums.handle
+
+    def _since_before(self, sums: Any) -> StallReading:
+        seconds, batches = sums - self._before
+        return StallReading(float(seconds), round(batches))
 
 
 def metered(dataset: "tf.data.Dataset", counter: StallCounter, *, inner_prefetch: bool) -> "tf.data.Dataset":

@@ -37,18 +37,20 @@ class NextEpoch:
         self._seconds_of_epoch = 0.0
         self._cold_seconds = 0.0
 
-    def step(self, reading: Reading, *, start: bool) -> None:
-        """Take note that a training step has ended.
+    def step(self, reading: Reading, *, steps: int = 1, start: bool) -> None:
+        """Take note that training steps have ended.
 
         Args:
-            reading: what gave its batch.
+            reading: what gave their batches.
+            steps: how many, since this was called last.
             start: whether to start the next iterator if it is time to.
         """
         if reading is not self._reading:
             self._begin(reading)
-        self._steps += 1
-        self._latest = time.perf_counter()
-        if start and self._is_asked_for and not self._was_tried and self._is_time():
+        now = time.perf_counter()
+        since, self._latest = now - self._latest, now
+        self._steps += steps
+        if start and self._is_asked_for and not self._was_tried and self._is_time(since):
             self._was_tried = True
             self._dataset = reading.dataset
             self._starting = self._executor.submit(self._start, reading)
@@ -83,12 +85,13 @@ class NextEpoch:
         if started is None or not self._is_asked_for:
             self._cold_seconds = reading.stall.read().waiting_seconds
         self._reading, self._steps, self._began = reading, 0, time.perf_counter()
+        self._latest = self._began
         self._was_tried = False
         self.let_go()
 
-    def _is_time(self) -> bool:
-        """Return whether the rest of the epoch, but for a step, takes no longer than to start the next one."""
+    def _is_time(self, since: float) -> bool:
+        """Return whether it would be too late after as many seconds more as went by since it was asked before."""
         if not self._steps_of_epoch:
             return False
-        to_come = self._steps_of_epoch - self._steps - 1
-        return to_come * self._seconds_of_epoch / self._steps_of_epoch <= self._cold_seconds + self._start_seconds
+        to_come = (self._steps_of_epoch - self._steps) * self._seconds_of_epoch / self._steps_of_epoch
+        return to_come - since <= self._cold_seconds + self._start_seconds

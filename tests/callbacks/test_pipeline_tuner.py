@@ -14,6 +14,7 @@ from autopipe.callbacks import PipelineTuner
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import read_knobs
 from autopipe.reading import observers
+from autopipe.tuning.next_epoch import NextEpoch
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
@@ -250,6 +251,27 @@ def test_the_search_begins_anew_when_training_waits_for_good(monkeypatch):
                 time.sleep(0.004)
                 tuner.step()
     assert len(tuner._searches) > 1
+
+
+def test_once_settled_it_counts_every_step_and_looks_at_few(monkeypatch):
+    counted = []
+    step = NextEpoch.step
+
+    def noted(self, reading, *, steps, start):
+        counted.append((reading, steps))
+        step(self, reading, steps=steps, start=start)
+
+    monkeypatch.setattr(NextEpoch, "step", noted)
+    dataset = autopipe.optimize(rows().map(identity).batch(1), rules=[])
+    tuner = PipelineTuner(trials=0, verbose=0, window_seconds=0.01)
+    Recorder().fit(dataset, epochs=20, verbose=0, callbacks=[tuner])
+    of_reading = {id(reading): 0 for reading, _ in counted}
+    for reading, steps in counted:
+        of_reading[id(reading)] += steps
+    assert len(of_reading) == 20
+    # Keras does not tell of the end of an epoch's last step.
+    assert set(of_reading.values()) == {ROWS - 1}
+    assert len(counted) < 20 * (ROWS - 1) / 2
 
 
 def test_warns_once_when_fit_reads_no_optimized_dataset():

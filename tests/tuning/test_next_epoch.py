@@ -43,13 +43,13 @@ def clock(monkeypatch):
     return now
 
 
-def epoch(following, data, clock, *, waits, iterator=None, start=True):
+def epoch(following, data, clock, *, waits, iterator=None, start=True, at_once=1):
     """Run an epoch of steps of a second each, whose first element is waited for."""
     stall = SimpleNamespace(read=lambda: StallReading(waits, 1))
     reading = SimpleNamespace(dataset=data, after=(), stall=stall, iterator=lambda: iterator)
-    for data.step in range(1, STEPS + 1):
-        clock.time += 1.0
-        following.step(reading, start=start)
+    for data.step in range(at_once, STEPS + 1, at_once):
+        clock.time += at_once
+        following.step(reading, steps=at_once, start=start)
 
 
 @pytest.mark.parametrize(("waits", "left"), [(10.0, 11), (0.0, 1), (1000.0, STEPS - 1)])
@@ -60,6 +60,14 @@ def test_it_starts_a_cold_start_before_the_end(clock, waits, left):
     epoch(following, data, clock, waits=waits)
     (step,) = data.started
     assert STEPS - step == pytest.approx(left, abs=1)
+
+
+def test_who_tells_of_several_steps_at_once_is_asked_no_later(clock):
+    data, following = Data(), NextEpoch(AtOnce())
+    for _ in range(2):
+        epoch(following, data, clock, waits=10.0, at_once=7)
+    (step,) = data.started
+    assert 11 <= STEPS - step <= 11 + 2 * 7
 
 
 def test_a_warm_start_does_not_change_how_long_a_cold_one_takes(clock):
