@@ -24,7 +24,7 @@ from benchmarks.scaling import ScalingResult
 from benchmarks.search import SearchResult
 from benchmarks.training import TrainingResult
 
-__all__ = ["Made", "Results", "read", "store"]
+__all__ = ["Made", "Results", "commit_of", "read", "store"]
 
 _FILE = "results.json"
 _PACKAGES = ("tensorflow", "keras", "numpy", "keras-autopipe")
@@ -54,7 +54,7 @@ class Made:
         return cls(
             command,
             f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}",
-            _commit(),
+            commit_of(Path(__file__).parents[2]),
             f"{machine.cores:g} cores, {machine.memory_bytes / 2**30:.0f} GiB, {platform.machine()}, "
             f"Python {platform.python_version()}, {versions}",
         )
@@ -87,7 +87,12 @@ def read(folder: Path) -> Results:
     return cattrs.structure(json.loads(file.read_text()), Results) if file.exists() else Results()
 
 
-def _commit() -> str:
-    """Return the short name of the commit that is checked out."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+def commit_of(checkout: Path) -> str:
+    """Return the short name of the commit that is checked out, and whether code was changed since; else ``""``."""
+
+    def git(*given: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", "-C", str(checkout), *given], capture_output=True, text=True, check=False)
+
+    name = git("rev-parse", "--short", "HEAD").stdout.strip()
+    is_changed = bool(name) and git("diff", "--quiet", "HEAD", "--", "*.py", "*.toml").returncode == 1
+    return f"{name} with changes" if is_changed else name

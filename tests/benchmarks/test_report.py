@@ -1,6 +1,7 @@
 """The report says what was measured, and ratios are taken within rounds."""
 
 import json
+import subprocess
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 from benchmarks import report
 from benchmarks.epochs import LoaderResult
 from benchmarks.measuring import AGAIN, VARIANTS, CaseResult, VariantResult
+from benchmarks.report.results import commit_of
 
 
 def result(letter, name, **rates):
@@ -70,3 +72,21 @@ def test_a_part_that_did_not_run_has_no_section(tmp_path):
     assert "##" not in text
     assert not (tmp_path / "chart.svg").exists()
     assert json.loads((tmp_path / "results.json").read_text())["scaling"] is None
+
+
+def test_code_that_was_changed_since_the_commit_is_told_and_results_are_not(tmp_path):
+    def git(*given):
+        subprocess.run(["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@x", *given], check=True)
+
+    assert commit_of(tmp_path) == ""
+    git("init", "--quiet")
+    code, results = tmp_path / "code.py", tmp_path / "RESULTS.md"
+    code.write_text("1\n")
+    results.write_text("1\n")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "first")
+    name = commit_of(tmp_path)
+    results.write_text("2\n")
+    assert commit_of(tmp_path) == name != ""
+    code.write_text("2\n")
+    assert commit_of(tmp_path) == f"{name} with changes"
