@@ -157,6 +157,7 @@ def test_no_time_is_no_measuring():
     }
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_later_epochs_are_compared_by_what_a_full_cache_serves(shuffled):
     slow = tf.data.Dataset.range(64).map(lambda x: tf.reduce_sum(tf.linalg.matmul(*[tf.fill((800, 800), x)] * 2)))
