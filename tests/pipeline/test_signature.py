@@ -1,11 +1,13 @@
 """Type and number of elements are those of the built pipeline, and nothing is kept of pipelines that are gone."""
 
 import gc
+import weakref
 
 import pytest
 import tensorflow as tf
 
 from autopipe.pipeline import signature as module
+from autopipe.pipeline import trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import Signature, signature
@@ -38,14 +40,13 @@ def test_asking_does_not_make_a_pipeline_draw_other_numbers():
 
 
 def test_nothing_is_kept_of_a_pipeline_that_is_gone():
-    gc.collect()
-    before = len(module._UNREAD)
     tree = extract(RANGE.map(lambda x: x + 1).cache().batch(2))
     signature(tree)
-    assert len(module._UNREAD) > before
+    kept = [weakref.ref(node) for node in trees.walk(tree) if node in module._UNREAD]
+    assert kept
     del tree
     gc.collect()
-    assert len(module._UNREAD) == before
+    assert not any(node() for node in kept)
 
 
 def test_what_was_unknown_may_become_known_and_no_more():
