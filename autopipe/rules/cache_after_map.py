@@ -1,5 +1,6 @@
 """The rule named as this file."""
 
+from autopipe.pipeline import trees
 from autopipe.pipeline.ir import Cache, Map, Node, Repeat, Shuffle
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import (
@@ -24,23 +25,18 @@ def cache_after_map(node: Node) -> Rewrite | None:
     """
     if not isinstance(node, Map):
         return None
-    below, passed = _mixing(node.input)
-    match below:
-        case Cache() as cache:
-            mapped = node.on(cache.input)
-            result: Node = cache.on(mapped)
-            for stage in reversed(passed):
-                result = stage.on(result)
-            provided = (Deterministic(node.fn), ErrorsSurface(node.fn), InMemory(cache), FitsMemory(mapped))
-            held = (NotMuchLarger(mapped, than=cache.input, count=WHOLE_EPOCH),) if passed else ()
-            return Rewrite(result, (*provided, *held))
-    return None
+    cache = _before_mixing(node.input)
+    if not isinstance(cache, Cache):
+        return None
+    mapped = node.on(cache.input)
+    provided = (Deterministic(node.fn), ErrorsSurface(node.fn), InMemory(cache), FitsMemory(mapped))
+    is_mixed = cache is not node.input
+    held = (NotMuchLarger(mapped, than=cache.input, count=WHOLE_EPOCH),) if is_mixed else ()
+    return Rewrite(trees.substitute(node.input, cache, cache.on(mapped)), (*provided, *held))
 
 
-def _mixing(node: Node) -> tuple[Node, list[Node]]:
-    """Return what elements come from, and the stages since then that only mix or repeat them."""
-    passed: list[Node] = []
+def _before_mixing(node: Node) -> Node:
+    """Return where elements come from, before the stages that only mix or repeat them."""
     while isinstance(node, Shuffle | Repeat):
-        passed.append(node)
         node = node.input
-    return node, passed
+    return node
