@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers import _dali
 from benchmarks.peers._base import BATCH, SIZE, Peer
 
 __all__ = ["PEER"]
@@ -27,23 +28,13 @@ def _make(folder: Path, augment: bool) -> Callable[[], Iterable[Any]]:
             images = fn.flip(images, horizontal=fn.random.coin_flip()) + fn.random.uniform(range=(-0.1, 0.1))
         return images, labels
 
-    pipeline = flowers()
-    pipeline.build()
-    count = pipeline.reader_meta("files")["epoch_size"]
-
-    def epoch() -> Iterator[Any]:
-        for start in range(0, count, BATCH):
-            images, labels = (each.as_array() for each in pipeline.run())
-            # The reader pads the last batch by repeating an image.
-            yield images[: count - start], labels[: count - start, 0]
-
-    return epoch
+    return _dali.epochs_of(flowers(), "files", BATCH)
 
 
 PEER = Peer(
-    name="DALI (CPU)",
-    package="nvidia.dali",
-    install="pip install nvidia-dali-cuda120",
+    name=_dali.NAME,
+    package=_dali.PACKAGE,
+    install=_dali.INSTALL,
     make=_make,
-    note="another JPEG decoder: 1/255 away on average",
+    note=_dali.NOTE,
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers import _dali
 from benchmarks.peers._base import Peer
 
 __all__ = ["PEER"]
@@ -48,17 +49,7 @@ def _make(shards: list[str], augment: bool) -> Callable[[], Iterable[Any]]:
         images = fn.crop(images, crop=(_CROPPED, _CROPPED), crop_pos_y=corner[0], crop_pos_x=corner[1])
         return images / 255, read["image/class/label"]
 
-    pipeline = records()
-    pipeline.build()
-    count = pipeline.reader_meta("records")["epoch_size"]
-
-    def epoch() -> Iterator[Any]:
-        for start in range(0, count, _BATCH):
-            images, labels = (each.as_array() for each in pipeline.run())
-            # The reader pads the last batch by repeating a record.
-            yield images[: count - start], labels[: count - start, 0]
-
-    return epoch
+    return _dali.epochs_of(records(), "records", _BATCH)
 
 
 def _index(shard: Path) -> str:
@@ -75,10 +66,10 @@ def _index(shard: Path) -> str:
 
 
 PEER = Peer(
-    name="DALI (CPU)",
-    package="nvidia.dali",
-    install="pip install nvidia-dali-cuda120",
+    name=_dali.NAME,
+    package=_dali.PACKAGE,
+    install=_dali.INSTALL,
     make=_make,
-    note="another JPEG decoder: 1/255 away on average",
+    note=_dali.NOTE,
     letter="b",
 )
