@@ -37,12 +37,14 @@ class MemoryRun:
         left: not the peak, but what was still held once it was made: the allocator keeps some of what is free.
         reading: while two epochs were read.
         stated_cache: what autopipe's own forecast says of the caches it added.
+        loaded: before all that, what TensorFlow and autopipe took when they were first used.
     """
 
     preparing: int
     left: int
     reading: int
     stated_cache: int
+    loaded: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ class VariantMemory:
         """How far the peaks while it was read lie apart, in bytes."""
         peaks = [run.reading for run in self.runs]
         return max(peaks) - min(peaks)
+
+    @property
+    def loaded(self) -> float:
+        """The median of what TensorFlow and autopipe took when they were first used, in bytes."""
+        return statistics.median(run.loaded for run in self.runs)
 
     @property
     def stated_cache(self) -> float:
@@ -125,6 +132,7 @@ def measure_memory(
 
 def run_variant(case: Case, variant: str, data: Any) -> MemoryRun:
     """Make a pipeline and read it in this process."""
+    at_first = resident_bytes()
     _use_tensorflow()
     gc.collect()
     before = resident_bytes()
@@ -137,15 +145,17 @@ def run_variant(case: Case, variant: str, data: Any) -> MemoryRun:
             for _ in dataset:
                 pass
     stated = dataset.explain().rewriting.new_cache_bytes if hasattr(dataset, "explain") else 0
-    return MemoryRun(*(max(each - before, 0) for each in (preparing.peak_bytes, left, reading.peak_bytes)), stated)
+    above = (max(each - before, 0) for each in (preparing.peak_bytes, left, reading.peak_bytes))
+    return MemoryRun(*above, stated, before - at_first)
 
 
 def _use_tensorflow() -> None:
-    """Run a small pipeline through autopipe: what TensorFlow and autopipe load once is not the memory of a case."""
+    """Run a small pipeline through autopipe, and XLA: what they load once is not the memory of a case."""
     import tensorflow as tf
 
     import autopipe
 
+    tf.function(tf.math.sin, jit_compile=True)(tf.zeros([2]))
     numbers = tf.data.Dataset.range(64).map(lambda x: x + 1).shuffle(8).batch(4)
     for dataset in (numbers, autopipe.optimize(numbers)):
         for _ in dataset:

@@ -21,8 +21,9 @@ def memory_lines(results: Sequence[MemoryResult]) -> list[str]:
         "## Peak memory",
         "",
         f"Resident memory in MB above what the process held before the pipeline was made, at its peak while {EPOCHS} "
-        "epochs were read, each variant in a fresh process; medians, with how far the processes lie apart. Allowed is "
-        "what *expert* takes and what autopipe says the caches take that it added; less than the spread, or "
+        "epochs were read, each variant in a fresh process; medians, with how far the processes lie apart. What "
+        f"TensorFlow, XLA and autopipe take when they are first used, {_loaded(results)} MB, is held before. Allowed "
+        "is what *expert* takes and what autopipe says the caches take that it added; less than the spread, or "
         f"{_megabytes(NOISE_BYTES)} MB, is noise. `optimize()` has a peak of its own, and leaves some memory with the "
         "process, which counts in what follows.",
         "",
@@ -40,6 +41,10 @@ def memory_lines(results: Sequence[MemoryResult]) -> list[str]:
                 f"| {_megabytes(ours.preparing)} | {_megabytes(ours.left)} |"
             )
     return [*lines, "", _conclusion(results), ""]
+
+
+def _loaded(results: Sequence[MemoryResult]) -> str:
+    return _megabytes(max(memory.loaded for result in results for memory in result.variants.values()))
 
 
 def _peak(memory: VariantMemory) -> str:

@@ -92,7 +92,7 @@ def test_what_a_child_says_of_its_failure_is_told():
 
 
 def variant(*peaks, stated=0):
-    runs = (MemoryRun(3 * MEGABYTE, MEGABYTE, peak * MEGABYTE, stated * MEGABYTE) for peak in peaks)
+    runs = (MemoryRun(3 * MEGABYTE, MEGABYTE, peak * MEGABYTE, stated * MEGABYTE, 30 * MEGABYTE) for peak in peaks)
     return VariantMemory(tuple(runs))
 
 
@@ -112,4 +112,5 @@ def test_a_peak_may_be_the_experts_and_the_stated_cache():
     text = report.markdown(report.Results(memory=[result]))
     assert "| a | job | 55 (±5) | 105 (±5) | 1 (±0) | autopipe(naive) | 500 (±0) | 400 | -5 | 3 | 1 |" in text
     assert "| autopipe(expert) | 905 (±5) | 700 | **100** | 3 | 1 |" in text
+    assert "first used, 30 MB, is held before." in text
     assert "together: job (autopipe(expert))." in text
