@@ -38,11 +38,12 @@ _OURS = ("autopipe(naive)", "autopipe(expert)")
 _RIVALS = (REFERENCE, *_OURS, AGAIN)
 # By how much two equal pipelines may seem to differ, as far as was seen.
 _CLOSE = 1.25
+_TWO_SIGMA = 1.96
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as fast one variant is as another: the median over rounds, and its extremes."""
+    """How many times as fast one variant is as another: the median over rounds, and how far they, or it, may lie."""
 
     median: float
     lowest: float
@@ -52,6 +53,18 @@ class Ratio:
     def of(cls, ratios: list[float]) -> Ratio:
         """Return the ratio that the ratios of all rounds show."""
         return cls(statistics.median(ratios), min(ratios), max(ratios))
+
+    @classmethod
+    def around_median(cls, ratios: list[float]) -> Ratio:
+        """Return the median, and the order statistics between which the true one lies 19 times in 20.
+
+        >>> print(Ratio.around_median([1.0] * 40 + [2.0] * 10 + [9.0] * 20))
+        1.00 (1.00-2.00)
+        """
+        middle, spread = (len(ratios) - 1) / 2, _TWO_SIGMA * len(ratios) ** 0.5 / 2
+        ordered = sorted(ratios)
+        low, high = ordered[max(0, round(middle - spread))], ordered[min(len(ratios) - 1, round(middle + spread))]
+        return cls(statistics.median(ratios), low, high)
 
     def __str__(self) -> str:
         return f"{self:.2f}"
@@ -153,7 +166,7 @@ def measure(
     for _ in range(rounds):
         take_turns(first, tuple(rates))
     for _ in range(instances - 1 if _is_close(rates) else 0):
-        others = {variant: make(variant, 0.0).like(first[variant]) for variant in _RIVALS}
+        others = {variant: make(variant, 0.0).like(first[variant], tuning_seconds) for variant in _RIVALS}
         for _ in range(rounds):
             take_turns(others, _RIVALS)
     results = {
@@ -183,10 +196,14 @@ class _Instance:
         preparing_seconds = time.perf_counter() - began
         return cls(dataset, preparing_seconds, rate_of(dataset))
 
-    def like(self, tuned: _Instance) -> _Instance:
-        """Return this one, with the knobs of another where there are any."""
-        if isinstance(self.dataset, autopipe.OptimizedDataset):
+    def like(self, tuned: _Instance, tuning_seconds: float) -> _Instance:
+        """Return this one with the knobs of another; what was measured may have led to other stages, tuned anew."""
+        if not isinstance(self.dataset, autopipe.OptimizedDataset):
+            return self
+        if self.dataset.knobs.keys() == tuned.dataset.knobs.keys():
             self.dataset.retune(tuned.dataset.knobs)
+        elif tuning_seconds:
+            tune(self.dataset, seconds=tuning_seconds)
         return self
 
 

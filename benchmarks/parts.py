@@ -218,7 +218,12 @@ def _run_search(cases: Sequence[Case], effort: Effort, console: Console) -> list
             continue
         with _folder() as folder, console.status(case.name) as status:
             result = measure_search(
-                case, folder, seconds=effort.setting_seconds, rounds=2 * effort.rounds, on_step=status.update
+                case,
+                folder,
+                seconds=effort.setting_seconds,
+                rounds=2 * effort.rounds,
+                final_rounds=8 * effort.rounds,
+                on_step=status.update,
             )
         live, offline = (result.ratio(chooser, BEST) for chooser in (LIVE, OFFLINE))
         gain = result.ratio(LIVE, GIVEN)

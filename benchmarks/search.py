@@ -59,11 +59,17 @@ class SearchResult:
     def ratio(self, chooser: str, reference: str) -> Ratio:
         """Return how many times as fast one choice is as another, round by round."""
         pairs = zip(self.rates[chooser], self.rates[reference], strict=True)
-        return Ratio.of([ours / theirs for ours, theirs in pairs])
+        return Ratio.around_median([ours / theirs for ours, theirs in pairs])
 
 
 def measure_search(
-    case: Case, folder: Path, *, seconds: float, rounds: int, on_step: Callable[[str], None] = lambda step: None
+    case: Case,
+    folder: Path,
+    *,
+    seconds: float,
+    rounds: int,
+    final_rounds: int,
+    on_step: Callable[[str], None] = lambda step: None,
 ) -> SearchResult:
     """Search, run the grid, and then everything found in turn.
 
@@ -71,7 +77,9 @@ def measure_search(
         case: one of :data:`SEARCHED`.
         folder: an empty folder for its data.
         seconds: the length of a turn.
-        rounds: how often each of what was found takes its turn.
+        rounds: how often each of the few best of the grid takes its turn.
+        final_rounds: how often each of what was found does. Turns of one setting differ by a third: only many of them
+            tell whether two settings do by a few hundredths.
         on_step: told what is being done.
     """
     make_data: Callable[..., Any] = case.make_data
@@ -94,19 +102,19 @@ def measure_search(
         rates.append(bench.steps_per_second(Choice(OPTIMIZED, knobs)))
     finalists = sorted(range(len(grid)), key=rates.__getitem__, reverse=True)[:_FINALISTS]
 
-    def in_turn(contenders: Mapping[str, Mapping[str, int]], what: str) -> dict[str, tuple[float, ...]]:
+    def in_turn(contenders: Mapping[str, Mapping[str, int]], turns: int, what: str) -> dict[str, tuple[float, ...]]:
         measured: dict[str, list[float]] = {name: [] for name in contenders}
-        for number in range(rounds):
-            on_step(f"{what} {number + 1} of {rounds}")
+        for number in range(turns):
+            on_step(f"{what} {number + 1} of {turns}")
             for name in rotated(list(contenders), number):
                 measured[name].append(bench.steps_per_second(Choice(OPTIMIZED, contenders[name])))
         return {name: tuple(each) for name, each in measured.items()}
 
     # The best of many is so by chance too: which it is and how fast it is are measured apart.
-    semifinal = in_turn({str(place): grid[place] for place in finalists}, "semifinal")
+    semifinal = in_turn({str(place): grid[place] for place in finalists}, rounds, "semifinal")
     found[BEST] = grid[int(max(semifinal, key=lambda place: math.fsum(semifinal[place])))]
     chosen = {name: _changed(knobs, given.knobs) for name, knobs in found.items()}
-    return SearchResult(case.letter, case.name, in_turn(found, "round"), chosen, len(grid))
+    return SearchResult(case.letter, case.name, in_turn(found, final_rounds, "round"), chosen, len(grid))
 
 
 def _tuned_live(dataset: Any, seconds: float) -> dict[str, int]:

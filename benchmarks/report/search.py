@@ -16,9 +16,9 @@ def search_lines(results: Sequence[SearchResult]) -> list[str]:
     lines = [
         "## What the searches find",
         "",
-        "Steps per second with the numbers that each found, in turn: the median of the ratios within a round, with the "
-        f"lowest and highest. *{LIVE}*: `PipelineTuner`, 20 trials at the most; *{OFFLINE}*: as `autopipe tune`, 40 "
-        f"trials; *{UNSEEDED}*: the same without being told what to try first.",
+        "Steps per second with the numbers that each found, in turn: the median of the ratios within a round, and "
+        f"between which figures the true one lies 19 times in 20. *{LIVE}*: `PipelineTuner`, 20 trials at the most; "
+        f"*{OFFLINE}*: as `autopipe tune`, 40 trials; *{UNSEEDED}*: the same without being told what to try first.",
         "",
         f"| | pipeline | {LIVE} ÷ {GIVEN} | {LIVE} ÷ best | {OFFLINE} ÷ {GIVEN} | {OFFLINE} ÷ best | {UNSEEDED} ÷ best "
         f"| grid | {LIVE} | {BEST} |",

@@ -49,5 +49,17 @@ def test_what_is_made_anew_has_the_knobs_of_the_first():
     )
     first.dataset.retune({"prefetch.buffer_size": 7})
     assert again.dataset.knobs != first.dataset.knobs
-    assert again.like(first).dataset.knobs == first.dataset.knobs
-    assert written.like(written).dataset is numbers
+    assert again.like(first, 0.0).dataset.knobs == first.dataset.knobs
+    assert written.like(written, 0.0).dataset is numbers
+
+
+@pytest.mark.parametrize("seconds", [0.0, 3.0])
+def test_what_is_made_anew_with_other_stages_is_tuned_itself(monkeypatch, seconds):
+    tuned = {}
+    monkeypatch.setattr(measuring, "tune", lambda dataset, seconds: tuned.update({seconds: dataset}))
+    numbers = tf.data.Dataset.range(4)
+    first, again = (
+        _Instance(autopipe.optimize(written), 0.0, 1.0) for written in (numbers.map(lambda x: x + 1), numbers)
+    )
+    assert again.like(first, seconds) is again
+    assert tuned == ({seconds: again.dataset} if seconds else {})

@@ -20,10 +20,10 @@ def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, m
     case = k_remote_storage.CASES[0]
     assert case.name in SEARCHED
     told = []
-    result = measure_search(case, tmp_path, seconds=0.1, rounds=2, on_step=told.append)
+    result = measure_search(case, tmp_path, seconds=0.1, rounds=2, final_rounds=3, on_step=told.append)
     assert f"setting {result.settings} of {result.settings}" in told
     assert set(result.rates) == {GIVEN, LIVE, OFFLINE, UNSEEDED, BEST}
-    assert all(len(rates) == 2 for rates in result.rates.values())
+    assert all(len(rates) == 3 for rates in result.rates.values())
     assert result.ratio(LIVE, GIVEN).median > 2
     assert result.ratio(OFFLINE, GIVEN).median > 2
     more_at_once = ("num_parallel_calls", "use_unbounded_threadpool")
