@@ -9,7 +9,7 @@ import tensorflow as tf
 from disposing import wait_for_disposal
 
 import autopipe
-from autopipe.pipeline.disposal import _on_another_thread, dispose_aside, put_in_place, resource_of
+from autopipe.pipeline.disposal import _nothing_like, _on_another_thread, dispose_aside, put_in_place, resource_of
 from autopipe.repoint import repoint, state_of
 
 Dataset = tf.data.Dataset
@@ -59,6 +59,32 @@ def test_an_iterator_whose_handle_somebody_holds_goes_on():
     wait_for_disposal()
     (second,) = tf.raw_ops.IteratorGetNext(iterator=resource, output_types=[tf.int64], output_shapes=[[]])
     assert (first, int(second)) == (0, 1)
+
+
+NUMBERS = Dataset.range(1, 9)
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        NUMBERS,
+        NUMBERS.batch(3),
+        NUMBERS.window(3),
+        NUMBERS.map(tf.strings.as_string),
+        NUMBERS.map(lambda x: {"ragged": tf.RaggedTensor.from_row_lengths(tf.range(x), [x]), "pair": (x, x > 1)}),
+        NUMBERS.map(lambda x: tf.sparse.from_dense([x])),
+        NUMBERS.map(tf.experimental.Optional.from_value),
+        Dataset.from_generator(lambda: iter([1.0]), output_signature=tf.TensorSpec(None)),
+    ],
+    ids=["numbers", "batches", "datasets", "texts", "ragged", "sparse", "optional", "unknown rank"],
+)
+def test_what_takes_the_place_of_a_pipeline_is_made_once_for_its_types(dataset):
+    nothing = _nothing_like(dataset)
+    assert _nothing_like(dataset.skip(1)) is nothing
+    iterator = iter(dataset)
+    next(iterator)
+    put_in_place(resource_of(iterator), nothing, aside=False)
+    assert not list(iterator)
 
 
 def test_another_pipeline_is_in_place_before_the_one_before_has_ended(slow):
