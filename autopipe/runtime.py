@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -63,9 +63,10 @@ class OptimizedDataset(tf.data.Dataset):
         self._memories = self._new_memories()
         # Iterators over what is derived from this dataset are not known, so they fill and read memories of their own.
         self._derived = self._new_memories()
-        self._readings: list[Reading] = []
+        # Iterators hold their readings, and those this dataset: it is gone with the last of them, and its memories too.
+        self._readings: list[Callable[[], Reading | None]] = []
         self._ready: list[ReadyPipeline] = []
-        self._offered: Reading | None = None
+        self._offered: Callable[[], Any] = _gone
         self._lock = threading.Lock()
         self._built = self._derived.build(self._autopipe_tree)
         super().__init__(self._built._variant_tensor)
@@ -127,8 +128,7 @@ class OptimizedDataset(tf.data.Dataset):
 
         Once it was handed out, and where its knobs are not those of the dataset any more, this does nothing.
         """
-        with self._lock:
-            self._offered = next((each for each in self._live() if each.iterator() is iterator), None)
+        self._offered = _gone if iterator is None else weakref.ref(iterator)
 
     def explain(self) -> Explanation:
         """Return what was done and why that is safe, and what was refused and why; printed, it is a report."""
@@ -189,8 +189,7 @@ class OptimizedDataset(tf.data.Dataset):
                 self._autopipe_tree = tree
                 self._built = self._derived.build(tree)
                 self._variant_tensor_attr = self._built._variant_tensor
-            self._readings = self._live()
-            for reading in self._readings:
+            for reading in self._live():
                 self._change(reading, tree)
 
     def try_out(self, reading: Reading, knobs: Mapping[str, int]) -> None:
@@ -220,7 +219,8 @@ class OptimizedDataset(tf.data.Dataset):
         reading.stall = ready.stall
         if self._ends_aside(after):
             dispose_aside(iterator)
-        self._readings = [*self._live(), reading]
+        iterator._autopipe_reading = reading
+        self._readings = [weakref.ref(each) for each in (*self._live(), reading)]
         return iterator, reading
 
     def _make(self, reading: Reading, *, early: bool) -> ReadyPipeline:
@@ -245,9 +245,9 @@ class OptimizedDataset(tf.data.Dataset):
         return None
 
     def _take_offered(self, after: Stages) -> tuple[Any, Reading] | None:
-        reading, self._offered = self._offered, None
-        iterator = reading.iterator() if reading is not None else None
-        if reading is None or iterator is None or reading.handed_out:
+        iterator, self._offered = self._offered(), _gone
+        reading = next((each for each in self._live() if each.iterator() is iterator), None)
+        if iterator is None or reading is None or reading.handed_out:
             return None
         if reading.knobs != self.knobs or reading.after != after:
             return None
@@ -349,11 +349,16 @@ class OptimizedDataset(tf.data.Dataset):
             dataset = telling_its_end(dataset, tell, reading.taken, inner_prefetch=synchronous and stall is None)
         # The iterator holds its dataset; this makes it hold the functions and what caches keep their elements in too,
         # which TensorFlow frees otherwise.
-        dataset._autopipe_owner = (self, self._autopipe_tree, memories)
+        dataset._autopipe_owner = (self.original, self._autopipe_tree, memories)
         return dataset
 
     def _live(self) -> list[Reading]:
-        return [reading for reading in self._readings if reading.iterator() is not None]
+        known = (each() for each in self._readings)
+        return [reading for reading in known if reading is not None and reading.iterator() is not None]
+
+
+def _gone() -> None:
+    """Stand in for a reference to what is gone."""
 
 
 def _with_thread_pool(tree: ir.Node, original: Any) -> ir.Node:
