@@ -67,9 +67,16 @@ class WatchingCallback(keras.callbacks.Callback):
         self._epoch: int | None = None
 
     def reading_started(self, reading: Reading) -> None:
-        """Take note of an iterator over an optimized dataset; those of ``evaluate`` are not the training's."""
-        if self._testing:
-            return
+        """Follow an iterator over an optimized dataset; those of ``evaluate`` are not the training's."""
+        if not self._testing and not self._is_beside_training(reading):
+            self._follow(reading)
+
+    def _is_beside_training(self, reading: Reading) -> bool:
+        """Return whether somebody, such as another callback, reads another dataset in the midst of an epoch."""
+        followed = self._reading
+        return followed is not None and followed.dataset is not reading.dataset and followed.iterator() is not None
+
+    def _follow(self, reading: Reading) -> None:
         if self._in_loop:
             self._end_epoch_of_loop()
         self._reading = reading

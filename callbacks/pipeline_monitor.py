@@ -67,11 +67,9 @@ class PipelineMonitor(WatchingCallback):
         seen = [*self._epochs, *([self._looks.epoch()] if self._looks else [])]
         return profile_of(self._reading.tree, seen) if self._reading and any(e.looks for e in seen) else None
 
-    def reading_started(self, reading: Reading) -> None:
+    def _follow(self, reading: Reading) -> None:
         """Look at the stages of a new iterator from now on; Keras makes one for every epoch."""
-        super().reading_started(reading)
-        if self._testing:
-            return
+        super()._follow(reading)
         self._note_last_step()
         self._keep_looks()
         self._look_at(reading)
@@ -83,10 +81,9 @@ class PipelineMonitor(WatchingCallback):
             self._look_at(self._reading)
 
     def _look_at(self, reading: Reading) -> None:
-        iterator = reading.iterator()
-        if iterator is not None and reading.dataset.counts_its_stages:
+        if reading.iterator() is not None and reading.dataset.counts_its_stages:
             distance = _SECONDS_BETWEEN_LOOKS if self._may_look() else math.inf
-            self._looks = Looks(reading.tree, iterator, metered=reading.stall is not None, distance=distance)
+            self._looks = Looks(reading.tree, reading.iterator, metered=reading.stall is not None, distance=distance)
 
     def _may_look(self) -> bool:
         taken = [epoch.look_seconds for epoch in self._epochs if epoch.looks]
@@ -124,7 +121,7 @@ class PipelineMonitor(WatchingCallback):
             print(self.profile)
 
     def _keep_looks(self) -> None:
-        """Let go of the iterator; what was seen of it stays."""
+        """Look no more at this iterator; what was seen of it stays."""
         if self._looks is not None and self._looks.elements:
             self._epochs.append(self._looks.epoch())
         self._looks = None

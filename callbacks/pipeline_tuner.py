@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -171,16 +172,15 @@ class PipelineTuner(WatchingCallback):
         self._last_epoch = epoch + 1 >= (self.params or {}).get("epochs", 1)
         self._filling = self.dataset is None and not self._last_epoch
 
-    def reading_started(self, reading: Reading) -> None:
+    def _follow(self, reading: Reading) -> None:
         """Count the steps of the iterator before, which nobody looked at yet."""
-        if not self._testing:
-            self._count_steps()
-        super().reading_started(reading)
+        self._count_steps()
+        super()._follow(reading)
 
     def _step_ended(self) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
         reading = self._reading
-        if reading is None or reading.stall is None:
+        if reading is None or reading.stall is None or not self._is_tuned(reading):
             return
         self._steps += 1
         self._steps_unseen += 1
@@ -262,6 +262,19 @@ class PipelineTuner(WatchingCallback):
             f"autopipe: {name} {before:.3g} -> {after:.3g} after {len(trials)} trials "
             f"({kept} kept, {spent:.1f} s in trials, {swaps:.1f} s in swaps): {knobs}"
         )
+
+    def _is_tuned(self, reading: Reading) -> bool:
+        """Return whether it reads the dataset of the first step: the knobs of another are others."""
+        if self.dataset is None or reading.dataset is self.dataset:
+            return True
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                "PipelineTuner tunes one dataset, the first that it was told a step of, but steps of another one "
+                "followed, which stays as it is. Give each a tuner of its own.",
+                stacklevel=2,
+            )
+        return False
 
     def _begin_search(self, reading: Reading) -> bool:
         if self._filling and _has_memory_cache(reading.dataset.tree):

@@ -8,7 +8,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -76,8 +77,9 @@ def _read(tree: ir.Node, dataset: Any, seconds: float) -> list[Epoch]:
     end = time.perf_counter() + seconds
     read: list[Epoch] = []
     while not read or time.perf_counter() < end:
-        look = Looks(tree, iter(dataset), warming=not read)
-        for _ in passing(look.iterator):
+        iterator = iter(dataset)
+        look = Looks(tree, weakref.ref(iterator), warming=not read)
+        for _ in passing(iterator):
             look.count_one()
             if time.perf_counter() >= end:
                 look.stop()
@@ -139,7 +141,7 @@ class Looks:
 
     Args:
         tree: the pipeline.
-        iterator: an iterator over it, of which nothing was read yet.
+        iterator: returns an iterator over it, of which nothing was read yet; ``None`` once that is gone.
         metered: whether it counts how long its consumer waits.
         warming: whether time is counted from the first element on, since buffers fill before it.
         distance: seconds between two looks; infinite for none, where elements are to be counted only.
@@ -148,14 +150,14 @@ class Looks:
     def __init__(
         self,
         tree: ir.Node,
-        iterator: Any,
+        iterator: Callable[[], Any],
         *,
         metered: bool = False,
         warming: bool = False,
         distance: float = _SECONDS_BETWEEN_LOOKS,
     ) -> None:
-        self.iterator = iterator
         self.elements = 0
+        self._iterator = iterator
         self._tree = tree
         self._metered = metered
         self._looks: list[Mapping[ir.Node, Counters]] = []
@@ -203,9 +205,12 @@ class Looks:
     def _look(self) -> None:
         import tensorflow as tf
 
+        iterator = self._iterator()
+        if iterator is None:
+            return
         began = time.perf_counter()
         with suppress(tf.errors.NotFoundError):
-            self._looks.append(count_stages(self.iterator, self._tree, metered=self._metered))
+            self._looks.append(count_stages(iterator, self._tree, metered=self._metered))
         self._look_seconds += time.perf_counter() - began
 
 

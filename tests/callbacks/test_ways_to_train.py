@@ -75,6 +75,60 @@ def test_several_datasets_at_once():
     assert inner.dataset is inner_data
 
 
+def beside():
+    """Return a dataset with other knobs than that of training."""
+    return autopipe.optimize(rows().batch(8), rules=())
+
+
+def test_another_dataset_is_evaluated_in_the_midst_of_an_epoch():
+    """Keras does not tell the callbacks of ``fit`` of an ``evaluate`` that another callback calls."""
+    other = beside()
+
+    class EvaluateNowAndThen(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch % 5 == 3:
+                self.model.evaluate(other, verbose=0)
+
+    model, data = Recorder(), dataset()
+    knobs, tuner, monitor = other.knobs, Swapper(trials=2), PipelineMonitor()
+    train(model, data, [tuner, EvaluateNowAndThen()], epochs=3)
+    assert model.sorted_epochs == [WHOLE] * 3
+    assert tuner.dataset is data
+    # Keras does not tell of the end of an epoch's last step.
+    assert tuner.swaps == 3 * (STEPS - 1)
+    assert other.knobs == knobs
+    train(model, data, [monitor, EvaluateNowAndThen()], epochs=3)
+    assert monitor.profile.stretch.elements == 3 * STEPS
+
+
+def test_a_loop_reads_another_dataset_in_the_midst_of_an_epoch():
+    other, monitor = beside(), PipelineMonitor()
+    with monitor:
+        for _ in range(2):
+            for step, _ in enumerate(dataset()):
+                monitor.step()
+                assert step != 3 or len(list(other)) == ROWS // 8
+    assert monitor.profile.epochs == 2
+    assert monitor.profile.stretch.elements == 2 * STEPS
+
+
+def test_a_loop_that_goes_on_to_another_dataset_has_the_first_one_tuned_and_is_told_so():
+    first, then = dataset(), beside()
+    knobs, tuner = then.knobs, PipelineTuner(verbose=0)
+
+    def loop():
+        with tuner:
+            for data in (first, then, then):
+                for _ in data:
+                    tuner.step()
+
+    with pytest.warns(UserWarning, match="tunes one dataset") as told:
+        loop()
+    assert sum("tunes one dataset" in str(each.message) for each in told) == 1
+    assert tuner.dataset is first
+    assert then.knobs == knobs
+
+
 def test_early_stopping():
     model, data = Recorder(), dataset()
     tuner = Swapper(trials=50)

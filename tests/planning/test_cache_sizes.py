@@ -53,9 +53,10 @@ def size_after_last(dataset):
     tree = extract(dataset)
     options = tf.data.Options()
     options.autotune.enabled = True
-    looks = Looks(tree, iter(build(tree).with_options(options)))
+    iterator = iter(build(tree).with_options(options))
+    looks = Looks(tree, lambda: iterator)
     for _ in range(len(dataset) // 5):
-        next(looks.iterator)
+        next(iterator)
         looks.count_one()
     looks.stop()
     return cache_sizes(tree, profile_of(tree, [looks.epoch()]))[-1]

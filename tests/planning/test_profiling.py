@@ -210,7 +210,7 @@ class TestStretch:
         ],
     )
     def test_the_time_in_which_buffers_fill_first_does_not_count(self, clock, warming, elements, stretch):
-        looks = Looks(extract(NUMBERS), None, warming=warming)
+        looks = Looks(extract(NUMBERS), object, warming=warming)
         clock.now += 100
         looks.count_one()
         for _ in range(elements - 1):
@@ -221,12 +221,12 @@ class TestStretch:
         assert epoch.complete
 
     def test_an_epoch_that_is_left_is_not_complete(self, clock):
-        looks = Looks(extract(NUMBERS), None)
+        looks = Looks(extract(NUMBERS), object)
         looks.stop()
         assert not looks.epoch().complete
 
     def test_an_epoch_of_days_is_looked_at_ever_more_seldom(self, clock):
-        looks = Looks(extract(NUMBERS), None)
+        looks = Looks(extract(NUMBERS), object)
         for _ in range(20_000):
             clock.now += 1
             looks.count_one()
