@@ -42,6 +42,11 @@ def test_what_is_close_to_the_reference_is_made_anew_with_it(run, ours, rounds):
     assert result.ratio("autopipe(naive)").median == ours
 
 
+def test_what_is_close_to_the_second_instance_of_the_reference_is_made_anew_too(run):
+    counts, _ = run(instances=3, autopipe_naive=1.3, autopipe_expert=2.0, **{AGAIN: 1.3})
+    assert counts["autopipe(naive)"] == 15
+
+
 def test_what_is_made_anew_has_the_knobs_of_the_first():
     numbers = tf.data.Dataset.range(4).map(lambda x: x + 1)
     first, again, written = (
