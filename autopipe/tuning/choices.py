@@ -11,6 +11,7 @@ from autopipe.planning.machine import Machine
 from autopipe.tuning.distributions import fits, suggest
 from autopipe.tuning.spaces import seeds
 from autopipe.tuning.structures import OPTIMIZED
+from autopipe.tuning.studies import load_optuna
 
 if TYPE_CHECKING:
     from autopipe.runtime import OptimizedDataset
@@ -46,6 +47,7 @@ class Choices:
         cls, dataset: OptimizedDataset, space: SearchSpace, others: Mapping[str, OptimizedDataset] | None = None
     ) -> Choices:
         """Return the choices among a pipeline and others that yield the same."""
+        load_optuna()
         datasets = {OPTIMIZED: dataset, **(others or {})}
         machine = Machine.here()
         return cls(datasets, {name: space(read_knobs(each.tree), machine) for name, each in datasets.items()})

@@ -2,6 +2,8 @@
 
 import functools
 import math
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -253,3 +255,25 @@ def test_the_best_few_are_compared_with_each_other_and_the_winner_with_what_was_
     best, measured = session.final(math.inf)
     assert best == named[4]
     assert measured["after"] == 1.6
+
+
+def test_a_tuned_dataset_is_gone_when_nobody_holds_it():
+    """In a fresh process: what Optuna keeps, it keeps when it is first imported."""
+    code = """
+import gc, sys, weakref
+import tensorflow as tf
+import autopipe
+from autopipe.tuning.offline import tune
+
+def tuned():
+    dataset = autopipe.optimize(tf.data.Dataset.range(64).batch(4), seconds=0)
+    tune(dataset, trials=1, seconds=2)
+    return weakref.ref(dataset)
+
+sys.modules["redis"] = None
+dataset = tuned()
+gc.collect()
+print("optuna" in sys.modules, dataset() is None)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["True", "True"]
