@@ -169,6 +169,7 @@ def measure(
         others = {variant: make(variant, 0.0).like(first[variant], tuning_seconds) for variant in _RIVALS}
         for _ in range(rounds):
             take_turns(others, _RIVALS)
+        del others
     results = {
         variant: VariantResult(
             first_epoch_rate=instance.first_epoch_rate,

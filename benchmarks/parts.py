@@ -83,10 +83,12 @@ FULL = Effort(7, 9, 0.4, 1.0, 8.0, 7, 20.0, 1, 3, STAGES, ELEMENTS, 0.6, (0.3, 1
 
 def _run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
     """Measure each pipeline."""
-    return [_run_case(case, effort, console) for case in cases]
+    return [run_alone(_run_case, case, effort) for case in cases]
 
 
-def _run_case(case: Case, effort: Effort, console: Console) -> CaseResult:
+def _run_case(case: Case, effort: Effort) -> CaseResult:
+    """Measure one in a process of its own, as its user would: what the caches of others leave is never given back."""
+    console = Console()
     with _folder() as folder, _bar(console, case, None) as advance:
         result = measure(
             case,
