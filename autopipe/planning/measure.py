@@ -31,6 +31,7 @@ from autopipe.planning.samples import (
     of_one_shape,
     one_sentence,
     take_sample,
+    without_buffers,
 )
 from autopipe.planning.stopwatch import compare_speeds
 from autopipe.planning.turns import elements_in_one_turn, taking_turns, without_last_prefetch
@@ -49,7 +50,7 @@ _FASTEST_CONSUMER = 500e-6
 _LITTLE_GROWTH = 16 * 2**20
 _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
-_WORKING_SECONDS = 0.2
+_WORKING_SECONDS = 0.1
 _COMPARED_SECONDS = 1.0
 _FEWEST_COMPARED = 16
 # Rounding of one float32 operation is 2**-24 relative; a chain of tens of them stays well within this.
@@ -259,11 +260,12 @@ class SampleMeasurements:
 
     def _sample_source(self, node: ir.Node) -> ir.Node:
         """Return a source of sampled elements, held in memory; those of the last few nodes asked for are kept."""
-        if node not in self._sources:
+        sampled = without_buffers(node)
+        if sampled not in self._sources:
             while len(self._sources) >= _MOST_SOURCES:
                 del self._sources[next(iter(self._sources))]
-            self._sources[node] = _held(self._sample(node, _SAMPLE_ELEMENTS))
-        return self._sources[node]
+            self._sources[sampled] = _held(self._sample(sampled, _SAMPLE_ELEMENTS))
+        return self._sources[sampled]
 
     def _sample(self, node: ir.Node, count: int) -> list[Any]:
         if self.exhausted:

@@ -23,6 +23,8 @@ _MOST_READY = 32
 _WAITED_FOR = 0.5
 # How far noise does not part two equal pipelines twice in a row.
 _CLEARLY = 1.4
+# So far apart even while both warm up, they are not compared a second time: the slower one would take long.
+_FAR = 3.0
 
 
 def compare_speeds(
@@ -43,6 +45,7 @@ def compare_speeds(
     """
     old, new = Stopwatch(before), Stopwatch(after)
     batches = old.batches_in(_WINDOW_SECONDS), new.batches_in(_WINDOW_SECONDS)
+    warming_up = (old.usual_seconds + consumer_seconds) / (new.usual_seconds + consumer_seconds)
     ratios: list[float] = []
     end = time.perf_counter() + seconds
     while len(ratios) < 2 or (_is_undecided(ratios, both_ways) and time.perf_counter() < end):
@@ -50,7 +53,14 @@ def compare_speeds(
         turns = reversed(pair) if len(ratios) // 2 % 2 else pair
         taken = {watch: watch.seconds_per_batch(number) + consumer_seconds for watch, number in turns}
         ratios.append(taken[old] / taken[new])
+        if len(ratios) == 1 and _are_far_apart(warming_up, ratios[0]):
+            return around_median([warming_up, ratios[0]])
     return around_median(ratios)
+
+
+def _are_far_apart(*ratios: float) -> bool:
+    """Return whether one pipeline is so many times as fast as the other, and each ratio says so of the same one."""
+    return min(ratios) > _FAR or max(ratios) < 1 / _FAR
 
 
 def around_median(ratios: list[float]) -> tuple[float, float, float]:
@@ -80,11 +90,15 @@ def _is_undecided(ratios: list[float], both_ways: bool = False) -> bool:
 
 
 class Stopwatch:
-    """Draws batches from one endless pipeline and times them."""
+    """Draws batches from one endless pipeline and times them.
+
+    Attributes:
+        usual_seconds: what a batch took the last time.
+    """
 
     def __init__(self, dataset: Any) -> None:
         self._iterator = iter(dataset)
-        self._usual = 0.0
+        self.usual_seconds = 0.0
 
     def batches_in(self, seconds: float) -> int:
         """Warm up, and return how many batches come in about that time."""
@@ -93,7 +107,7 @@ class Stopwatch:
         while count == 0 or time.perf_counter() - start < seconds:
             next(self._iterator)
             count += 1
-        self._usual = (time.perf_counter() - start) / count
+        self.usual_seconds = (time.perf_counter() - start) / count
         return count
 
     def seconds_per_batch(self, batches: int) -> float:
@@ -102,13 +116,13 @@ class Stopwatch:
         start = time.perf_counter()
         for _ in range(batches):
             next(self._iterator)
-        self._usual = (time.perf_counter() - start) / batches
-        return self._usual
+        self.usual_seconds = (time.perf_counter() - start) / batches
+        return self.usual_seconds
 
     def _empty_buffers(self, most: int) -> None:
         """Draw what is ready: it comes in no time, and the first that is not has to be waited for."""
         for _ in range(most):
             start = time.perf_counter()
             next(self._iterator)
-            if time.perf_counter() - start > _WAITED_FOR * self._usual:
+            if time.perf_counter() - start > _WAITED_FOR * self.usual_seconds:
                 return

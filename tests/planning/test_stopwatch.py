@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from autopipe.planning import stopwatch
 from autopipe.planning.stopwatch import Stopwatch, _is_undecided, around_median
 
 
@@ -49,6 +50,42 @@ def test_where_a_loss_counts_too_it_is_told_from_noise(ratios, undecided):
 def test_one_window_in_five_that_is_ten_times_too_long_moves_no_bound():
     assert around_median([1.5, 1.6, 15.0, 1.4, 1.5]) == (1.5, 1.5, 1.6)
     assert around_median([2.0, 1.0]) == (1.5, 1.0, 2.0)
+
+
+class ScriptedWatch:
+    """Takes as long for a batch as it is told, first while it warms up."""
+
+    def __init__(self, seconds):
+        self._seconds = iter(seconds)
+        self.usual_seconds = 0.0
+        self.turns = 0
+
+    def batches_in(self, seconds):
+        self.usual_seconds = next(self._seconds)
+        return 1
+
+    def seconds_per_batch(self, batches):
+        self.turns += 1
+        return next(self._seconds)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pairs", "median"),
+    [
+        ([0.08, 0.08], [0.01, 0.02], 1, 6.0),
+        ([0.01, 0.02], [0.08, 0.08], 1, 0.1875),
+        ([0.02, 0.08, 0.08], [0.01, 0.01, 0.01], 2, 8.0),
+        ([0.08, 0.02, 0.02], [0.01, 0.01, 0.01], 2, 2.0),
+        ([0.08, 0.01, 0.01], [0.01, 0.08, 0.08], 2, 0.125),
+    ],
+    ids=["faster", "slower", "not while warming up", "not in its turn", "not the same one"],
+)
+def test_what_is_far_apart_twice_is_not_compared_a_second_time(monkeypatch, before, after, pairs, median):
+    watches = []
+    monkeypatch.setattr(stopwatch, "Stopwatch", lambda seconds: watches.append(ScriptedWatch(seconds)) or watches[-1])
+    found, _, _ = stopwatch.compare_speeds(before, after, seconds=60.0)
+    assert found == pytest.approx(median)
+    assert [watch.turns for watch in watches] == [pairs, pairs]
 
 
 @pytest.mark.parametrize("ready", [0, 1, 5, 20])
