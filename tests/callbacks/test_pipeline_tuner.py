@@ -237,20 +237,28 @@ def test_trials_are_counted_in_the_logs():
 def test_the_search_begins_anew_when_training_waits_for_good(monkeypatch):
     from autopipe.callbacks import pipeline_tuner as module
 
-    monkeypatch.setattr(module, "_WATCHING_SECONDS", 0.001)
+    monkeypatch.setattr(module, "_WATCHING_SECONDS", 0.02)
     pause = 0.0
 
     def waiting(x, y):
         return tf.ensure_shape(tf.numpy_function(lambda z: (time.sleep(pause), z)[1], [x], tf.float32), [1]), y
 
     dataset = autopipe.optimize(rows().repeat(4).map(waiting).batch(4), seconds=0)
-    with PipelineTuner(trials=1, window_seconds=0.001, most_loss=math.inf, verbose=0, seed=1) as tuner:
-        for epoch in range(6):
-            pause = 0.0 if epoch < 3 else 0.004
-            for _ in dataset:
-                time.sleep(0.004)
-                tuner.step()
-    assert len(tuner._searches) > 1
+    with PipelineTuner(trials=1, window_seconds=0.02, most_loss=math.inf, verbose=0, seed=1) as tuner:
+
+        def train_until(it_holds):
+            for _ in range(100):
+                for _ in dataset:
+                    time.sleep(0.004)
+                    tuner.step()
+                if it_holds():
+                    return
+
+        train_until(lambda: tuner.search and tuner.search.finished)
+        searches = len(tuner._searches)
+        pause = 0.01
+        train_until(lambda: len(tuner._searches) > searches)
+    assert len(tuner._searches) > searches
 
 
 def test_once_settled_it_counts_every_step_and_looks_at_few(monkeypatch):
