@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
+from autopipe.quiet import load_tensorflow
+
 __all__ = ["run_alone"]
 
 _Result = TypeVar("_Result")
@@ -18,5 +20,6 @@ def run_alone(function: Callable[..., _Result], *arguments: Any) -> _Result:
     Raises:
         Exception: what the function raises.
     """
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn, initializer=load_tensorflow) as pool:
         return pool.submit(function, *arguments).result()

@@ -119,6 +119,5 @@ CASES: tuple[Case, ...] = (
         expert=expert,
         best=best,
         units_per_epoch=lambda shards: sum(1 for _ in tf.data.TFRecordDataset(shards)),
-        quick=True,
     ),
 )

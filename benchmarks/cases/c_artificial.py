@@ -74,6 +74,7 @@ def best(files: Files) -> Any:
     return batches.map(partial(_consume_memory_of_batch, files), 16).prefetch(_AUTOTUNE).with_options(options)
 
 
+@tf.autograph.experimental.do_not_convert
 def _open(files: Files, file: Any) -> Any:
     """Return the samples of a file."""
 

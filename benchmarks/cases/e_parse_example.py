@@ -126,6 +126,5 @@ CASES: tuple[Case, ...] = (
         expert=autotune,
         best=best_uncached,
         units_per_epoch=lambda files: sum(1 for _ in tf.data.TFRecordDataset(files)),
-        quick=True,
     ),
 )

@@ -57,6 +57,5 @@ CASES: tuple[Case, ...] = (
         expert=expert,
         best=best,
         units_per_epoch=lambda arrays: len(arrays[1]),
-        quick=True,
     ),
 )

@@ -99,6 +99,5 @@ CASES: tuple[Case, ...] = (
         expert=expert,
         best=best,
         units_per_epoch=lambda files: sum(len(Path(file).read_text().splitlines()) - 1 for file in files),
-        quick=True,
     ),
 )
