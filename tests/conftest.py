@@ -10,7 +10,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from hypothesis import HealthCheck, settings
 
 _ALL = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
-settings.register_profile("usual", max_examples=100, deadline=None, suppress_health_check=_ALL)
+settings.register_profile("usual", max_examples=50, deadline=None, suppress_health_check=_ALL)
 settings.register_profile("deep", max_examples=1000, deadline=None, suppress_health_check=_ALL)
 settings.load_profile("usual")
 
