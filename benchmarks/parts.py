@@ -234,7 +234,7 @@ def _run_search(cases: Sequence[Case], effort: Effort, console: Console) -> list
                 folder,
                 seconds=effort.setting_seconds,
                 rounds=2 * effort.rounds,
-                final_rounds=8 * effort.rounds,
+                final_rounds=6 * effort.rounds,
                 on_step=status.update,
             )
         live, offline = (result.ratio(chooser, BEST) for chooser in (LIVE, OFFLINE))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["fits", "suggest"]
+__all__ = ["AUTOMATIC", "fits", "listed", "suggest"]
+
+AUTOMATIC = frozenset({-1, 0})
+"""What leaves a number to TensorFlow; of a switch, 0 is off."""
 
 
 def fits(value: int | None, distribution: Any) -> bool:
@@ -18,6 +21,16 @@ def fits(value: int | None, distribution: Any) -> bool:
         return False
     choices = getattr(distribution, "choices", None)
     return value in choices if choices is not None else bool(distribution.low <= value <= distribution.high)
+
+
+def listed(distribution: Any) -> set[int]:
+    """Return the values that a distribution lists; none if it is a range.
+
+    >>> from optuna.distributions import CategoricalDistribution, IntDistribution
+    >>> listed(CategoricalDistribution((1, 4))), listed(IntDistribution(1, 4))
+    ({1, 4}, set())
+    """
+    return set(getattr(distribution, "choices", ()))
 
 
 def suggest(trial: Any, name: str, distribution: Any) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from autopipe.tuning.distributions import AUTOMATIC, listed
+
 __all__ = ["leaner"]
 
 Values = Mapping[str, int]
-# What TensorFlow chooses by itself takes more than it says: it is followed by the largest number there is to try.
-_AUTOMATIC = (-1, 0)
 _SWITCH = {0, 1}
 
 
@@ -26,7 +26,7 @@ def leaner(knobs: Values, space: Mapping[str, Any], settled: set[str]) -> Iterat
     []
     """
     for name, distribution in space.items():
-        smaller = _smaller(knobs[name], set(getattr(distribution, "choices", ())))
+        smaller = _smaller(knobs[name], listed(distribution))
         if name not in settled and smaller:
             yield name, {**knobs, name: max(smaller)}
 
@@ -34,4 +34,5 @@ def leaner(knobs: Values, space: Mapping[str, Any], settled: set[str]) -> Iterat
 def _smaller(now: int, choices: set[int]) -> list[int]:
     if choices <= _SWITCH:
         return [value for value in choices if value < now]
-    return [value for value in choices if value not in _AUTOMATIC and (now in _AUTOMATIC or value < now)]
+    # What TensorFlow chooses by itself takes more than it says: it is followed by the largest number there is to try.
+    return [value for value in choices - AUTOMATIC if now in AUTOMATIC or value < now]

@@ -2,10 +2,12 @@
 
 Machines drift, so a window is only ever compared with its neighbours: the incumbent is measured, then the
 challenger, then the incumbent again. The challenger is kept if it beats the mean of its neighbours by more than
-they differ from each other, and never if it takes fewer steps per second. What a live swap hands on was made by the
-knobs before: a challenger that may be kept is measured once more, and so is an incumbent that seems to be another
-than before. Where the consumer does not wait any more, smaller numbers are tried instead, and kept if nothing is lost
-by them. What was kept meets the first knobs again in the end.
+they differ from each other, and never if it takes fewer steps per second; one that may be better by less meets them
+again, since the mean of several such matches differs by less. Every other challenger is one step from the
+incumbent: a sampler needs more trials than training has time for before it finds the last few hundredths. What a live
+swap hands on was made by the knobs before: a challenger that may be kept is measured once more, and so is an incumbent
+that seems to be another than before. Where the consumer does not wait any more, smaller numbers are tried instead, and
+kept if nothing is lost by them. What was kept meets the first knobs again in the end.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from autopipe.tuning.distributions import fits
 from autopipe.tuning.lean import leaner
+from autopipe.tuning.neighbours import neighbours
 from autopipe.tuning.patience import Patience
+from autopipe.tuning.studies import open_study, quiet_optuna
 from autopipe.tuning.window import OBJECTIVES, Window, pick_objective
 
 __all__ = ["Search", "Trial"]
@@ -32,6 +37,8 @@ _HOPELESS = 0.6
 # An incumbent that differs from itself by more is measured again, so often at the most.
 _UNSTEADY = 0.2
 _MOST_AGAIN = 2
+# A challenger meets the incumbent so often at the most.
+_MOST_MATCHES = 3
 # Of three matches, so many decide.
 _DECIDING = 2
 _REPEATED_PROPOSALS = 10
@@ -44,10 +51,11 @@ class Trial:
     Attributes:
         number: counts from 1.
         knobs: its values.
-        gain: its objective as a ratio to its neighbours', less one.
-        noise: how much those neighbours differed, as a ratio.
+        gain: its objective as a ratio to its neighbours', less one; the mean if it met them several times.
+        noise: how much those neighbours differed, as a ratio; for a mean, that of its matches over the root of their
+            number.
         kept: whether it became the incumbent.
-        seconds: time spent in its window.
+        seconds: time spent in its windows.
         leaner: whether it was tried for taking less, not for being faster.
         failure: why it was given up before its end; empty if it was not.
         structure: the name of the structure it has; empty where only numbers are searched.
@@ -62,6 +70,17 @@ class Trial:
     leaner: bool = False
     failure: str = ""
     structure: str = ""
+
+
+@dataclass(frozen=True)
+class _Match:
+    """A challenger between two windows of the incumbent, as ratios to the mean of these, less one."""
+
+    gain: float
+    noise: float
+    rate: float
+    drift: float
+    seconds: float
 
 
 class Search:
@@ -111,6 +130,7 @@ class Search:
         self._before: Window | None = None
         self._challenge: Window | None = None
         self._challenger: Values = {}
+        self._matches: list[_Match] = []
         self._again = 0
         self._asked: Any = None
         self._leaner: str | None = None
@@ -173,14 +193,12 @@ class Search:
 
     def give_up(self, why: str) -> Values:
         """End the trial under way because of what it does to the machine; return the knobs to set at once."""
-        if self._asked is not None:
-            from optuna.trial import TrialState
-
-            self._study.tell(self._asked, state=TrialState.FAIL)
+        self._fail_asked()
         if self.running == self.original:
             self._rematch.append(False)
         self._note(Trial(len(self.trials) + 1, dict(self.running), -1.0, 0.0, False, 0.0, failure=why))
-        self._challenge = self._asked = self._leaner = None
+        self._challenge = self._leaner = None
+        self._matches = []
         self._again = 0
         return self._run(self.incumbent)
 
@@ -191,11 +209,7 @@ class Search:
 
     def stop(self) -> Values:
         """End the search; return the best knobs found."""
-        if self._asked is not None:
-            from optuna.trial import TrialState
-
-            self._study.tell(self._asked, state=TrialState.FAIL)
-        self._asked = None
+        self._fail_asked()
         self.finished = True
         self.running = dict(self.incumbent)
         return self.incumbent
@@ -203,18 +217,23 @@ class Search:
     def _start_study(self) -> None:
         import optuna
 
-        verbosity = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        if self._study is None:
-            sampler = optuna.samplers.TPESampler(seed=self._seed, n_startup_trials=max(4, self._most_trials // 2))
-            self._study = optuna.create_study(direction="maximize", sampler=sampler)
-        if all(fits(self.incumbent[name], distribution) for name, distribution in self._space.items()):
-            current = {name: self.incumbent[name] for name in self._space}
-            known = optuna.trial.create_trial(params=current, distributions=self._space, value=self._score)
-            self._study.add_trial(known)
-        for seed in self._seeds:
-            self._study.enqueue_trial(self._within_space(seed), skip_if_exists=True)
-        optuna.logging.set_verbosity(verbosity)
+        with quiet_optuna():
+            if self._study is None:
+                self._study = open_study(seed=self._seed)
+            if all(fits(self.incumbent[name], distribution) for name, distribution in self._space.items()):
+                current = {name: self.incumbent[name] for name in self._space}
+                known = optuna.trial.create_trial(params=current, distributions=self._space, value=self._score)
+                self._study.add_trial(known)
+            for seed in self._seeds:
+                self._study.enqueue_trial(self._within_space(seed), skip_if_exists=True)
+
+    def _fail_asked(self) -> None:
+        """Tell the study that what it proposed last comes to nothing, if it waits for that."""
+        if self._asked is not None:
+            from optuna.trial import TrialState
+
+            self._study.tell(self._asked, state=TrialState.FAIL)
+        self._asked = None
 
     def _within_space(self, seed: Values) -> dict[str, int]:
         """Return the values of a seed; those that are not in the space are as in the incumbent, if that is."""
@@ -226,20 +245,42 @@ class Search:
 
     def _next(self) -> Values | None:
         """Return a challenger; ``None`` at the end, with the incumbent running."""
+        if self._matches:
+            return self._run(self._challenger)
         if len(self.trials) >= self._most_trials or self._rematch:
             return self._finish()
         if self._nothing_to_gain():
             return self._next_leaner()
-        for _ in range(_REPEATED_PROPOSALS):
+        challenger = self._proposal()
+        return self._finish() if challenger is None else self._run(challenger)
+
+    def _proposal(self) -> Values | None:
+        """Ask Optuna for what was not tried yet; ``None`` where all it proposes was.
+
+        Where seeds wait, it proposes those. Then every other trial is a step from the incumbent, and so are those for
+        which the sampler chose what it had chosen before.
+        """
+        for repeated in range(_REPEATED_PROPOSALS):
+            if repeated or len(self.trials) % 2:
+                self._enqueue_step()
             self._asked = self._study.ask(self._space)
             challenger = {**self.incumbent, **self._asked.params}
             if self._key(challenger) not in self._tried:
                 self._tried.add(self._key(challenger))
-                return self._run(challenger)
-            # A value below all measured steers the sampler away from what it has proposed already.
-            self._study.tell(self._asked, 0.0)
-        self._asked = None
-        return self._finish()
+                return challenger
+            self._fail_asked()
+        return None
+
+    def _enqueue_step(self) -> None:
+        """Have the study propose a setting one step from the incumbent, if nothing else waits to be tried."""
+        from optuna.trial import TrialState
+
+        if self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+            return
+        for step in neighbours(self.incumbent, self._space):
+            if self._key(step) not in self._tried:
+                self._study.enqueue_trial(self._within_space(step))
+                return
 
     def _next_leaner(self) -> Values | None:
         """Return the incumbent with one smaller number; ``None`` at the end, with the incumbent running."""
@@ -271,35 +312,51 @@ class Search:
         return self._before is not None and not 1 / (1 + _UNSTEADY) < after.rate / self._before.rate < 1 + _UNSTEADY
 
     def _judge(self, after: Window) -> None:
+        match = self._match(after)
+        self._challenge = None
+        if self._challenger == self.original:
+            self._rematch.append(match.gain > _LEAST_GAIN or match.rate > max(match.drift, _LEAST_GAIN))
+            if self._rematch.count(True) == _DECIDING:
+                self.incumbent = dict(self.original)
+            return
+        self._matches.append(match)
+        mean = _mean(self._matches)
+        if self._leaner is None:
+            no_slower = mean.rate >= -mean.drift - _LEAST_GAIN
+            kept = no_slower and mean.gain > max(mean.noise, _LEAST_GAIN)
+            may_be_better = no_slower and mean.gain > 0 and mean.gain + mean.noise > _LEAST_GAIN
+            if may_be_better and not kept and len(self._matches) < _MOST_MATCHES:
+                return
+            self._study.tell(self._asked, self._score * (1 + mean.gain))
+        else:
+            kept = mean.gain >= -_UNNOTICED and mean.rate >= -_UNNOTICED
+            self._settled |= set() if kept else {self._leaner}
+        if kept:
+            self.incumbent = dict(self._challenger)
+            self._score *= 1 + mean.gain
+            self._speedup *= 1 + mean.rate
+        is_lean = self._leaner is not None
+        self._asked = self._leaner = None
+        self._matches = []
+        number = len(self.trials) + 1
+        self._note(Trial(number, self._challenger, mean.gain, mean.noise, kept, mean.seconds, is_lean))
+
+    def _match(self, after: Window) -> _Match:
+        """Compare the challenger's window with its neighbours."""
         assert self._before is not None
         assert self._challenge is not None
         measure = OBJECTIVES[self.objective]
         old, new, again = measure(self._before), measure(self._challenge), measure(after)
-        neighbours = (old + again) / 2 or 1e-9
-        gain, noise = new / neighbours - 1, abs(again - old) / neighbours
+        neighbours_mean = (old + again) / 2 or 1e-9
         neighbours_rate = (self._before.rate + after.rate) / 2
-        rate = self._challenge.rate / neighbours_rate - 1
-        drift = abs(after.rate / self._before.rate - 1)
         self._patience.tried(self._challenge, neighbours_rate)
-        if self._challenger == self.original:
-            self._challenge = None
-            self._rematch.append(gain > _LEAST_GAIN or rate > max(drift, _LEAST_GAIN))
-            if self._rematch.count(True) == _DECIDING:
-                self.incumbent = dict(self.original)
-            return
-        if self._leaner is None:
-            kept = gain > max(noise, _LEAST_GAIN) and rate >= -drift - _LEAST_GAIN
-            self._study.tell(self._asked, self._score * (1 + gain))
-        else:
-            kept = gain >= -_UNNOTICED and rate >= -_UNNOTICED
-            self._settled |= set() if kept else {self._leaner}
-        if kept:
-            self.incumbent = dict(self._challenger)
-            self._score *= 1 + gain
-            self._speedup *= 1 + rate
-        lean, seconds = self._leaner is not None, self._challenge.seconds
-        self._challenge = self._asked = self._leaner = None
-        self._note(Trial(len(self.trials) + 1, self._challenger, gain, noise, kept, seconds, lean))
+        return _Match(
+            gain=new / neighbours_mean - 1,
+            noise=abs(again - old) / neighbours_mean,
+            rate=self._challenge.rate / neighbours_rate - 1,
+            drift=abs(after.rate / self._before.rate - 1),
+            seconds=self._challenge.seconds,
+        )
 
     def _note(self, trial: Trial) -> None:
         self.trials.append(trial)
@@ -318,3 +375,15 @@ class Search:
 
     def _key(self, values: Values) -> tuple[tuple[str, int], ...]:
         return tuple(sorted(values.items()))
+
+
+def _mean(matches: Sequence[_Match]) -> _Match:
+    """Return several matches as one: what made them differ averages out."""
+    root = math.sqrt(len(matches))
+    return _Match(
+        gain=fmean(each.gain for each in matches),
+        noise=fmean(each.noise for each in matches) / root,
+        rate=fmean(each.rate for each in matches),
+        drift=fmean(each.drift for each in matches) / root,
+        seconds=math.fsum(each.seconds for each in matches),
+    )
