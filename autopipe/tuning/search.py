@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 from autopipe.tuning.distributions import fits
 from autopipe.tuning.lean import leaner
+from autopipe.tuning.match import Match, compare, mean
 from autopipe.tuning.neighbours import neighbours
 from autopipe.tuning.patience import Patience
 from autopipe.tuning.studies import open_study, quiet_optuna
@@ -72,17 +72,6 @@ class Trial:
     structure: str = ""
 
 
-@dataclass(frozen=True)
-class _Match:
-    """A challenger between two windows of the incumbent, as ratios to the mean of these, less one."""
-
-    gain: float
-    noise: float
-    rate: float
-    drift: float
-    seconds: float
-
-
 class Search:
     """Finds knobs by ask and tell. It is fed windows, and says which knobs should run in the next one.
 
@@ -130,7 +119,7 @@ class Search:
         self._before: Window | None = None
         self._challenge: Window | None = None
         self._challenger: Values = {}
-        self._matches: list[_Match] = []
+        self._matches: list[Match] = []
         self._again = 0
         self._asked: Any = None
         self._leaner: str | None = None
@@ -154,6 +143,11 @@ class Search:
     def too_early(self) -> bool:
         """Whether no trial has begun yet because none could be paid."""
         return not self.trials and not self._patience.allows_another
+
+    @property
+    def lost_seconds(self) -> float:
+        """What trials took, in slower windows and in swaps, that steps with the best knobs so far would not have."""
+        return self._patience.lost
 
     def feed(self, window: Window) -> Values | None:
         """Take the window that has just ended; return the knobs to set now, or ``None`` to leave them."""
@@ -312,7 +306,10 @@ class Search:
         return self._before is not None and not 1 / (1 + _UNSTEADY) < after.rate / self._before.rate < 1 + _UNSTEADY
 
     def _judge(self, after: Window) -> None:
-        match = self._match(after)
+        assert self._before is not None
+        assert self._challenge is not None
+        match = compare(self._before, self._challenge, after, OBJECTIVES[self.objective])
+        self._patience.tried(self._challenge, (self._before.rate + after.rate) / 2)
         self._challenge = None
         if self._challenger == self.original:
             self._rematch.append(match.gain > _LEAST_GAIN or match.rate > max(match.drift, _LEAST_GAIN))
@@ -320,43 +317,26 @@ class Search:
                 self.incumbent = dict(self.original)
             return
         self._matches.append(match)
-        mean = _mean(self._matches)
+        so_far = mean(self._matches)
         if self._leaner is None:
-            no_slower = mean.rate >= -mean.drift - _LEAST_GAIN
-            kept = no_slower and mean.gain > max(mean.noise, _LEAST_GAIN)
-            may_be_better = no_slower and mean.gain > 0 and mean.gain + mean.noise > _LEAST_GAIN
+            no_slower = so_far.rate >= -so_far.drift - _LEAST_GAIN
+            kept = no_slower and so_far.gain > max(so_far.noise, _LEAST_GAIN)
+            may_be_better = no_slower and so_far.gain > 0 and so_far.gain + so_far.noise > _LEAST_GAIN
             if may_be_better and not kept and len(self._matches) < _MOST_MATCHES:
                 return
-            self._study.tell(self._asked, self._score * (1 + mean.gain))
+            self._study.tell(self._asked, self._score * (1 + so_far.gain))
         else:
-            kept = mean.gain >= -_UNNOTICED and mean.rate >= -_UNNOTICED
+            kept = so_far.gain >= -_UNNOTICED and so_far.rate >= -_UNNOTICED
             self._settled |= set() if kept else {self._leaner}
         if kept:
             self.incumbent = dict(self._challenger)
-            self._score *= 1 + mean.gain
-            self._speedup *= 1 + mean.rate
+            self._score *= 1 + so_far.gain
+            self._speedup *= 1 + so_far.rate
         is_lean = self._leaner is not None
         self._asked = self._leaner = None
         self._matches = []
         number = len(self.trials) + 1
-        self._note(Trial(number, self._challenger, mean.gain, mean.noise, kept, mean.seconds, is_lean))
-
-    def _match(self, after: Window) -> _Match:
-        """Compare the challenger's window with its neighbours."""
-        assert self._before is not None
-        assert self._challenge is not None
-        measure = OBJECTIVES[self.objective]
-        old, new, again = measure(self._before), measure(self._challenge), measure(after)
-        neighbours_mean = (old + again) / 2 or 1e-9
-        neighbours_rate = (self._before.rate + after.rate) / 2
-        self._patience.tried(self._challenge, neighbours_rate)
-        return _Match(
-            gain=new / neighbours_mean - 1,
-            noise=abs(again - old) / neighbours_mean,
-            rate=self._challenge.rate / neighbours_rate - 1,
-            drift=abs(after.rate / self._before.rate - 1),
-            seconds=self._challenge.seconds,
-        )
+        self._note(Trial(number, self._challenger, so_far.gain, so_far.noise, kept, so_far.seconds, is_lean))
 
     def _note(self, trial: Trial) -> None:
         self.trials.append(trial)
@@ -375,15 +355,3 @@ class Search:
 
     def _key(self, values: Values) -> tuple[tuple[str, int], ...]:
         return tuple(sorted(values.items()))
-
-
-def _mean(matches: Sequence[_Match]) -> _Match:
-    """Return several matches as one: what made them differ averages out."""
-    root = math.sqrt(len(matches))
-    return _Match(
-        gain=fmean(each.gain for each in matches),
-        noise=fmean(each.noise for each in matches) / root,
-        rate=fmean(each.rate for each in matches),
-        drift=fmean(each.drift for each in matches) / root,
-        seconds=math.fsum(each.seconds for each in matches),
-    )
