@@ -49,13 +49,13 @@ def without_last_prefetch(tree: ir.Node) -> ir.Node:
 
 
 def without_autotune(node: ir.Node) -> ir.Node:
-    """Return the pipeline with numbers where AUTOTUNE chooses them: a call for each core, and one element ahead.
+    """Return the pipeline with numbers where AUTOTUNE chooses them: a call for each thread, and one element ahead.
 
     AUTOTUNE takes the rests of pipelines that take turns for a consumer that is slow: it makes few calls for that, and
     buffers so large that what was made while nobody asked seems to have been made in no time. TensorFlow leaves
     sequential maps to it as well, if their functions are stateless.
     """
-    calls = round(Machine.here().cores)
+    calls = _threads(node)
 
     def fixed(each: ir.Node) -> ir.Node:
         match each:
@@ -72,3 +72,10 @@ def without_autotune(node: ir.Node) -> ir.Node:
         return each
 
     return trees.transform(node, fixed)
+
+
+def _threads(tree: ir.Node) -> int:
+    """Return how many threads run the functions: of a pool that the author chose, or else one for each core."""
+    pools = (node.options.threading for node in trees.walk(tree) if isinstance(node, ir.Options))
+    chosen = next((pool.private_threadpool_size for pool in pools if pool.private_threadpool_size), None)
+    return chosen or round(Machine.here().cores)

@@ -31,6 +31,13 @@ def test_what_autotune_would_choose_is_fixed_to_a_call_for_each_core_and_one_ele
     assert without_autotune(extract(Dataset.range(9).prefetch(tf.data.AUTOTUNE))).buffer_size == 1
 
 
+def test_as_many_calls_are_made_as_the_author_chose_threads():
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 7
+    written = Dataset.range(9).map(tf.square, tf.data.AUTOTUNE).with_options(options)
+    assert without_autotune(extract(written)).inputs[0].num_parallel_calls == 7
+
+
 def test_of_so_many_elements_the_last_is_given():
     four = taking_turns(extract(Dataset.range(12).repeat()), each=4)
     assert [int(x) for x in itertools.islice(four, 4)] == [3, 7, 11, 3]
