@@ -42,6 +42,8 @@ def main(
     effort = parts.QUICK if quick else parts.FULL
     console = Console()
     results = report.read(output) if keep else report.Results()
+    if keep and not results.made:
+        console.print(f"No results were found in {output}: there is nothing to keep.", soft_wrap=True)
     command = _command(quick, only, named)
     for name in (name for name in parts.PARTS if name in chosen):
         # Written after each part: all of them take hours.
