@@ -34,7 +34,7 @@ FREE = "free input"
 _EPOCHS_IN_ONE = 10
 _MANY_EPOCHS = 10**6
 # Noise comes in stretches: many short turns tell more than few long ones.
-_METERED_EPOCHS_IN_ROUND = 9
+_METERED_EPOCHS_IN_ROUND = 30
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class OverheadResult:
         pipeline: ``"best"``, or :data:`FREE`.
         steps: in an epoch.
         rates: steps per second of a whole ``fit``, by callback, one for each round.
-        shares: of the time of that ``fit`` from its second epoch on, what the methods of the callback took.
+        shares: of the time of that ``fit`` from its second epoch on, what the methods of the callback took, and what
+            was lost in trials that were slower than what they were compared with.
         meter_seconds: what the meter of the waiting, and making its iterators, adds to a batch.
     """
 
@@ -64,7 +65,7 @@ class OverheadResult:
         return 1.0 / max(self.rates[PLAIN])
 
     def taken(self, callback: str) -> float:
-        """Return the share of a step that the callback's methods take, and the meter."""
+        """Return the share of a step that the callback takes, and the meter."""
         return statistics.median(self.shares[callback]) + self.meter_seconds / self.step_seconds
 
     def ratio(self, callback: str) -> Ratio:
@@ -129,7 +130,8 @@ def _trained(
                 datasets[name].retune(knobs)
                 if number >= 0:
                     rates[name].append(clock.rate)
-                    shares[name].append(sum(each.seconds for each in callbacks) / clock.later_seconds)
+                    taken = sum(each.seconds + each.seconds_lost_in_trials for each in callbacks)
+                    shares[name].append(taken / clock.later_seconds)
     return {name: tuple(each) for name, each in rates.items()}, {name: tuple(each) for name, each in shares.items()}
 
 
@@ -173,6 +175,12 @@ class _Timed:
         self._epochs = 0
         for name in self._METHODS:
             setattr(callback, name, self._adding(getattr(callback, name)))
+
+    @property
+    def seconds_lost_in_trials(self) -> float:
+        """What was lost beside the time in methods, in which the swaps are."""
+        search = getattr(self.callback, "search", None)
+        return 0.0 if search is None else max(self.callback.lost_seconds - search.swap_seconds, 0.0)
 
     def _adding(self, method: Callable[..., None]) -> Callable[..., None]:
         def timed(*given: Any, **named: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import warnings
@@ -33,8 +34,9 @@ Values = Mapping[str, int]
 _MOST_SEARCHES = 4
 # A window that only looks whether all is as it was need not be short.
 _WATCHING_SECONDS = 2.0
-# Once settled there is little to do for a step, but in the middle of training it takes ten times as long as by itself.
-_SECONDS_BETWEEN_LOOKS = 0.02
+# There is little to do for a step, but in the middle of training it takes ten times as long as by itself.
+_SECONDS_BETWEEN_LOOKS = 0.05
+_LEAST_LOOKS_IN_WINDOW = 30
 _LEAST_LOOKS_IN_EPOCH = 10
 
 
@@ -150,6 +152,11 @@ class PipelineTuner(WatchingCallback):
         return dict(self.search.incumbent) if self.search else {}
 
     @property
+    def lost_seconds(self) -> float:
+        """What searching took so far, in slower windows and in swaps, that training as it was would not have."""
+        return math.fsum(search.lost_seconds for search in self._searches)
+
+    @property
     def plan(self) -> Plan | None:
         """The plan of the dataset with the best knobs and what was measured; ``None`` before training."""
         if self.dataset is None or self.search is None:
@@ -184,10 +191,11 @@ class PipelineTuner(WatchingCallback):
             return
         self._steps += 1
         self._steps_unseen += 1
-        found = self.search is not None and self.search.finished
-        if found and self._steps_unseen < self._most_unseen and time.perf_counter() < self._next_look:
+        if self._steps_unseen < self._most_unseen and time.perf_counter() < self._next_look:
             return
-        self._next_look = time.perf_counter() + _SECONDS_BETWEEN_LOOKS
+        found = self.search is not None and self.search.finished
+        longest = _SECONDS_BETWEEN_LOOKS if found else self.window_seconds / _LEAST_LOOKS_IN_WINDOW
+        self._next_look = time.perf_counter() + min(longest, _SECONDS_BETWEEN_LOOKS)
         self._count_steps(start=found and not self._last_epoch and not self._memory_is_short)
         if self._in_loop:
             self._next_epoch.offer()

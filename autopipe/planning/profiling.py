@@ -30,6 +30,8 @@ _LEAST_SECONDS = 0.2
 # A look at the counters takes about a millisecond, so that this many cost less than 1% of a run.
 _SECONDS_BETWEEN_LOOKS = 0.25
 _MOST_LOOKS = 256
+# In the middle of training even a clock takes its time.
+_ELEMENTS_BETWEEN_CLOCKS = 8
 _MOST_FAILURES = 100
 
 
@@ -163,6 +165,7 @@ class Looks:
         self._looks: list[Mapping[ir.Node, Counters]] = []
         self._complete = True
         self._look_seconds = 0.0
+        self._next_clock = 1
         self._next_count: float = 1 if distance < math.inf else math.inf
         self._distance = distance
         self._next_time = time.perf_counter() + distance
@@ -176,6 +179,10 @@ class Looks:
         The first looks double their distance, so that the last one of a short epoch has seen half of it.
         """
         self.elements += 1
+        if self.elements >= self._next_clock:
+            self._look_if_due()
+
+    def _look_if_due(self) -> None:
         now = time.perf_counter()
         if self.elements == 1 and self._warming:
             self._began.append((1, now, time.process_time()))
@@ -184,6 +191,7 @@ class Looks:
             self._thin_out()
             self._next_count *= 2
             self._next_time = now + self._distance
+        self._next_clock = min(2 * self.elements, self.elements + _ELEMENTS_BETWEEN_CLOCKS)
 
     def stop(self) -> None:
         """Note that the rest of the epoch is not read."""
