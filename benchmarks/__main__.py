@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +30,12 @@ def main(
         ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Where results.json and chart.svg go.")] = ROOT / "build/benchmarks",
-    keep: Annotated[bool, typer.Option(help="Keep what other parts have measured before, as --output has it.")] = False,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            help="Keep what other parts, and other cases than --only, have measured before, as --output has it."
+        ),
+    ] = False,
     write_report: Annotated[Path | None, typer.Option("--report", help="Where the Markdown report goes.")] = None,
 ) -> None:
     """Measure each pipeline as a newcomer, an expert and a master write it, and with autopipe on the first two."""
@@ -48,7 +52,7 @@ def main(
     for name in (name for name in parts.PARTS if name in chosen):
         # Written after each part: all of them take hours.
         measured = run_alone(parts.run_part, name, cases, effort)
-        results = replace(results, **{name: measured}, made={**results.made, name: report.Made.now(command)})
+        results = results.with_part(name, measured, report.Made.now(command), only=only if keep else "")
         report.write(results, output, write_report or output / "RESULTS.md")
     console.print(f"The report and the results are in {output}.", soft_wrap=True)
     if results.cases:

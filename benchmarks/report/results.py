@@ -7,9 +7,10 @@ import json
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import cattrs
 
@@ -27,6 +28,7 @@ from benchmarks.training import TrainingResult
 __all__ = ["Made", "Results", "commit_of", "read", "store"]
 
 _FILE = "results.json"
+_OF = " of "
 _PACKAGES = ("tensorflow", "keras", "numpy", "keras-autopipe")
 
 
@@ -74,6 +76,35 @@ class Results:
     scaling: ScalingResult | None = None
     ceilings: Sequence[CeilingResult] = ()
     search: Sequence[SearchResult] = ()
+
+    def with_part(self, part: str, measured: Any, made: Made, *, only: str = "") -> Results:
+        """Return the results with those of one part in place of what it measured before.
+
+        Args:
+            part: its name.
+            measured: its results.
+            made: how it was measured.
+            only: the cases that were measured, where others are to stay as they were; empty for all.
+        """
+        if not only:
+            others = {name: each for name, each in self.made.items() if name.partition(_OF)[0] != part}
+            return replace(self, **{part: measured}, made={**others, part: made})
+        merged = _merged(getattr(self, part), measured)
+        return replace(self, **{part: merged}, made={**self.made, f"{part}{_OF}{only}": made})
+
+
+def _merged(before: Any, measured: Any) -> Any:
+    """Return the rows of some cases among those of others that were measured before."""
+    if isinstance(measured, Mapping):
+        return {**before, **measured}
+    if not isinstance(measured, Sequence):
+        return measured
+    anew = set(map(_place, measured))
+    return sorted([*(each for each in before if _place(each) not in anew), *measured], key=_place)
+
+
+def _place(row: Any) -> tuple[str, str]:
+    return getattr(row, "letter", ""), getattr(row, "name", "")
 
 
 def store(results: Results, folder: Path) -> None:

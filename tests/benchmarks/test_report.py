@@ -50,6 +50,33 @@ def test_what_is_left_as_written_is_shown_and_not_summarized():
     assert "Python code" not in report.markdown(report.Results(cases=[FAST]))
 
 
+def made(command):
+    return report.Made(command, "2026-11-24", "abcdef0", "a machine")
+
+
+def test_a_part_that_is_measured_again_replaces_all_that_it_was():
+    before = report.Results().with_part("cases", [FAST, SLOW], made("all"))
+    after = before.with_part("cases", [SLOW], made("again"))
+    assert (after.cases, after.made) == ([SLOW], {"cases": made("again")})
+
+
+def test_cases_that_are_measured_again_leave_the_others_as_they_were():
+    before = report.Results().with_part("cases", [FAST, SLOW], made("all"))
+    anew = replace(FAST, unit="rows")
+    after = before.with_part("cases", [anew], made("some"), only="fast")
+    assert after.cases == [anew, SLOW]
+    text = report.markdown(after)
+    assert "cases: made by `all`" in text
+    assert "cases of fast: made by `some`" in text
+    assert after.with_part("cases", [SLOW], made("again")).made == {"cases": made("again")}
+
+
+def test_loaders_of_one_case_leave_those_of_others_as_they_were():
+    before = report.Results(loaders={"a": [LoaderResult("ours", 1.0, (2.0,))]})
+    after = before.with_part("loaders", {"b": [LoaderResult("ours", 3.0, (4.0,))]}, made("some"), only="b")
+    assert list(after.loaders) == ["a", "b"]
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 def test_all_files_are_written(tmp_path):
