@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import autopipe
-from autopipe.pipeline.knobs import read_knobs
+from autopipe.pipeline.knobs import Knob, read_knobs
 from autopipe.planning.machine import Machine
 from autopipe.search_spaces import default
 from autopipe.tuning.choices import Choice, Choices
@@ -196,17 +196,21 @@ def _grids(choices: Choices, own_knobs: Mapping[str, Mapping[str, int]]) -> Iter
 def _grid(dataset: Any, space: Mapping[str, Any]) -> Iterator[dict[str, int]]:
     """Yield the combinations of one structure; knobs of one kind go together, or they were too many."""
     cores = round(Machine.here().cores)
-    kinds: dict[str, list[str]] = {}
+    ladder = [-1, *(cores * factor for factor in (1, 4, 16, 32))]
+    kinds: dict[str, list[Knob]] = {}
     for knob in read_knobs(dataset.tree):
         if knob.name in space:
-            kinds.setdefault(knob.field if knob.field in _TOGETHER else knob.name, []).append(knob.name)
-    ladder = [-1, *(cores * factor for factor in (1, 4, 16, 32))]
+            kinds.setdefault(knob.field if knob.field in _TOGETHER else knob.name, []).append(knob)
     values = {
-        kind: ladder if kind == "num_parallel_calls" else _few(space[names[0]].choices) for kind, names in kinds.items()
+        kind: ladder if kind == "num_parallel_calls" else _few(space[knobs[0].name].choices)
+        for kind, knobs in kinds.items()
     }
     for chosen in itertools.product(*values.values()):
-        pairs = zip(kinds.values(), chosen, strict=True)
-        yield {name: value for names, value in pairs for name in names}
+        pairs = list(zip(kinds.values(), chosen, strict=True))
+        # Of a kind each takes what it can: an interleave has no more calls than files it reads in turn.
+        if any(all(knob.most is not None and value > knob.most for knob in knobs) for knobs, value in pairs):
+            continue
+        yield {knob.name: min(value, knob.most or value) for knobs, value in pairs for knob in knobs}
 
 
 def _few(values: Sequence[int]) -> list[int]:

@@ -1,7 +1,12 @@
 """The searches are compared with a grid that is really tried, each found setting in every round."""
 
 import pytest
+import tensorflow as tf
 
+import autopipe
+from autopipe.search_spaces import default
+from autopipe.tuning.choices import Choices
+from autopipe.tuning.structures import structures
 from benchmarks import report
 from benchmarks.cases import k_remote_storage
 from benchmarks.search import (
@@ -14,6 +19,7 @@ from benchmarks.search import (
     SHORT_UNSEEDED,
     UNSEEDED,
     SearchResult,
+    _grids,
     measure_search,
 )
 
@@ -40,6 +46,20 @@ def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, m
     assert result.ratio(OFFLINE, GIVEN).median > 2
     more_at_once = ("num_parallel_calls", "use_unbounded_threadpool")
     assert any(name.endswith(more_at_once) for name in result.knobs[LIVE])
+
+
+def test_the_grid_holds_each_setting_once_and_only_such_as_the_pipeline_takes():
+    written = tf.data.Dataset.range(8).interleave(
+        lambda number: tf.data.Dataset.range(number), cycle_length=3, num_parallel_calls=tf.data.AUTOTUNE
+    )
+    dataset = autopipe.optimize(written.map(lambda number: number + 1, num_parallel_calls=tf.data.AUTOTUNE))
+    choices = Choices.of(dataset, default, structures(dataset))
+    settings = [knobs for _, knobs in _grids(choices, {name: each.knobs for name, each in choices.datasets.items()})]
+    assert len({tuple(sorted(knobs.items())) for knobs in settings}) == len(settings)
+    calls = {tuple(value for name, value in knobs.items() if "parallel_calls" in name) for knobs in settings}
+    assert max(calls)[0] <= 3 < max(calls)[1]
+    for knobs in settings:
+        dataset.retune(knobs)
 
 
 def test_the_table_shows_ratios_within_a_round():
