@@ -19,7 +19,7 @@ from benchmarks.alone import run_alone
 from benchmarks.cases._base import Case
 from benchmarks.ceilings import PIPELINES, CeilingResult, measure_ceiling
 from benchmarks.ends import EndsResult, measure_ends
-from benchmarks.epochs import EPOCHS, LoaderResult, compare_loaders, missing_peers
+from benchmarks.epochs import EPOCHS, STARTS, LoaderResult, compare_loaders, joined, missing_peers
 from benchmarks.measuring import VARIANTS, CaseResult, measure
 from benchmarks.memory import MemoryResult, measure_memory
 from benchmarks.overhead import CALLBACKS, MONITOR, SETTLED, TUNER, OverheadResult, measure_overhead
@@ -120,13 +120,18 @@ def _run_loaders(cases: Sequence[Case], effort: Effort, console: Console) -> dic
     for line in missing_peers():
         console.print(line, soft_wrap=True)
     compared = {peer.letter for peer in all_peers()}
-    return {case.name: run_alone(_compare_loaders, case) for case in cases if case.letter in compared}
+    epochs = (*[1] * (STARTS - 1), EPOCHS)
+    return {
+        case.name: joined([run_alone(_compare_loaders, case, each) for each in epochs])
+        for case in cases
+        if case.letter in compared
+    }
 
 
-def _compare_loaders(case: Case) -> list[LoaderResult]:
+def _compare_loaders(case: Case, epochs: int) -> list[LoaderResult]:
     """Compare them in a process of their own: what one job leaves in TensorFlow's pool counts as used in the next."""
-    with _folder() as folder, Console().status(f"{EPOCHS} epochs of {case.name}") as status:
-        return compare_loaders(case, folder, augment="augmented" in case.name, on_epoch=status.update)
+    with _folder() as folder, Console().status(f"{epochs} epochs of {case.name}") as status:
+        return compare_loaders(case, folder, augment="augmented" in case.name, epochs=epochs, on_epoch=status.update)
 
 
 def _run_training(cases: Sequence[Case], effort: Effort, console: Console) -> list[TrainingResult]:

@@ -16,19 +16,22 @@ def loader_lines(loaders: Mapping[str, Sequence[LoaderResult]]) -> list[str]:
 
 
 def _table(name: str, compared: Sequence[LoaderResult]) -> list[str]:
-    slowest = max(each.seconds for each in compared)
+    slowest = max(compared, key=lambda each: each.seconds)
+    starts = len(slowest.starts)
     lines = [
         f"## Ten epochs of {name}, without a model",
         "",
-        "Seconds in all, with what `optimize()` takes to prepare and the first epoch; epochs of all loaders in turn.",
+        "Seconds in all, with what `optimize()` takes to prepare and the first epoch; epochs of all loaders in turn. "
+        f"Loaders start in {starts} {'process' if starts == 1 else 'processes'}: medians, and the ratios between which "
+        "the starts lie.",
         "",
         "| loader | seconds | times the slowest | to prepare | first epoch | median of the others | |",
         "|---|---:|---:|---:|---:|---:|---|",
     ]
     for each in sorted(compared, key=lambda each: each.seconds):
-        first, *others = each.epoch_seconds
+        start, others = each.start, statistics.median(each.epoch_seconds)
         lines.append(
-            f"| {each.name} | {each.seconds:.2f} | {slowest / each.seconds:.1f} | {each.preparing_seconds:.2f} "
-            f"| {first:.2f} | {statistics.median(others):.2f} | {each.note} |"
+            f"| {each.name} | {each.seconds:.2f} | {each.times(slowest):.1f} | {start.preparing_seconds:.2f} "
+            f"| {start.first_epoch_seconds:.2f} | {others:.2f} | {each.note} |"
         )
     return [*lines, ""]

@@ -115,17 +115,26 @@ def test_records_are_read_once_in_an_epoch_and_cropped_at_random(tmp_path):
 
 @augmented_or_not
 def test_every_installed_loader_is_compared(augment, folder, monkeypatch):
-    monkeypatch.setattr(epochs, "EPOCHS", 2)
     # What optimize() makes is tested elsewhere, and its measuring takes seconds.
     monkeypatch.setattr(epochs, "make_variant", lambda case, *_, **__: autopipe.optimize(case.naive(folder), rules=[]))
     case = replace(a_flowers.CASES[augment], make_data=lambda folder, count: folder)
     told = []
-    results = epochs.compare_loaders(case, folder, augment=augment, on_epoch=told.append)
+    results = epochs.compare_loaders(case, folder, augment=augment, epochs=2, on_epoch=told.append)
     variants = ["naive", "expert", "autopipe(naive)", "autopipe(expert)", "autopipe(naive), its plan kept"]
     names = [*variants, *(peer.name for peer in all_peers() if peer.letter == "a" and peer.installed)]
     assert [result.name for result in results] == names
     assert told == names * 2
-    assert all(len(result.epoch_seconds) == 2 and result.seconds > 0 for result in results)
+    assert all(len(each.starts) == len(each.epoch_seconds) == 1 and each.seconds > 0 for each in results)
+
+
+def test_processes_join_to_a_start_of_each_and_the_epochs_of_the_longest():
+    short, long = (
+        [epochs.LoaderResult("ours", (epochs.Start(first, 2.0),), others, "as it is")]
+        for first, others in ((1.0, ()), (3.0, (4.0, 5.0)))
+    )
+    (both,) = epochs.joined([short, long])
+    assert both == epochs.LoaderResult("ours", (epochs.Start(1.0, 2.0), epochs.Start(3.0, 2.0)), (4.0, 5.0), "as it is")
+    assert (both.start, both.seconds) == (epochs.Start(2.0, 2.0), 13.0)
 
 
 @pytest.mark.parametrize("package", ["not_there", "not_there.at_all", "os.not_there"])
