@@ -35,9 +35,8 @@ def test_its_utilization_alone_is_that_since_it_was_told_before_in_either_way() 
     time.sleep(0.1)
     slept = meter.utilization()
     assert burnt is not None
-    assert burnt > 0.5
     assert slept is not None
-    assert slept < 0.5
+    assert slept < 0.5 * burnt
 
 
 @pytest.mark.timed
