@@ -6,10 +6,12 @@ from autopipe.functions.draws import draws_in_order
 from autopipe.functions.effects import effects
 from autopipe.pipeline import trees
 from autopipe.pipeline.ir import Batch, Map, Node, PaddedBatch
+from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import Faster, FewAtOnce, NotCachedYet, OrderUnseen, ReadAheadUnseen
 
-_CALLS = 32
+_MOST_CALLS, _FEWEST_CALLS = 32, 8
+_BYTES_AT_ONCE = 4 * 2**20
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OVERLAP)
@@ -18,17 +20,25 @@ def parallel_calls_ahead(node: Node) -> Rewrite | None:
 
     AUTOTUNE makes no more calls at once than there are cores, so a core has nothing to do while the thread that hands
     out the next call wakes up, or while a result waits for a slower one before it. With calls to spare there is always
-    one. Results are put back in order. It takes: calls on single elements that no cache keeps the results of, results
-    that take little memory, nothing in f from which the order of calls could be seen, nothing upstream that could be
-    seen to run ahead, and a measured gain. A number of calls that the author chose stays.
+    one. Of large results fewer are made at once, down to eight. Results are put back in order. It takes: calls on
+    single elements that no cache keeps the results of, results that take little memory, nothing in f from which the
+    order of calls could be seen, nothing upstream that could be seen to run ahead, and a measured gain. A number of
+    calls that the author chose stays.
     """
     match node:
         case Map(num_parallel_calls=None | -1, synchronous=False, use_unbounded_threadpool=False) if _is_eligible(node):
-            ahead = replace(node, num_parallel_calls=_CALLS)
+            calls = _calls(node)
+            ahead = replace(node, num_parallel_calls=calls)
             unseen = (OrderUnseen(node.fn), ReadAheadUnseen(node.input))
-            worth = (NotCachedYet(node), *unseen, FewAtOnce(node, _CALLS), Faster(node, ahead, over=node.input))
+            worth = (NotCachedYet(node), *unseen, FewAtOnce(node, calls), Faster(node, ahead, over=node.input))
             return Rewrite(ahead, worth, keeps=Keeps.TRAINING if node.num_parallel_calls is None else None)
     return None
+
+
+def _calls(node: Map) -> int:
+    """Return how many calls to make at once: those of large results take long, and few keep all cores busy."""
+    size = signature(node).element_bytes
+    return max(_FEWEST_CALLS, min(_BYTES_AT_ONCE // size, _MOST_CALLS)) if size else _MOST_CALLS
 
 
 def _is_eligible(node: Map) -> bool:
