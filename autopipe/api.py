@@ -77,6 +77,7 @@ def optimize(
     """
     from autopipe.planning.disk_cache import DiskCache
     from autopipe.planning.ledger import promise
+    from autopipe.planning.machine import give_back_free_memory
     from autopipe.runtime import OptimizedDataset
 
     given = _given(plan)
@@ -88,6 +89,8 @@ def optimize(
     if verify:
         rewriting = _verified(rewriting)
     done = _done(identity, keeps, rewriting, given)
+    # Measuring needs much memory for a moment, which caches that are filled from other threads do not find again.
+    give_back_free_memory()
     optimized = OptimizedDataset(dataset, rewriting, done, disk)
     promise(optimized, rewriting.new_cache_bytes)
     return optimized

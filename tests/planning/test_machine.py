@@ -1,3 +1,4 @@
+import ctypes
 import os
 import platform
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autopipe.planning.machine import Machine
+from autopipe.planning.machine import Machine, give_back_free_memory, resident_bytes
 
 GIB = 2**30
 VERSION_2 = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -183,3 +184,20 @@ os._exit(0 if resident_bytes() > before + 32 * 2**20 else 1)
 
 def test_a_forked_process_is_told_its_own_memory():
     assert subprocess.run([sys.executable, "-c", FORKED], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library has no malloc_trim")
+def test_freed_memory_below_what_is_still_held_is_given_back() -> None:
+    library = ctypes.CDLL(None)
+    library.malloc.restype, library.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    size, count = 100_000, 1000
+    blocks = [library.malloc(size) for _ in range(count)]
+    for block in blocks:
+        ctypes.memset(block, 1, size)
+    held = resident_bytes()
+    *freed, last = blocks
+    for block in freed:
+        library.free(block)
+    give_back_free_memory()
+    assert resident_bytes() < held - size * count * 0.8
+    library.free(last)
