@@ -51,8 +51,9 @@ def main(
     command = _command(quick, only, named)
     for name in (name for name in parts.PARTS if name in chosen):
         # Written after each part: all of them take hours.
+        made = report.Made.now(command)
         measured = run_alone(parts.run_part, name, cases, effort)
-        results = results.with_part(name, measured, report.Made.now(command), only=only if keep else "")
+        results = results.with_part(name, measured, made, only=only if keep else "")
         report.write(results, output, write_report or output / "RESULTS.md")
     console.print(f"The report and the results are in {output}.", soft_wrap=True)
     if results.cases:

@@ -27,8 +27,10 @@ _RATIOS = (
     (UNSEEDED, BEST),
     (SHORT, BEST),
     (SHORT_UNSEEDED, BEST),
+    (OFFLINE, UNSEEDED),
     (SHORT, SHORT_UNSEEDED),
 )
+_NAMES = {BEST: "best", UNSEEDED: "no seeds", SHORT_UNSEEDED: "no seeds"}
 
 
 def search_lines(results: Sequence[SearchResult]) -> list[str]:
@@ -45,8 +47,8 @@ def search_lines(results: Sequence[SearchResult]) -> list[str]:
         "to try first; of the short ones, the mean of three. *Best*: of all structures, each with all settings of a "
         "coarse grid.",
         "",
-        f"| | pipeline | {' | '.join(f'{chooser} ÷ {of.split()[0]}' for chooser, of in _RATIOS[:-1])} "
-        f"| {SHORT} ÷ no seeds | grid | {LIVE} | {BEST} |",
+        f"| | pipeline | {' | '.join(f'{chooser} ÷ {_NAMES.get(of, of)}' for chooser, of in _RATIOS)} "
+        f"| grid | {LIVE} | {BEST} |",
         f"|---|---|{'---:|' * (len(_RATIOS) + 1)}---|---|",
     ]
     for each in results:

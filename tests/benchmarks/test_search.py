@@ -76,5 +76,5 @@ def test_the_table_shows_ratios_within_a_round():
     knobs = {name: {} for name in rates} | {LIVE: {"map[f].num_parallel_calls": 8}}
     text = report.markdown(report.Results(search=[SearchResult("k", "remote", rates, structures, knobs, 60)]))
     assert "| k | remote | 4.00 (4.00-4.00) | 0.80 (0.80-0.80) | 5.00 (5.00-5.00) | 1.00 (1.00-1.00) |" in text
-    assert "| 0.90 (0.90-0.90) | 0.20 (0.20-0.20) | 4.50 (4.50-4.50) | 60 |" in text
+    assert "| 0.90 (0.90-0.90) | 0.20 (0.20-0.20) | 2.50 (2.50-2.50) | 4.50 (4.50-4.50) | 60 |" in text
     assert "| 60 | map[f].num_parallel_calls=8 | as written |" in text
