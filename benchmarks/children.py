@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,13 @@ def load_data(folder: Path) -> Any:
     return pickle.loads((folder / _DATA).read_bytes())
 
 
-def run_child(module: str, **options: object) -> dict[str, Any]:
+def run_child(module: str, environment: Mapping[str, str] | None = None, **options: object) -> dict[str, Any]:
     """Run ``python -m`` a module with some options; return the JSON object in the last line it prints.
+
+    Args:
+        module: its name.
+        environment: variables beside those of this process.
+        options: by their names, with underscores.
 
     Raises:
         RuntimeError: if it fails; what it printed is in the message.
@@ -39,8 +45,8 @@ def run_child(module: str, **options: object) -> dict[str, Any]:
     command = [sys.executable, "-m", module]
     for name, value in options.items():
         command += [f"--{name.replace('_', '-')}", str(value)]
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
+    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})}
+    done = subprocess.run(command, cwd=_ROOT, env=variables, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr or done.stdout}")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

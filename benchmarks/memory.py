@@ -21,11 +21,22 @@ from benchmarks.children import load_data, run_child, save_data
 from benchmarks.measuring import REFERENCE, VARIANTS, make_variant, rotated
 from benchmarks.peak import PeakMeter, resident_bytes
 
-__all__ = ["EPOCHS", "NOISE_BYTES", "MemoryResult", "MemoryRun", "VariantMemory", "measure_memory", "run_variant"]
+__all__ = [
+    "EPOCHS",
+    "GIVING_BACK",
+    "NOISE_BYTES",
+    "MemoryResult",
+    "MemoryRun",
+    "VariantMemory",
+    "measure_memory",
+    "run_variant",
+]
 
 EPOCHS = 2
 # Processes that do the same were seen to differ by so much: how far AUTOTUNE reads ahead depends on the time.
 NOISE_BYTES = 20_000_000
+# Without it, glibc keeps up to 64 MB of free memory for each of many threads: mallopt(3), M_TRIM_THRESHOLD.
+GIVING_BACK = {"MALLOC_TRIM_THRESHOLD_": "131072"}
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,8 @@ def measure_memory(
     for number in range(repeats):
         for variant in rotated(VARIANTS, number):
             on_run(variant)
-            figures = run_child("benchmarks.memory", case=case.name, variant=variant, folder=folder)
+            options = {"case": case.name, "variant": variant, "folder": folder}
+            figures = run_child("benchmarks.memory", GIVING_BACK, **options)
             runs[variant].append(MemoryRun(**figures))
     variants = {variant: VariantMemory(tuple(runs[variant])) for variant in VARIANTS}
     return MemoryResult(case.letter, case.name, variants)

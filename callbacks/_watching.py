@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
 import keras
 
 from autopipe.planning.machine import Machine
+from autopipe.planning.profile import Stretch
 from autopipe.reading import Reading, observe, stop_observing
 from autopipe.telemetry import GpuMeter, HostMeter, Sampler, StallReading
 
@@ -18,6 +20,21 @@ __all__ = ["WatchingCallback"]
 _Watching = TypeVar("_Watching", bound="WatchingCallback")
 # More than any loop has: how many epochs are to come cannot be told.
 _MANY_EPOCHS = 10**9
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """Both clocks, what was taken of the datasets until then, and which of the GPU's samples come after it."""
+
+    seconds: float
+    cpu_seconds: float
+    taken: StallReading
+    mark: int = 0
+
+    def until(self, later: _Moment) -> Stretch:
+        """Return what was read in between."""
+        batches = later.taken.batches - self.taken.batches
+        return Stretch(batches, later.seconds - self.seconds, later.cpu_seconds - self.cpu_seconds)
 
 
 class WatchingCallback(keras.callbacks.Callback):
@@ -60,7 +77,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._testing = False
         self._gpu: Sampler | None = None
         self._meter: GpuMeter | None = None
-        self._epoch_start = (0.0, StallReading(0.0, 0), 0)
+        self._epoch_start = _Moment(0.0, 0.0, StallReading(0.0, 0))
         self._warned = False
         self._host: HostMeter | None = None
         self._step_begun = False
@@ -124,7 +141,7 @@ class WatchingCallback(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Mark where the epoch begins."""
         self._step_begun = False
-        self._epoch_start = (time.perf_counter(), self._taken(), self._gpu.mark() if self._gpu else 0)
+        self._epoch_start = self._now()
         if self._host is not None:
             self._host.utilization()
 
@@ -133,20 +150,28 @@ class WatchingCallback(keras.callbacks.Callback):
         self._warn_if_unseen()
         if logs is None or self._reading is None:
             return
-        began, before, mark = self._epoch_start
-        seconds, now = time.perf_counter() - began, self._taken()
-        logs["input_stall"] = min((now.waiting_seconds - before.waiting_seconds) / seconds, 1.0)
-        logs["steps_per_second"] = (now.batches - before.batches) / seconds
+        began, now = self._epoch_start, self._now()
+        stretch = began.until(now)
+        logs["input_stall"] = min((now.taken.waiting_seconds - began.taken.waiting_seconds) / stretch.seconds, 1.0)
+        logs["steps_per_second"] = stretch.rate
+        self._epoch_ended(stretch)
         host = self._host.utilization() if self._host else None
         if host is not None:
             logs["host_utilization"] = host
-        gpu = self._gpu.mean(mark) if self._gpu else None
+        gpu = self._gpu.mean(began.mark) if self._gpu else None
         if gpu is not None:
             logs["gpu_utilization"] = gpu
+
+    def _epoch_ended(self, stretch: Stretch) -> None:
+        """Do what is to be done with what was read of an epoch."""
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Stop listening."""
         self._close()
+
+    def _now(self) -> _Moment:
+        mark = self._gpu.mark() if self._gpu else 0
+        return _Moment(time.perf_counter(), time.process_time(), self._taken(), mark)
 
     def _taken(self) -> StallReading:
         """Return the waiting and the batches of this ``fit``: Keras makes an iterator, or two, for every epoch.

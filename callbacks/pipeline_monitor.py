@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
 from rich.console import Console
 
 from autopipe.callbacks._watching import WatchingCallback
-from autopipe.planning.profile import Profile
+from autopipe.planning.profile import Profile, Stretch
 from autopipe.planning.profiling import Epoch, Looks, profile_of
 from autopipe.reading import Reading
 from autopipe.report.epochs import epochs_table
@@ -53,6 +52,8 @@ class PipelineMonitor(WatchingCallback):
         super()._reset()
         self._looks: Looks | None = None
         self._epochs: list[Epoch] = []
+        self._epoch_was_seen = False
+        self._looked_at, self._seconds_for_looks = 0, 0.0
         self._began = time.perf_counter()
         self._figures: list[dict[str, float]] = []
 
@@ -70,7 +71,6 @@ class PipelineMonitor(WatchingCallback):
     def _follow(self, reading: Reading) -> None:
         """Look at the stages of a new iterator from now on; Keras makes one for every epoch."""
         super()._follow(reading)
-        self._note_last_step()
         self._keep_looks()
         self._look_at(reading)
 
@@ -81,40 +81,53 @@ class PipelineMonitor(WatchingCallback):
             self._look_at(self._reading)
 
     def _look_at(self, reading: Reading) -> None:
-        if reading.iterator() is not None and reading.dataset.counts_its_stages:
-            distance = _SECONDS_BETWEEN_LOOKS if self._may_look() else math.inf
-            self._looks = Looks(reading.tree, reading.iterator, metered=reading.stall is not None, distance=distance)
+        if reading.iterator() is not None and reading.dataset.counts_its_stages and self._may_look():
+            metered = reading.stall is not None
+            self._looks = Looks(reading.tree, reading.iterator, metered=metered, distance=_SECONDS_BETWEEN_LOOKS)
 
     def _may_look(self) -> bool:
-        taken = [epoch.look_seconds for epoch in self._epochs if epoch.looks]
-        return len(taken) < _ALWAYS_LOOKED_AT or sum(taken) < _SHARE_FOR_LOOKS * (time.perf_counter() - self._began)
+        most = _SHARE_FOR_LOOKS * (time.perf_counter() - self._began)
+        return self._looked_at < _ALWAYS_LOOKED_AT or self._seconds_for_looks < most
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Take note that the step before has ended; by itself, since every call is felt in a step of a millisecond."""
-        if self._step_begun and self._looks is not None:
-            self._looks.count_one()
-        self._step_begun = True
+        if self._looks is not None:
+            if self._step_begun:
+                self._looks.count_one()
+            self._step_begun = True
 
     def _step_ended(self) -> None:
         """Look at the stages if it is time to."""
         if self._looks is not None:
             self._looks.count_one()
 
-    def _note_last_step(self) -> None:
-        """Count the step of which nobody tells that it ended: the next iterator was made, or the epoch is over."""
-        if self._step_begun:
-            self._step_begun = False
-            self._step_ended()
-
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs."""
-        self._note_last_step()
         figures: dict[str, float] = {}
         super().on_epoch_end(epoch, figures)
         if logs is not None:
             logs.update(figures)
         self._figures.append(figures)
+
+    def _epoch_ended(self, stretch: Stretch) -> None:
+        """Count its elements where no look did."""
         self._keep_looks()
+        if not self._epoch_was_seen and stretch.elements:
+            self._epochs.append(Epoch(stretch, (), complete=True))
+        self._epoch_was_seen = False
+
+    def _keep_looks(self) -> None:
+        """Look no more at this iterator; what was seen of it stays."""
+        if self._step_begun:
+            # Nobody tells that the last step ended: the next iterator was made, or the epoch is over.
+            self._step_begun = False
+            self._step_ended()
+        if self._looks is not None and self._looks.elements:
+            self._epochs.append(self._looks.epoch())
+            self._epoch_was_seen = True
+            self._looked_at += bool(self._looks.looks)
+            self._seconds_for_looks += self._looks.seconds
+        self._looks = None
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Stop listening."""
@@ -125,9 +138,3 @@ class PipelineMonitor(WatchingCallback):
         Console().print(epochs_table(self._figures))
         if self.profile is not None:
             print(self.profile)
-
-    def _keep_looks(self) -> None:
-        """Look no more at this iterator; what was seen of it stays."""
-        if self._looks is not None and self._looks.elements:
-            self._epochs.append(self._looks.epoch())
-        self._looks = None

@@ -133,7 +133,6 @@ class Epoch:
     stretch: Stretch
     looks: tuple[Mapping[ir.Node, Counters], ...]
     complete: bool
-    look_seconds: float = 0.0
 
 
 class Looks:
@@ -146,7 +145,12 @@ class Looks:
         iterator: returns an iterator over it, of which nothing was read yet; ``None`` once that is gone.
         metered: whether it counts how long its consumer waits.
         warming: whether time is counted from the first element on, since buffers fill before it.
-        distance: seconds between two looks; infinite for none, where elements are to be counted only.
+        distance: seconds between two looks.
+
+    Attributes:
+        elements: how many were read.
+        looks: the counters as they were, in order.
+        seconds: what looking took.
     """
 
     def __init__(
@@ -159,14 +163,14 @@ class Looks:
         distance: float = _SECONDS_BETWEEN_LOOKS,
     ) -> None:
         self.elements = 0
+        self.looks: list[Mapping[ir.Node, Counters]] = []
+        self.seconds = 0.0
         self._iterator = iterator
         self._tree = tree
         self._metered = metered
-        self._looks: list[Mapping[ir.Node, Counters]] = []
         self._complete = True
-        self._look_seconds = 0.0
         self._next_clock = 1
-        self._next_count: float = 1 if distance < math.inf else math.inf
+        self._next_count = 1
         self._distance = distance
         self._next_time = time.perf_counter() + distance
         self._warming = warming
@@ -202,12 +206,12 @@ class Looks:
         """Return what was seen."""
         before, began, cpu = self._began[-1 if self.elements > 1 else 0]
         stretch = Stretch(self.elements - before, time.perf_counter() - began, time.process_time() - cpu)
-        return Epoch(stretch, tuple(self._looks), self._complete, self._look_seconds)
+        return Epoch(stretch, tuple(self.looks), self._complete)
 
     def _thin_out(self) -> None:
         """Let go of every other look where they are many, and look half as often: an epoch may last for days."""
-        if len(self._looks) > _MOST_LOOKS:
-            self._looks = self._looks[::2]
+        if len(self.looks) > _MOST_LOOKS:
+            self.looks = self.looks[::2]
             self._distance *= 2
 
     def _look(self) -> None:
@@ -218,8 +222,8 @@ class Looks:
             return
         began = time.perf_counter()
         with suppress(tf.errors.NotFoundError):
-            self._looks.append(count_stages(iterator, self._tree, metered=self._metered))
-        self._look_seconds += time.perf_counter() - began
+            self.looks.append(count_stages(iterator, self._tree, metered=self._metered))
+        self.seconds += time.perf_counter() - began
 
 
 def profile_of(tree: ir.Node, read: Sequence[Epoch]) -> Profile:

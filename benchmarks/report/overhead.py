@@ -22,7 +22,7 @@ def overhead_lines(results: Sequence[OverheadResult]) -> list[str]:
         f"ratios within a round, with the lowest and highest. *{SETTLED}*: no search, it only looks on. *Taken*: the "
         "share of a step that the callback's methods, slower windows of its trials, the meter of the waiting and "
         "making its iterators take by the clock from the second epoch on, where the ratios of short runs are too "
-        "noisy.",
+        "noisy; what the clock takes itself, timing a callback that does nothing, is not counted.",
         "",
         f"| | model | pipeline | steps an epoch | ms a step | {' | '.join(f'{name} | taken' for name in _CALLBACKS)} |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",

@@ -16,14 +16,12 @@ from benchmarks import memory, report
 from benchmarks.cases import e_parse_example
 from benchmarks.children import load_data, run_child, save_data
 from benchmarks.measuring import VARIANTS
-from benchmarks.memory import MemoryResult, MemoryRun, VariantMemory, measure_memory
+from benchmarks.memory import GIVING_BACK, MemoryResult, MemoryRun, VariantMemory, measure_memory
 from benchmarks.peak import PeakMeter, resident_bytes
 
 ROOT = Path(__file__).parents[2]
 MEGABYTE = 10**6
 HELD = 200 * MEGABYTE
-# Without it, glibc keeps up to 64 MB of free memory for each of many threads: mallopt(3), M_TRIM_THRESHOLD.
-GIVING_BACK = {"MALLOC_TRIM_THRESHOLD_": "131072"}
 TINY = replace(e_parse_example.CASES[0], make_data=partial(e_parse_example.make_data, records=2_000))
 
 

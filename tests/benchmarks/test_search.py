@@ -42,8 +42,8 @@ def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, m
     assert f"setting {result.settings} of {result.settings}" in told
     assert set(result.rates) == {GIVEN, LIVE, OFFLINE, UNSEEDED, SHORT, SHORT_UNSEEDED, BEST}
     assert all(len(rates) == 3 for rates in result.rates.values())
-    assert result.ratio(LIVE, GIVEN).median > 2
-    assert result.ratio(OFFLINE, GIVEN).median > 2
+    assert result.ratio(LIVE, GIVEN).median > 1.2
+    assert result.ratio(OFFLINE, GIVEN).median > 1.2
     more_at_once = ("num_parallel_calls", "use_unbounded_threadpool")
     assert any(name.endswith(more_at_once) for name in result.knobs[LIVE])
 
