@@ -36,9 +36,9 @@ types: $(VENV)/.installed  ## mypy --strict on the copy that ships.
 	$(PYTHON) -m pip install --quiet --no-deps --target build/typecheck .
 	cd build/typecheck && ../../$(VENV)/bin/mypy --strict --config-file ../../pyproject.toml -p autopipe
 
-unit: $(VENV)/.installed   ## The tests alone.
+unit: $(VENV)/.installed   ## The tests alone; what others' work spoils for the clock is judged anew.
 	$(VENV)/bin/pytest -n 2 --dist worksteal -m "not timed"
-	$(VENV)/bin/pytest -m timed
+	$(VENV)/bin/pytest -m timed --reruns 2
 
 test-deep: $(VENV)/.installed   ## Every rule on thousands of random pipelines; takes about a quarter of an hour.
 	$(VENV)/bin/pytest -n 2 --dist worksteal tests/properties --hypothesis-profile=deep
