@@ -11,7 +11,7 @@ from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import Faster, FewAtOnce, NotCachedYet, OrderUnseen, ReadAheadUnseen
 
 _MOST_CALLS, _FEWEST_CALLS = 32, 8
-_BYTES_AT_ONCE = 4 * 2**20
+_BYTES_AT_ONCE = 8 * 2**20
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OVERLAP)

@@ -29,7 +29,7 @@ def test_makes_more_calls_than_autotune_and_keeps_their_order(keeps):
     assert_rewrites(RULE, dataset, "range(0, 50) | map(double, calls=32) | batch(8)", keeps)
 
 
-@pytest.mark.parametrize(("side", "calls"), [(64, 32), (256, 16), (512, 8)])
+@pytest.mark.parametrize(("side", "calls"), [(64, 32), (256, 32), (362, 16), (512, 8)])
 def test_of_large_results_fewer_are_made_at_once(side, calls):
     dataset = RANGE.map(lambda x: tf.zeros((side, side), tf.float32), num_parallel_calls=AUTOTUNE)
     (step,) = apply(RULE, dataset).steps
