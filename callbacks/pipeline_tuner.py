@@ -180,9 +180,14 @@ class PipelineTuner(WatchingCallback):
         self._filling = self.dataset is None and not self._last_epoch
 
     def _follow(self, reading: Reading) -> None:
-        """Count the steps of the iterator before, which nobody looked at yet."""
+        """Count the steps of the iterator before, which nobody looked at yet, and let a challenger have this one too.
+
+        It is swapped before its buffers fill: that takes less, and it warms up as one of the incumbent does.
+        """
         self._count_steps()
         super()._follow(reading)
+        if self.search is not None and self.search.challenging and reading.dataset is self.dataset:
+            self._runs(reading, self.search.running)
 
     def _step_ended(self) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
