@@ -203,9 +203,9 @@ class TestNeeded:
         assert found["range(0, 1000)"] == pytest.approx(0.2, rel=0.2)
 
     def test_each_side_of_a_concatenation_counts_as_far_as_it_was_read(self):
-        found = needed(NUMBERS.take(30).concatenate(Dataset.range(5, 900)), 60)
+        found = needed(NUMBERS.take(150).concatenate(Dataset.range(5, 900)), 300)
         # Elements are made ahead while the counters are looked at.
-        assert found["take(30)"] == pytest.approx(0.5, rel=0.3)
+        assert found["take(150)"] == pytest.approx(0.5, rel=0.3)
         assert found["range(5, 900)"] == pytest.approx(0.5, rel=0.3)
 
     def test_a_pipeline_that_is_used_twice_is_counted_twice(self):
