@@ -61,9 +61,9 @@ class PipelineMonitor(WatchingCallback):
     def profile(self) -> Profile | None:
         """What each stage costs in this training, so far; ``None`` before there is anything to tell.
 
-        The figures are those of :func:`autopipe.profile`, at the pace of the model. A look at them takes about a
-        millisecond. The first two epochs are looked at, and so many of the later ones as 0.05% of the time is enough
-        for. There are none where ``options.autotune.enabled`` is ``False``.
+        The figures are those of :func:`autopipe.profile`, at the pace of the model. The first two epochs
+        are looked at, and so many of the later ones as 0.05% of the time is enough for. There are none where
+        ``options.autotune.enabled`` is ``False``.
         """
         seen = [*self._epochs, *([self._looks.epoch()] if self._looks else [])]
         return profile_of(self._reading.tree, seen) if self._reading and any(e.looks for e in seen) else None
@@ -123,9 +123,10 @@ class PipelineMonitor(WatchingCallback):
             self._step_begun = False
             self._step_ended()
         if self._looks is not None and self._looks.elements:
-            self._epochs.append(self._looks.epoch())
+            seen = self._looks.epoch()
+            self._epochs.append(seen)
             self._epoch_was_seen = True
-            self._looked_at += bool(self._looks.looks)
+            self._looked_at += bool(seen.looks)
             self._seconds_for_looks += self._looks.seconds
         self._looks = None
 

@@ -22,12 +22,12 @@ from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import stage
 from autopipe.planning.machine import Machine, resident_bytes
 from autopipe.planning.profile import Profile, StageProfile, Stretch
-from autopipe.planning.stages import Counters, count_stages
+from autopipe.planning.stages import Counters, counters_in, model_of
 
 __all__ = ["Epoch", "Looks", "leaving_no_file", "passing", "profile", "profile_of", "profile_tree"]
 
 _LEAST_SECONDS = 0.2
-# A look at the counters takes about a millisecond, so that this many cost less than 1% of a run.
+# A look at the counters takes up to a millisecond, so that this many cost less than 1% of a run.
 _SECONDS_BETWEEN_LOOKS = 0.25
 _MOST_LOOKS = 256
 # In the middle of training even a clock takes its time.
@@ -149,7 +149,6 @@ class Looks:
 
     Attributes:
         elements: how many were read.
-        looks: the counters as they were, in order.
         seconds: what looking took.
     """
 
@@ -163,7 +162,8 @@ class Looks:
         distance: float = _SECONDS_BETWEEN_LOOKS,
     ) -> None:
         self.elements = 0
-        self.looks: list[Mapping[ir.Node, Counters]] = []
+        # They are read when the epoch is over: in the midst of training that takes several times as long.
+        self._models: list[Any] = []
         self.seconds = 0.0
         self._iterator = iterator
         self._tree = tree
@@ -205,13 +205,16 @@ class Looks:
     def epoch(self) -> Epoch:
         """Return what was seen."""
         before, began, cpu = self._began[-1 if self.elements > 1 else 0]
-        stretch = Stretch(self.elements - before, time.perf_counter() - began, time.process_time() - cpu)
-        return Epoch(stretch, tuple(self.looks), self._complete)
+        now = time.perf_counter()
+        stretch = Stretch(self.elements - before, now - began, time.process_time() - cpu)
+        looks = tuple(counters_in(model, self._tree, metered=self._metered) for model in self._models)
+        self.seconds += time.perf_counter() - now
+        return Epoch(stretch, looks, self._complete)
 
     def _thin_out(self) -> None:
         """Let go of every other look where they are many, and look half as often: an epoch may last for days."""
-        if len(self.looks) > _MOST_LOOKS:
-            self.looks = self.looks[::2]
+        if len(self._models) > _MOST_LOOKS:
+            self._models = self._models[::2]
             self._distance *= 2
 
     def _look(self) -> None:
@@ -222,7 +225,7 @@ class Looks:
             return
         began = time.perf_counter()
         with suppress(tf.errors.NotFoundError):
-            self.looks.append(count_stages(iterator, self._tree, metered=self._metered))
+            self._models.append(model_of(iterator))
         self.seconds += time.perf_counter() - began
 
 

@@ -174,8 +174,8 @@ class TestLooks:
             made.append(arguments)
             return original(*arguments, **named)
 
-        original = profiling.count_stages
-        monkeypatch.setattr(profiling, "count_stages", count)
+        original = profiling.model_of
+        monkeypatch.setattr(profiling, "model_of", count)
         return made
 
     def test_they_are_few_however_many_elements_there_are(self, looks):
@@ -196,7 +196,8 @@ class TestStretch:
         clock = SimpleNamespace(now=5.0)
         clocks = SimpleNamespace(perf_counter=lambda: clock.now, process_time=lambda: clock.now / 2)
         monkeypatch.setattr(profiling, "time", clocks)
-        monkeypatch.setattr(profiling, "count_stages", lambda *arguments, **named: {})
+        monkeypatch.setattr(profiling, "model_of", lambda iterator: None)
+        monkeypatch.setattr(profiling, "counters_in", lambda *arguments, **named: {})
         return clock
 
     @pytest.mark.parametrize(
