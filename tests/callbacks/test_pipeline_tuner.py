@@ -365,6 +365,19 @@ def test_a_trial_goes_on_in_the_next_epoch():
     assert sorted(model.seen) == sorted([*range(ROWS)] * epochs)
 
 
+def test_in_the_next_epoch_a_challenger_has_the_iterator_from_its_start():
+    dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
+    with PipelineTuner(window_seconds=0.001, most_loss=math.inf, objective="rate", verbose=0, seed=1) as tuner:
+        for _ in range(MOST_EPOCHS):
+            for _ in dataset:
+                tuner.step()
+            if tuner.search is not None and tuner.search.challenging:
+                break
+        iterator = iter(dataset)
+        assert iterator._autopipe_reading.knobs == tuner.search.running != dataset.knobs
+        assert sum(len(x) for x, _ in iterator) == ROWS
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
