@@ -9,7 +9,7 @@ import gc
 import json
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,11 +98,12 @@ class VariantMemory:
 
 @dataclass(frozen=True)
 class MemoryResult:
-    """The peaks of every variant of one case."""
+    """The peaks of every variant of one case; ``environment`` are variables that its processes ran with."""
 
     letter: str
     name: str
     variants: dict[str, VariantMemory]
+    environment: dict[str, str] = field(default_factory=dict)
 
     def above_allowed(self, variant: str) -> float:
         """Return by how many bytes a peak is above the expert's and the stated cache together; it may be below 0."""
@@ -139,7 +140,7 @@ def measure_memory(
             figures = run_child("benchmarks.memory", GIVING_BACK, **options)
             runs[variant].append(MemoryRun(**figures))
     variants = {variant: VariantMemory(tuple(runs[variant])) for variant in VARIANTS}
-    return MemoryResult(case.letter, case.name, variants)
+    return MemoryResult(case.letter, case.name, variants, GIVING_BACK)
 
 
 def run_variant(case: Case, variant: str, data: Any) -> MemoryRun:

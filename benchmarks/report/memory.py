@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.measuring import REFERENCE
-from benchmarks.memory import EPOCHS, GIVING_BACK, NOISE_BYTES, MemoryResult, VariantMemory
+from benchmarks.memory import EPOCHS, NOISE_BYTES, MemoryResult, VariantMemory
 
 __all__ = ["memory_lines"]
 
@@ -25,9 +25,7 @@ def memory_lines(results: Sequence[MemoryResult]) -> list[str]:
         f"TensorFlow, XLA and autopipe take when they are first used, {_loaded(results)} MB, is held before. Allowed "
         "is what *expert* takes and what autopipe says the caches take that it added; less than the spread, or "
         f"{_megabytes(NOISE_BYTES)} MB, is noise. `optimize()` has a peak of its own, and leaves some memory with the "
-        "process, which counts in what follows. The processes run with "
-        f"`{_variables()}`: without it the C library keeps up to 64 MB of freed memory for each thread, and the "
-        "peaks of one and the same variant lie 100 MB apart.",
+        "process, which counts in what follows." + _environment(results),
         "",
         "| | pipeline | naive | expert | best by hand | optimized | peak | stated cache | above what is allowed "
         "| peak of `optimize()` | left by it |",
@@ -45,8 +43,15 @@ def memory_lines(results: Sequence[MemoryResult]) -> list[str]:
     return [*lines, "", _conclusion(results), ""]
 
 
-def _variables() -> str:
-    return " ".join(f"{name}={value}" for name, value in GIVING_BACK.items())
+def _environment(results: Sequence[MemoryResult]) -> str:
+    """Return what is to be said of the variables that all processes ran with."""
+    named = " ".join(f"{name}={value}" for name, value in results[0].environment.items())
+    if not named or any(each.environment != results[0].environment for each in results):
+        return ""
+    return (
+        f" The processes ran with `{named}`: without it the C library keeps up to 64 MB of freed memory for each "
+        "thread, and the peaks of one and the same variant lie 100 MB apart."
+    )
 
 
 def _loaded(results: Sequence[MemoryResult]) -> str:
