@@ -31,12 +31,17 @@ def identity(x, y):
 
 def fit_until_a_trial_ended(model, dataset, tuner, *callbacks):
     """Train until the search has told of a trial, and return after how many epochs that was."""
+    return fit_until(lambda: tuner.search and tuner.search.trials, model, dataset, tuner, *callbacks)
+
+
+def fit_until(enough, model, dataset, *callbacks):
+    """Train until it is enough, and return after how many epochs that was."""
 
     class Enough(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
-            self.model.stop_training = bool(tuner.search and tuner.search.trials)
+            self.model.stop_training = bool(enough())
 
-    callbacks = [tuner, *callbacks, Enough()]
+    callbacks = [*callbacks, Enough()]
     return len(model.fit(dataset, epochs=MOST_EPOCHS, verbose=0, callbacks=callbacks).epoch)
 
 
@@ -94,7 +99,7 @@ def test_validation_data_is_read_in_between_and_left_alone():
 def test_training_that_is_too_short_for_a_trial_is_left_alone_and_told_so(capsys):
     model, dataset = Recorder(), autopipe.optimize(rows().map(identity).batch(4), seconds=0)
     tuner = PipelineTuner(trials=2, window_seconds=0.01, seed=1)
-    model.fit(dataset, epochs=3, verbose=0, callbacks=[tuner])
+    fit_until(lambda: tuner.search and tuner.search.first, model, dataset, tuner)
     assert "no trial was made, since its cost was expected to be more than most_loss=0.02" in capsys.readouterr().out
     assert not tuner.search.trials
     assert tuner.search.swap_seconds == 0
