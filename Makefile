@@ -37,7 +37,7 @@ types: $(VENV)/.installed  ## mypy --strict on the copy that ships.
 	cd build/typecheck && ../../$(VENV)/bin/mypy --strict --config-file ../../pyproject.toml -p autopipe
 
 unit: $(VENV)/.installed   ## The tests alone; what others' work spoils for the clock is judged anew.
-	$(VENV)/bin/pytest -n 2 --dist worksteal -m "not timed" --reruns 1
+	$(VENV)/bin/pytest -n 2 --dist worksteal -m "not timed"
 	$(VENV)/bin/pytest -m timed --reruns 2
 
 test-deep: $(VENV)/.installed   ## Every rule on thousands of random pipelines; takes about a quarter of an hour.
