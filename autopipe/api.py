@@ -90,7 +90,8 @@ def optimize(
         rewriting = _verified(rewriting)
     done = _done(identity, keeps, rewriting, given)
     # Measuring needs much memory for a moment, which caches that are filled from other threads do not find again.
-    give_back_free_memory()
+    if seconds > 0:
+        give_back_free_memory()
     optimized = OptimizedDataset(dataset, rewriting, done, disk)
     promise(optimized, rewriting.new_cache_bytes)
     return optimized

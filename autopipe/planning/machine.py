@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -67,7 +68,7 @@ def give_back_free_memory() -> None:
 
     >>> give_back_free_memory()
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)
 
