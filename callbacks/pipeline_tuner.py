@@ -180,13 +180,11 @@ class PipelineTuner(WatchingCallback):
         self._filling = self.dataset is None and not self._last_epoch
 
     def _follow(self, reading: Reading) -> None:
-        """Count the steps of the iterator before, which nobody looked at yet, and let a challenger have this one too.
-
-        It is swapped before its buffers fill: that takes less, and it warms up as one of the incumbent does.
-        """
+        """Count the steps of the iterator before, which nobody looked at yet; a challenger has this one too."""
         self._count_steps()
         super()._follow(reading)
         if self.search is not None and self.search.challenging and reading.dataset is self.dataset:
+            # Before its buffers fill: that takes less, and it warms up as one of the incumbent does.
             self._runs(reading, self.search.running)
 
     def _step_ended(self) -> None:
