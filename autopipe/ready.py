@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,14 +36,15 @@ class ReadyPipeline:
     stall: StallCounter | None
     iterator: Callable[[], Any] = lambda: None
 
-    def may_serve(self, tree: ir.Node, reading: Reading) -> bool:
+    def may_serve(self, trees_in_use: Sequence[ir.Node], reading: Reading) -> bool:
         """Return whether it may be needed again, now that such an iterator is asked for."""
-        same_pipeline = self.tree is tree and self.after in ((), reading.after)
+        same_pipeline = self.tree in trees_in_use and self.after in ((), reading.after)
         return same_pipeline and self.files == reading.files and self.memories is reading.memories
 
-    def serves(self, reading: Reading, *, early: bool, metered: bool) -> bool:
+    def serves(self, tree: ir.Node, reading: Reading, *, early: bool, metered: bool) -> bool:
         """Return whether this iterator may run it now."""
-        if self.early is not early or self.after != reading.after or metered is not (self.stall is not None):
+        made_for = (self.tree, self.after, self.early, self.stall is not None)
+        if made_for != (tree, reading.after, early, metered):
             return False
         return not metered or self.iterator() is None
 

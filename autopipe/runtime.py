@@ -67,6 +67,7 @@ class OptimizedDataset(tf.data.Dataset):
         self._readings: list[Callable[[], Reading | None]] = []
         self._ready: list[ReadyPipeline] = []
         self._offered: Callable[[], Any] = _gone
+        self._tried_next: ir.Node | None = None
         self._lock = threading.Lock()
         self._built = self._derived.build(self._autopipe_tree)
         super().__init__(self._built._variant_tensor)
@@ -157,7 +158,7 @@ class OptimizedDataset(tf.data.Dataset):
     @property
     def knobs(self) -> dict[str, int]:
         """The numbers that :meth:`retune` can change; -1 is AUTOTUNE."""
-        return {knob.name: knob.value for knob in read_knobs(self._autopipe_tree)}
+        return _knobs_of(self._autopipe_tree)
 
     def retune(self, knobs: Mapping[str, int]) -> None:
         """Change knobs, at once, also under an iterator that is being read.
@@ -185,6 +186,7 @@ class OptimizedDataset(tf.data.Dataset):
         """
         tree = with_knobs(self._autopipe_tree, knobs)
         with self._lock:
+            self._tried_next = None
             if tree != self._autopipe_tree:
                 self._autopipe_tree = tree
                 self._built = self._derived.build(tree)
@@ -206,14 +208,30 @@ class OptimizedDataset(tf.data.Dataset):
         with self._lock:
             self._change(reading, tree)
 
+    def try_out_next(self, knobs: Mapping[str, int]) -> None:
+        """Start the next iterator, and that one only, with other knobs; the dataset keeps its own.
+
+        :meth:`retune` takes it back.
+
+        Args:
+            knobs: values by the names in :attr:`knobs`; the others are those of the dataset.
+
+        Raises:
+            KnobError: as :meth:`retune`.
+        """
+        self._tried_next = with_knobs(self._autopipe_tree, knobs)
+
     def _start(self, after: Stages, *, early: bool) -> tuple[Any, Reading]:
+        tree = self._autopipe_tree
+        if self._tried_next is not None and not early:
+            tree, self._tried_next = self._tried_next, None
         files, memories = self._files_of_next_iterator(), self._memories_of_next_iterator()
         writes = not self._holds(files)
         taken = number_taken() if writes or memories.watches else None
-        reading = Reading(self, after, self.knobs, memories, taken, files, writes)
-        ready = self._made_before(reading, early=early) if taken is None else None
+        reading = Reading(self, after, _knobs_of(tree), memories, taken, files, writes)
+        ready = self._made_before(tree, reading, early=early) if taken is None else None
         if ready is None:
-            ready = self._make(reading, early=early)
+            ready = self._make(tree, reading, early=early)
         iterator = iter(ready.pipeline)
         ready.iterator = reading.iterator = weakref.ref(iterator)
         reading.stall = ready.stall
@@ -223,23 +241,23 @@ class OptimizedDataset(tf.data.Dataset):
         self._readings = [weakref.ref(each) for each in (*self._live(), reading)]
         return iterator, reading
 
-    def _make(self, reading: Reading, *, early: bool) -> ReadyPipeline:
+    def _make(self, tree: ir.Node, reading: Reading, *, early: bool) -> ReadyPipeline:
         stall = StallCounter() if observers() else None
         files, memories = reading.files, reading.memories
-        plain = not files and not memories.caches
-        dataset = self._built if plain else memories.build(with_files(self._autopipe_tree, files))
+        plain = tree is self._autopipe_tree and not files and not memories.caches
+        dataset = self._built if plain else memories.build(with_files(tree, files))
         pipeline = self._pipeline(dataset, reading, stall, memories)
         pipeline = filling_at_once(pipeline) if early else pipeline
-        ready = ReadyPipeline(self._autopipe_tree, reading.after, files, memories, early, pipeline, stall)
+        ready = ReadyPipeline(tree, reading.after, files, memories, early, pipeline, stall)
         if reading.taken is None:
             self._ready.append(ready)
         return ready
 
-    def _made_before(self, reading: Reading, *, early: bool) -> ReadyPipeline | None:
+    def _made_before(self, tree: ir.Node, reading: Reading, *, early: bool) -> ReadyPipeline | None:
         """Return a pipeline that an iterator before ran, as this one is to: TensorFlow has rewritten it already."""
-        self._ready = [each for each in self._ready if each.may_serve(self._autopipe_tree, reading)]
+        self._ready = [each for each in self._ready if each.may_serve((tree, self._autopipe_tree), reading)]
         for ready in self._ready:
-            if ready.serves(reading, early=early, metered=bool(observers())):
+            if ready.serves(tree, reading, early=early, metered=bool(observers())):
                 ready.stall = ready.stall.hand_on() if ready.stall is not None else None
                 return ready
         return None
@@ -359,6 +377,10 @@ class OptimizedDataset(tf.data.Dataset):
 
 def _gone() -> None:
     """Stand in for a reference to what is gone."""
+
+
+def _knobs_of(tree: ir.Node) -> dict[str, int]:
+    return {knob.name: knob.value for knob in read_knobs(tree)}
 
 
 def _with_thread_pool(tree: ir.Node, original: Any) -> ir.Node:

@@ -184,8 +184,9 @@ class PipelineTuner(WatchingCallback):
         self._count_steps()
         super()._follow(reading)
         if self.search is not None and self.search.challenging and reading.dataset is self.dataset:
-            # Before its buffers fill: that takes less, and it warms up as one of the incumbent does.
+            # Somebody else may have taken the one that was to have them. Before buffers fill, a change takes less.
             self._runs(reading, self.search.running)
+            reading.dataset.try_out_next(self.search.running)
 
     def _step_ended(self) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
@@ -337,16 +338,17 @@ class PipelineTuner(WatchingCallback):
         self._windows.restart()
 
     def _apply(self, reading: Reading, values: Values) -> None:
-        """Set the best values for good, and a challenger for this iterator only: training may end at any moment.
+        """Set the best values for good, and a challenger for single iterators: training may end at any moment.
 
         An iterator that cannot be changed is followed by one that has the values.
         """
         assert self.search is not None
         began = time.perf_counter()
-        if values != self.search.incumbent:
-            reading.dataset.try_out(reading, values)
-        if values == self.search.incumbent or reading.knobs != values:
+        if values == self.search.incumbent:
             reading.dataset.retune(values)
+        else:
+            reading.dataset.try_out(reading, values)
+            reading.dataset.try_out_next(values)
         self.search.swapped(time.perf_counter() - began)
         if reading.knobs != values:
             self._unchangeable = reading

@@ -335,6 +335,19 @@ def test_a_try_changes_one_iterator_and_not_the_dataset():
     assert [int(x) for batch in other for x in batch] == list(range(1, 31))
 
 
+def test_a_try_of_the_next_iterator_is_for_that_one_only_until_knobs_are_set():
+    dataset = autopipe.optimize(Dataset.range(30).map(add_one).batch(3), rules=["parallel_map", "prefetch_at_end"])
+    before, other = dataset.knobs, {"prefetch.buffer_size": 7}
+    with listening() as readings:
+        dataset.try_out_next(other)
+        assert numbers(dataset) == numbers(dataset) == list(range(1, 31))
+        dataset.try_out_next(other)
+        dataset.retune(before)
+        assert numbers(dataset) == list(range(1, 31))
+    assert [reading.knobs for reading in readings] == [before | other, before, before]
+    assert dataset.knobs == before
+
+
 @pytest.fixture
 def made(monkeypatch):
     """The pipelines that were made for iterators."""
@@ -367,6 +380,16 @@ def test_iterators_that_are_read_at_once_are_metered_apart(made):
         for _ in range(3):
             next(other)
     assert [reading.stall.read().batches for reading in readings] == [1, 3]
+    assert len(made) == 2
+
+
+def test_epochs_with_knobs_that_are_tried_run_one_pipeline_and_leave_the_other_ready(made):
+    dataset = autopipe.optimize(Dataset.range(12).map(add_one).cache().shuffle(5).batch(3), rules=(), seconds=0)
+    assert numbers(dataset) == list(range(1, 13))
+    for _epoch in range(3):
+        dataset.try_out_next({"thread_pool.size": 2})
+        assert numbers(dataset) == list(range(1, 13))
+    assert numbers(dataset) == list(range(1, 13))
     assert len(made) == 2
 
 
