@@ -198,9 +198,9 @@ class PipelineTuner(WatchingCallback):
         if self._steps_unseen < self._most_unseen and time.perf_counter() < self._next_look:
             return
         found = self.search is not None and self.search.finished
-        longest = _SECONDS_BETWEEN_LOOKS if found else self.window_seconds / _LEAST_LOOKS_IN_WINDOW
+        longest = math.inf if found else self.window_seconds / _LEAST_LOOKS_IN_WINDOW
         self._next_look = time.perf_counter() + min(longest, _SECONDS_BETWEEN_LOOKS)
-        self._count_steps(start=found and not self._last_epoch and not self._memory_is_short)
+        steps = self._count_steps(start=found and not self._last_epoch and not self._memory_is_short)
         if self._in_loop:
             self._next_epoch.offer()
         if self.search is None and not self._begin_search(reading):
@@ -211,7 +211,7 @@ class PipelineTuner(WatchingCallback):
             return
         if not self._runs(reading, self.search.running):
             return
-        window = self._windows.step(reading.stall, self._gpu) or self._hopeless_window()
+        window = self._windows.step(reading.stall, self._gpu, steps=steps) or self._hopeless_window()
         if window is None:
             return
         if self._cold:
@@ -227,10 +227,11 @@ class PipelineTuner(WatchingCallback):
         if self.search.finished:
             self._end_search()
 
-    def _count_steps(self, *, start: bool = False) -> None:
-        if self._reading is not None and self._steps_unseen:
-            self._next_epoch.step(self._reading, steps=self._steps_unseen, start=start)
-        self._steps_unseen = 0
+    def _count_steps(self, *, start: bool = False) -> int:
+        steps, self._steps_unseen = self._steps_unseen, 0
+        if self._reading is not None and steps:
+            self._next_epoch.step(self._reading, steps=steps, start=start)
+        return steps
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs, and how many settings were tried so far."""

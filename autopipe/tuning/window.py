@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from autopipe.errors import ArgumentError
-from autopipe.telemetry import Sampler, StallCounter, StallReading
+from autopipe.telemetry import Sampler, StallCounter
 
 __all__ = ["OBJECTIVES", "Window", "WindowMeter", "pick_objective"]
 
@@ -90,7 +90,7 @@ class WindowMeter:
     def pause(self) -> None:
         """Leave out the time until the next step; the window under way goes on after it."""
         if self._stretch is not None:
-            self._so_far = self._so_far.with_(self._stretch, self._latest)
+            self._so_far = self._so_far.with_(self._stretch)
         self._stretch = None
         self._to_skip = self.skipped_steps
 
@@ -98,41 +98,61 @@ class WindowMeter:
         """Return the window under way; ``None`` while it tells too little."""
         if self._stretch is None or self._stretch.steps < self.least_steps // 2:
             return None
-        so_far = self._so_far.with_(self._stretch, self._latest).window()
+        so_far = self._so_far.with_(self._stretch).window()
         return so_far if so_far.seconds >= _TELLING_SHARE * self.least_seconds else None
 
-    def step(self, stall: StallCounter, gpu: Sampler | None) -> Window | None:
-        """Count one step that has ended; return the window when that completes it."""
+    def step(self, stall: StallCounter, gpu: Sampler | None, *, steps: int = 1) -> Window | None:
+        """Count steps that have ended, the last of them just now; return the window when that completes it."""
         if self._stretch is not None and self._stretch.stall is not stall:
             self.pause()
         if self._stretch is None:
-            self._to_skip -= 1
+            self._to_skip -= steps
             if self._to_skip <= 0:
-                self._latest = time.perf_counter()
-                self._stretch = _Stretch(stall, gpu, self._latest, stall.read(), gpu.mark() if gpu else 0)
+                self._stretch = _Stretch(stall, gpu)
             return None
-        self._latest = time.perf_counter()
-        self._stretch.steps += 1
-        steps = self._so_far.steps + self._stretch.steps
-        seconds = self._so_far.seconds + self._latest - self._stretch.began
+        self._stretch.look(steps)
+        steps, seconds = self._so_far.steps + self._stretch.steps, self._so_far.seconds + self._stretch.seconds
         if steps < self.least_steps or seconds < self.least_seconds:
             return None
-        window = self._so_far.with_(self._stretch, self._latest).window()
+        window = self._so_far.with_(self._stretch).window()
         self._so_far = _Sums()
-        self._stretch = _Stretch(stall, gpu, self._latest, stall.read(), gpu.mark() if gpu else 0)
+        self._stretch = _Stretch(stall, gpu)
         return window
 
 
-@dataclass
 class _Stretch:
-    """Steps in a row from one iterator."""
+    """Steps in a row from one iterator, as far as it was looked at: how many more were read since, nobody knows."""
 
-    stall: StallCounter
-    gpu: Sampler | None
-    began: float
-    waited: StallReading
-    mark: int
-    steps: int = 0
+    def __init__(self, stall: StallCounter, gpu: Sampler | None) -> None:
+        self.stall = stall
+        self.steps = 0
+        self._gpu = gpu
+        self._mark = gpu.mark() if gpu else 0
+        self._began = self._latest = time.perf_counter()
+        self._waited = self._waited_by_now = stall.read()
+
+    def look(self, steps: int) -> None:
+        """Take note that more steps have ended, the last of them just now."""
+        self.steps += steps
+        self._latest = time.perf_counter()
+        self._waited_by_now = self.stall.read()
+
+    @property
+    def seconds(self) -> float:
+        """How long they took, up to the last look."""
+        return self._latest - self._began
+
+    def sums(self) -> _Sums:
+        """Return what was measured up to the last look."""
+        gpu = self._gpu.mean(self._mark) if self._gpu else None
+        return _Sums(
+            steps=self.steps,
+            batches=self._waited_by_now.batches - self._waited.batches,
+            seconds=self.seconds,
+            waiting=self._waited_by_now.waiting_seconds - self._waited.waiting_seconds,
+            gpu_seconds=0.0 if gpu is None else self.seconds,
+            gpu_busy_seconds=(gpu or 0.0) * self.seconds,
+        )
 
 
 @dataclass(frozen=True)
@@ -146,18 +166,8 @@ class _Sums:
     gpu_seconds: float = 0.0
     gpu_busy_seconds: float = 0.0
 
-    def with_(self, stretch: _Stretch, until: float) -> _Sums:
-        now = stretch.stall.read()
-        seconds = until - stretch.began
-        gpu = stretch.gpu.mean(stretch.mark) if stretch.gpu else None
-        return _Sums(
-            steps=self.steps + stretch.steps,
-            batches=self.batches + now.batches - stretch.waited.batches,
-            seconds=self.seconds + seconds,
-            waiting=self.waiting + now.waiting_seconds - stretch.waited.waiting_seconds,
-            gpu_seconds=self.gpu_seconds + (0.0 if gpu is None else seconds),
-            gpu_busy_seconds=self.gpu_busy_seconds + (gpu or 0.0) * seconds,
-        )
+    def with_(self, stretch: _Stretch) -> _Sums:
+        return _Sums(*(ours + theirs for ours, theirs in zip(astuple(self), astuple(stretch.sums()), strict=True)))
 
     def window(self) -> Window:
         gpu = self.gpu_busy_seconds / self.gpu_seconds if self.gpu_seconds else None

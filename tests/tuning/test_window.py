@@ -45,6 +45,25 @@ def test_a_pause_and_a_new_iterator_are_left_out_and_the_window_goes_on():
     assert windows[3].seconds < 0.1
 
 
+def test_what_is_read_after_the_last_look_is_not_of_the_window():
+    meter = WindowMeter(least_seconds=0.0, least_steps=6, skipped_steps=1)
+    first, second = Stall(), Stall()
+    assert not any(step(meter, first) for _ in range(4))
+    first.batches, first.seconds = first.batches + 40, 10.0
+    windows = [step(meter, second) for _ in range(4)]
+    assert windows[3].steps == 6
+    assert windows[3].waiting_seconds < 0.1
+
+
+def test_steps_that_nobody_looked_at_one_by_one_count_as_many():
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=6, skipped_steps=3), Stall()
+    windows = []
+    for _ in range(4):
+        stall.batches += 3
+        windows.append(meter.step(stall, None, steps=3))
+    assert [window and window.steps for window in windows] == [None, None, 6, None]
+
+
 def test_a_restart_forgets_the_window_under_way():
     meter, stall = WindowMeter(least_seconds=0.0, least_steps=3, skipped_steps=1), Stall()
     assert not any(step(meter, stall) for _ in range(3))
