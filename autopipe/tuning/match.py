@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 
 from autopipe.tuning.window import Window
 
-__all__ = ["Match", "compare", "mean"]
+__all__ = ["Match", "compare", "together"]
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,23 @@ def compare(before: Window, challenge: Window, after: Window, measure: Callable[
     )
 
 
-def mean(matches: Sequence[Match]) -> Match:
-    """Return several matches of one challenger as one, whose noise is less by the root of their number.
+def together(matches: Sequence[Match]) -> Match:
+    """Return several matches of one challenger as one: their median, whose noise is less by the root of their number.
 
-    >>> both = mean([Match(0.1, 0.2, 0.1, 0.2, 1.0), Match(0.06, 0.08, 0.06, 0.08, 1.0)])
-    >>> round(both.gain, 2), round(both.noise, 2), both.seconds
-    (0.08, 0.1, 2.0)
+    The machine may change in the midst of a match, which says nothing then, whatever came out.
+
+    >>> matches = [Match(gain, noise, gain, noise, 1.0) for gain, noise in ((0.1, 0.02), (0.04, 0.04), (-0.5, 0.9))]
+    >>> two, three = together(matches[:2]), together(matches)
+    >>> round(two.gain, 2), round(two.noise, 2), two.seconds
+    (0.07, 0.02, 2.0)
+    >>> three.gain, round(three.noise, 2)
+    (0.04, 0.18)
     """
     root = math.sqrt(len(matches))
     return Match(
-        gain=fmean(each.gain for each in matches),
+        gain=median(each.gain for each in matches),
         noise=fmean(each.noise for each in matches) / root,
-        rate=fmean(each.rate for each in matches),
+        rate=median(each.rate for each in matches),
         drift=fmean(each.drift for each in matches) / root,
         seconds=math.fsum(each.seconds for each in matches),
     )

@@ -3,7 +3,7 @@
 Machines drift, so a window is only ever compared with its neighbours: the incumbent is measured, then the
 challenger, then the incumbent again. The challenger is kept if it beats the mean of its neighbours by more than
 they differ from each other, and never if it takes fewer steps per second; one that may be better by less meets them
-again, since the mean of several such matches differs by less. Every other challenger is one step from the
+again, since what comes out of several such matches differs by less. Every other challenger is one step from the
 incumbent: a sampler needs more trials than training has time for before it finds the last few hundredths. What a live
 swap hands on was made by the knobs before: a challenger that may be kept is measured once more, and so is an incumbent
 that seems to be another than before. Where the consumer does not wait any more, smaller numbers are tried instead, and
@@ -19,7 +19,7 @@ from typing import Any
 
 from autopipe.tuning.distributions import fits
 from autopipe.tuning.lean import leaner
-from autopipe.tuning.match import Match, compare, mean
+from autopipe.tuning.match import Match, compare, together
 from autopipe.tuning.neighbours import neighbours
 from autopipe.tuning.patience import Patience
 from autopipe.tuning.studies import open_study, quiet_optuna
@@ -38,7 +38,7 @@ _HOPELESS = 0.6
 _UNSTEADY = 0.2
 _MOST_AGAIN = 2
 # A challenger meets the incumbent so often at the most.
-_MOST_MATCHES = 3
+_MOST_MATCHES = 5
 # Of three matches, so many decide.
 _DECIDING = 2
 _REPEATED_PROPOSALS = 10
@@ -51,8 +51,8 @@ class Trial:
     Attributes:
         number: counts from 1.
         knobs: its values.
-        gain: its objective as a ratio to its neighbours', less one; the mean if it met them several times.
-        noise: how much those neighbours differed, as a ratio; for a mean, that of its matches over the root of their
+        gain: its objective as a ratio to its neighbours', less one; the median if it met them several times.
+        noise: how much those neighbours differed, as a ratio; of several matches, the mean over the root of their
             number.
         kept: whether it became the incumbent.
         seconds: time spent in its windows.
@@ -317,7 +317,7 @@ class Search:
                 self.incumbent = dict(self.original)
             return
         self._matches.append(match)
-        so_far = mean(self._matches)
+        so_far = together(self._matches)
         if self._leaner is None:
             no_slower = so_far.rate >= -so_far.drift - _LEAST_GAIN
             kept = no_slower and so_far.gain > max(so_far.noise, _LEAST_GAIN)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopipe.tuning.match import Match, compare, mean
+from autopipe.tuning.match import Match, compare, together
 from autopipe.tuning.window import OBJECTIVES, Window
 
 rates = st.floats(1, 1e4)
@@ -46,16 +46,16 @@ def test_where_nothing_but_waiting_was_seen_there_is_a_gain_all_the_same():
 
 
 @given(matches)
-def test_a_mean_lies_among_its_matches_and_is_surer_than_they_are(several):
-    one = mean(several)
+def test_what_several_matches_say_lies_among_them_and_is_surer(several):
+    one = together(several)
     assert min(each.gain for each in several) - 1e-9 <= one.gain <= max(each.gain for each in several) + 1e-9
     assert one.noise <= max(each.noise for each in several) + 1e-9 or max(each.noise for each in several) < 0
     assert one.seconds == pytest.approx(sum(each.seconds for each in several))
 
 
 @given(rates)
-def test_one_change_of_the_machine_never_passes_for_a_gain_in_three_matches(factor):
+def test_one_change_of_the_machine_never_passes_for_a_gain(factor):
     first = compared(1.0, factor, factor)
-    for later in range(3):
-        so_far = mean([first, *[compared(factor, factor, factor)] * later])
+    for later in range(5):
+        so_far = together([first, *[compared(factor, factor, factor)] * later])
         assert so_far.gain <= so_far.noise + 1e-9
