@@ -130,8 +130,6 @@ def _refuse_work_that_waits(fn: Function) -> None:
 
 def _cheapest_cut(fn: Function) -> list[Any]:
     """Return the tensors of the cheapest cut; none where nothing but arithmetic comes before what changes."""
-    import networkx
-
     fed = fed_by(fn.element_inputs)
     changing = _changing(fn)
     # In the order of the graph, so that the parts are the same in every process.
@@ -140,6 +138,8 @@ def _cheapest_cut(fn: Function) -> list[Any]:
     work = [op for op in fixed if op in used and op.type not in _NEXT_TO_NOTHING]
     if not work:
         return []
+    import networkx
+
     inputs = [tensor.op for tensor in fn.element_inputs]
     network = networkx.DiGraph()
     network.add_nodes_from([_BEFORE, _AFTER])

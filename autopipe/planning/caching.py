@@ -18,8 +18,8 @@ __all__ = ["making_and_reading"]
 
 _SECONDS = 0.05
 _FEWEST_TURNS = 3
-# What Python does with one element is little beside this; of faster ones it is given one of many.
-_SLOW_SECONDS = 1e-3
+# What Python does with one element, up to 70 us, is little beside this; of faster ones it is given one of many.
+_SLOW_SECONDS = 3e-4
 _MANY, _FEW = 64, 8
 _END = object()
 # More than a sample ever has; of larger numbers TensorFlow keeps the low bits only.
