@@ -132,6 +132,7 @@ def compare_loaders(
     preparing: dict[str, float] = {}
     loaders: dict[str, Callable[[], Iterable[Any]]] = {}
     for name, make in makers.items():
+        _claim_memory()
         preparing[name], loaders[name] = _timed(make)
     seconds: dict[str, list[float]] = {name: [] for name in loaders}
     for _ in range(epochs):
