@@ -13,6 +13,8 @@ __all__ = ["OBJECTIVES", "Window", "WindowMeter", "pick_objective"]
 
 # Of a window, so much tells whether the rest is worth waiting for.
 _TELLING_SHARE = 0.3
+# To read the counter takes up to 100 us in the midst of training.
+_READS_IN_WINDOW = 10
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class WindowMeter:
         if self._stretch is None:
             self._to_skip -= steps
             if self._to_skip <= 0:
-                self._stretch = _Stretch(stall, gpu)
+                self._stretch = self._begin(stall, gpu)
             return None
         self._stretch.look(steps)
         steps, seconds = self._so_far.steps + self._stretch.steps, self._so_far.seconds + self._stretch.seconds
@@ -116,16 +118,27 @@ class WindowMeter:
             return None
         window = self._so_far.with_(self._stretch).window()
         self._so_far = _Sums()
-        self._stretch = _Stretch(stall, gpu)
+        self._stretch = self._begin(stall, gpu)
         return window
+
+    def _begin(self, stall: StallCounter, gpu: Sampler | None) -> _Stretch:
+        return _Stretch(stall, gpu, self.least_seconds / _READS_IN_WINDOW)
 
 
 class _Stretch:
-    """Steps in a row from one iterator, as far as it was looked at: how many more were read since, nobody knows."""
+    """Steps in a row from one iterator, up to when its counter was read last: what was read since, nobody knows.
 
-    def __init__(self, stall: StallCounter, gpu: Sampler | None) -> None:
+    Args:
+        stall: its counter.
+        gpu: samples the GPUs, if there are any.
+        seconds_between_reads: the counter is read no more often, but for the first reads: each is twice as late as the
+            one before, since nobody knows how long the iterator lasts.
+    """
+
+    def __init__(self, stall: StallCounter, gpu: Sampler | None, seconds_between_reads: float) -> None:
         self.stall = stall
-        self.steps = 0
+        self.steps = self._unread = 0
+        self._between = seconds_between_reads
         self._gpu = gpu
         self._mark = gpu.mark() if gpu else 0
         self._began = self._latest = time.perf_counter()
@@ -133,17 +146,21 @@ class _Stretch:
 
     def look(self, steps: int) -> None:
         """Take note that more steps have ended, the last of them just now."""
-        self.steps += steps
-        self._latest = time.perf_counter()
+        now = time.perf_counter()
+        self._unread += steps
+        if now - self._latest < min(self._between, self.seconds):
+            return
+        self.steps, self._unread = self.steps + self._unread, 0
+        self._latest = now
         self._waited_by_now = self.stall.read()
 
     @property
     def seconds(self) -> float:
-        """How long they took, up to the last look."""
+        """How long they took."""
         return self._latest - self._began
 
     def sums(self) -> _Sums:
-        """Return what was measured up to the last look."""
+        """Return what was measured in them."""
         gpu = self._gpu.mean(self._mark) if self._gpu else None
         return _Sums(
             steps=self.steps,

@@ -64,6 +64,19 @@ def test_steps_that_nobody_looked_at_one_by_one_count_as_many():
     assert [window and window.steps for window in windows] == [None, None, 6, None]
 
 
+def test_the_counter_of_a_long_window_is_read_ever_less_often():
+    class CountedStall(Stall):
+        reads = 0
+
+        def read(self):
+            self.reads += 1
+            return super().read()
+
+    meter, stall = WindowMeter(least_seconds=60.0, skipped_steps=1), CountedStall()
+    assert not any(step(meter, stall, seconds=0.0) for _ in range(1000))
+    assert 2 <= stall.reads < 100
+
+
 def test_a_restart_forgets_the_window_under_way():
     meter, stall = WindowMeter(least_seconds=0.0, least_steps=3, skipped_steps=1), Stall()
     assert not any(step(meter, stall) for _ in range(3))
