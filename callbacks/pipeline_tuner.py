@@ -147,6 +147,10 @@ class PipelineTuner(WatchingCallback):
         self._next_look = 0.0
 
     @property
+    def _watching_seconds(self) -> float:
+        return max(self.window_seconds, _WATCHING_SECONDS)
+
+    @property
     def best(self) -> dict[str, int]:
         """The best knobs found; empty before training."""
         return dict(self.search.incumbent) if self.search else {}
@@ -187,6 +191,7 @@ class PipelineTuner(WatchingCallback):
             # Somebody else may have taken the one that was to have them. Before buffers fill, a change takes less.
             self._runs(reading, self.search.running)
             reading.dataset.try_out_next(self.search.running)
+        self._windows.start()
 
     def _step_ended(self) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
@@ -315,7 +320,7 @@ class PipelineTuner(WatchingCallback):
             on_trial=self.on_trial,
         )
         self._searches.append(self.search)
-        self._windows = WindowMeter(self.window_seconds)
+        self._windows = WindowMeter(self._watching_seconds if self.search.finished else self.window_seconds)
 
     def _hopeless_window(self) -> Window | None:
         """Return the window under way if a challenger is so slow that it need not be completed."""
@@ -368,7 +373,7 @@ class PipelineTuner(WatchingCallback):
     def _end_search(self) -> None:
         assert self.search is not None
         self._watch = Watch(self.search.objective, self.search.last)
-        self._windows = WindowMeter(max(self.window_seconds, _WATCHING_SECONDS))
+        self._windows = WindowMeter(self._watching_seconds)
 
     def _look_on(self, window: Window, reading: Reading) -> None:
         """Search again if training waits for good where it did not."""

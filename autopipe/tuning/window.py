@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from autopipe.errors import ArgumentError
 from autopipe.telemetry import Sampler, StallCounter
@@ -26,12 +26,16 @@ class Window:
         seconds: wall time.
         waiting_seconds: the part of it in which the consumer waited for a batch.
         gpu: mean utilization of the GPUs in use, 0 to 1; ``None`` where it cannot be measured.
+        start_steps: batches besides, with which iterators began.
+        start_seconds: wall time of those.
     """
 
     steps: int
     seconds: float
     waiting_seconds: float
     gpu: float | None = None
+    start_steps: int = 0
+    start_seconds: float = 0.0
 
     @property
     def busy(self) -> float:
@@ -40,8 +44,8 @@ class Window:
 
     @property
     def rate(self) -> float:
-        """Steps per second."""
-        return self.steps / self.seconds
+        """Steps per second, those with which iterators began among them."""
+        return (self.steps + self.start_steps) / (self.seconds + self.start_seconds)
 
 
 OBJECTIVES: dict[str, Callable[[Window], float]] = {
@@ -87,14 +91,20 @@ class WindowMeter:
         """Forget the window under way."""
         self._so_far = _Sums()
         self._stretch: _Stretch | None = None
+        self._started: float | None = None
         self._to_skip = self.skipped_steps
 
     def pause(self) -> None:
         """Leave out the time until the next step; the window under way goes on after it."""
         if self._stretch is not None:
             self._so_far = self._so_far.with_(self._stretch)
-        self._stretch = None
+        self._stretch = self._started = None
         self._to_skip = self.skipped_steps
+
+    def start(self) -> None:
+        """Pause, and take note that a new iterator is read from now on: how fast it starts is part of the rate."""
+        self.pause()
+        self._started = time.perf_counter()
 
     def so_far(self) -> Window | None:
         """Return the window under way; ``None`` while it tells too little."""
@@ -111,6 +121,7 @@ class WindowMeter:
             self._to_skip -= steps
             if self._to_skip <= 0:
                 self._stretch = self._begin(stall, gpu)
+                self._so_far = self._so_far.with_start(self._stretch, self._started)
             return None
         self._stretch.look(steps)
         steps, seconds = self._so_far.steps + self._stretch.steps, self._so_far.seconds + self._stretch.seconds
@@ -141,7 +152,7 @@ class _Stretch:
         self._between = seconds_between_reads
         self._gpu = gpu
         self._mark = gpu.mark() if gpu else 0
-        self._began = self._latest = time.perf_counter()
+        self.began = self._latest = time.perf_counter()
         self._waited = self._waited_by_now = stall.read()
 
     def look(self, steps: int) -> None:
@@ -155,9 +166,14 @@ class _Stretch:
         self._waited_by_now = self.stall.read()
 
     @property
+    def batches_before(self) -> int:
+        """How many batches the iterator gave before them."""
+        return self._waited.batches
+
+    @property
     def seconds(self) -> float:
         """How long they took."""
-        return self._latest - self._began
+        return self._latest - self.began
 
     def sums(self) -> _Sums:
         """Return what was measured in them."""
@@ -182,10 +198,19 @@ class _Sums:
     waiting: float = 0.0
     gpu_seconds: float = 0.0
     gpu_busy_seconds: float = 0.0
+    start_batches: int = 0
+    start_seconds: float = 0.0
+
+    def with_start(self, stretch: _Stretch, started: float | None) -> _Sums:
+        """Return the sums with what came before a stretch, if it is known when its iterator started."""
+        if started is None:
+            return self
+        batches, seconds = self.start_batches + stretch.batches_before, self.start_seconds + stretch.began - started
+        return replace(self, start_batches=batches, start_seconds=seconds)
 
     def with_(self, stretch: _Stretch) -> _Sums:
         return _Sums(*(ours + theirs for ours, theirs in zip(astuple(self), astuple(stretch.sums()), strict=True)))
 
     def window(self) -> Window:
         gpu = self.gpu_busy_seconds / self.gpu_seconds if self.gpu_seconds else None
-        return Window(self.batches, self.seconds, self.waiting, gpu)
+        return Window(self.batches, self.seconds, self.waiting, gpu, self.start_batches, self.start_seconds)

@@ -64,6 +64,25 @@ def test_steps_that_nobody_looked_at_one_by_one_count_as_many():
     assert [window and window.steps for window in windows] == [None, None, 6, None]
 
 
+def test_how_fast_an_iterator_starts_is_part_of_the_rate_but_not_of_the_waiting():
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=3), Stall()
+    meter.start()
+    step(meter, stall, seconds=0.1, waiting=0.1)
+    *_, window = [step(meter, stall) for _ in range(7)]
+    assert (window.steps, window.start_steps) == (5, 3)
+    assert window.seconds < 0.1 < window.start_seconds
+    assert window.waiting_seconds < 0.1
+    assert window.rate == 8 / (window.seconds + window.start_seconds)
+
+
+def test_a_start_before_a_pause_is_left_out():
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=3), Stall()
+    meter.start()
+    meter.pause()
+    *_, window = [step(meter, stall) for _ in range(8)]
+    assert (window.start_steps, window.start_seconds) == (0, 0.0)
+
+
 def test_the_counter_of_a_long_window_is_read_ever_less_often():
     class CountedStall(Stall):
         reads = 0
