@@ -187,10 +187,11 @@ class PipelineTuner(WatchingCallback):
         """Count the steps of the iterator before, which nobody looked at yet; a challenger has this one too."""
         self._count_steps()
         super()._follow(reading)
-        if self.search is not None and self.search.challenging and reading.dataset is self.dataset:
+        tuned = self.dataset
+        if tuned is not None and tuned is reading.dataset and self.search is not None and self.search.challenging:
             # Somebody else may have taken the one that was to have them. Before buffers fill, a change takes less.
             self._runs(reading, self.search.running)
-            reading.dataset.try_out_next(self.search.running)
+            tuned.try_out_next(self.search.running)
         self._windows.start()
 
     def _step_ended(self) -> None:
