@@ -15,6 +15,8 @@ __all__ = ["OBJECTIVES", "Window", "WindowMeter", "pick_objective"]
 _TELLING_SHARE = 0.3
 # To read the counter takes up to 100 us in the midst of training.
 _READS_IN_WINDOW = 10
+# Of windows with fewer, one may have the start of an iterator by chance that its neighbour has not.
+_FEWEST_STARTS = 3
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Window:
         seconds: wall time.
         waiting_seconds: the part of it in which the consumer waited for a batch.
         gpu: mean utilization of the GPUs in use, 0 to 1; ``None`` where it cannot be measured.
-        start_steps: batches besides, with which iterators began.
+        start_steps: batches besides, with which iterators began; 0 where too few began in the window.
         start_seconds: wall time of those.
     """
 
@@ -198,6 +200,7 @@ class _Sums:
     waiting: float = 0.0
     gpu_seconds: float = 0.0
     gpu_busy_seconds: float = 0.0
+    starts: int = 0
     start_batches: int = 0
     start_seconds: float = 0.0
 
@@ -206,11 +209,12 @@ class _Sums:
         if started is None:
             return self
         batches, seconds = self.start_batches + stretch.batches_before, self.start_seconds + stretch.began - started
-        return replace(self, start_batches=batches, start_seconds=seconds)
+        return replace(self, starts=self.starts + 1, start_batches=batches, start_seconds=seconds)
 
     def with_(self, stretch: _Stretch) -> _Sums:
         return _Sums(*(ours + theirs for ours, theirs in zip(astuple(self), astuple(stretch.sums()), strict=True)))
 
     def window(self) -> Window:
         gpu = self.gpu_busy_seconds / self.gpu_seconds if self.gpu_seconds else None
-        return Window(self.batches, self.seconds, self.waiting, gpu, self.start_batches, self.start_seconds)
+        start = (self.start_batches, self.start_seconds) if self.starts >= _FEWEST_STARTS else (0, 0.0)
+        return Window(self.batches, self.seconds, self.waiting, gpu, *start)

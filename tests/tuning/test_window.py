@@ -64,23 +64,34 @@ def test_steps_that_nobody_looked_at_one_by_one_count_as_many():
     assert [window and window.steps for window in windows] == [None, None, 6, None]
 
 
-def test_how_fast_an_iterator_starts_is_part_of_the_rate_but_not_of_the_waiting():
+def test_how_fast_iterators_start_is_part_of_the_rate_but_not_of_the_waiting():
+    meter = WindowMeter(least_seconds=0.0, least_steps=12, skipped_steps=3)
+    for _epoch in range(3):
+        stall = Stall()
+        meter.start()
+        step(meter, stall, seconds=0.1, waiting=0.1)
+        *_, window = [step(meter, stall) for _ in range(6)]
+    assert (window.steps, window.start_steps) == (12, 9)
+    assert window.seconds < 0.3 < window.start_seconds
+    assert window.waiting_seconds < 0.1
+    assert window.rate == 21 / (window.seconds + window.start_seconds)
+
+
+def test_the_start_of_one_iterator_is_of_no_window():
     meter, stall = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=3), Stall()
     meter.start()
-    step(meter, stall, seconds=0.1, waiting=0.1)
-    *_, window = [step(meter, stall) for _ in range(7)]
-    assert (window.steps, window.start_steps) == (5, 3)
-    assert window.seconds < 0.1 < window.start_seconds
-    assert window.waiting_seconds < 0.1
-    assert window.rate == 8 / (window.seconds + window.start_seconds)
+    *_, window = [step(meter, stall) for _ in range(8)]
+    assert (window.steps, window.start_steps, window.start_seconds) == (5, 0, 0.0)
 
 
 def test_a_start_before_a_pause_is_left_out():
-    meter, stall = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=3), Stall()
-    meter.start()
-    meter.pause()
-    *_, window = [step(meter, stall) for _ in range(8)]
-    assert (window.start_steps, window.start_seconds) == (0, 0.0)
+    meter = WindowMeter(least_seconds=0.0, least_steps=12, skipped_steps=3)
+    for _epoch in range(3):
+        stall = Stall()
+        meter.start()
+        meter.pause()
+        *_, window = [step(meter, stall) for _ in range(7)]
+    assert (window.steps, window.start_steps) == (12, 0)
 
 
 def test_the_counter_of_a_long_window_is_read_ever_less_often():
