@@ -271,26 +271,19 @@ def _check_plan(plan: Plan, identity: str) -> None:
 
 def _done(identity: str, keeps: str, rewriting: Rewriting, given: Plan | None) -> Plan:
     """Return the plan of what was done; with the numbers of one that was given, as they are on this machine."""
-    from autopipe.pipeline.knobs import read_knobs
+    from autopipe.pipeline.knobs import read_knobs, with_thread_pool
     from autopipe.planning.machine import Machine
     from autopipe.planning.plan import carry_over
 
     applied = tuple(step.rule for step in rewriting.steps)
     done = Plan(identity, keeps, applied, machine=asdict(Machine.here()), versions=_versions())
-    return done if given is None else carry_over(given, done, read_knobs(_with_thread_pool(rewriting.after)))
+    return done if given is None else carry_over(given, done, read_knobs(with_thread_pool(rewriting.after)))
 
 
 def _check_knobs(rewriting: Rewriting, done: Plan) -> None:
-    from autopipe.pipeline.knobs import with_knobs
+    from autopipe.pipeline.knobs import with_knobs, with_thread_pool
 
-    with_knobs(_with_thread_pool(rewriting.after), done.knobs)
-
-
-def _with_thread_pool(tree: ir.Node) -> ir.Node:
-    from autopipe.pipeline import ir, trees
-
-    there = any(isinstance(node, ir.ThreadPool) for node in trees.walk(tree))
-    return tree if there else ir.ThreadPool(input=tree)
+    with_knobs(with_thread_pool(rewriting.after), done.knobs)
 
 
 def _versions() -> dict[str, str]:

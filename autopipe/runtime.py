@@ -20,7 +20,7 @@ from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.disposal import dispose_aside
 from autopipe.pipeline.ending import number_taken, telling_its_end
-from autopipe.pipeline.knobs import read_knobs, with_knobs
+from autopipe.pipeline.knobs import read_knobs, with_knobs, with_thread_pool
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.disk_cache import DiskCache
@@ -218,8 +218,16 @@ class OptimizedDataset(tf.data.Dataset):
 
         Raises:
             KnobError: as :meth:`retune`.
+
+        >>> import tensorflow as tf, autopipe
+        >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).map(lambda x: x * 10))
+        >>> dataset.try_out_next({"prefetch.buffer_size": 3})
+        >>> [int(x) for x in dataset], dataset.knobs["prefetch.buffer_size"]
+        ([0, 10, 20, 30], -1)
         """
-        self._tried_next = with_knobs(self._autopipe_tree, knobs)
+        tree = with_knobs(self._autopipe_tree, knobs)
+        with self._lock:
+            self._tried_next = tree
 
     def _start(self, after: Stages, *, early: bool) -> tuple[Any, Reading]:
         tree = self._autopipe_tree
@@ -385,11 +393,8 @@ def _knobs_of(tree: ir.Node) -> dict[str, int]:
 
 def _with_thread_pool(tree: ir.Node, original: Any) -> ir.Node:
     """Return the tree with a thread pool at its end, unless its author chose one."""
-    if original.options().threading.private_threadpool_size is not None:
-        return tree
-    if any(isinstance(node, ir.ThreadPool) for node in trees.walk(tree)):
-        return tree
-    return ir.ThreadPool(input=tree)
+    chosen = original.options().threading.private_threadpool_size is not None
+    return tree if chosen else with_thread_pool(tree)
 
 
 def _ends_synchronously(tree: ir.Node) -> bool:

@@ -13,7 +13,7 @@ from autopipe.errors import KnobError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
 
-__all__ = ["Knob", "read_knobs", "with_knobs"]
+__all__ = ["Knob", "read_knobs", "with_knobs", "with_thread_pool"]
 
 # What TensorFlow takes where the author says nothing: bytes of a reader's buffer, and processors for each dataset that
 # an interleave of AUTOTUNE calls reads in turn.
@@ -93,6 +93,19 @@ def with_knobs(tree: ir.Node, values: Mapping[str, int]) -> ir.Node:
         if values.get(knob.name, knob.value) != knob.value:
             changes.setdefault(id(node), {}).update(_arguments(node, knob, values[knob.name]))
     return _rebuilt(tree, changes)
+
+
+def with_thread_pool(tree: ir.Node) -> ir.Node:
+    """Return the pipeline with a thread pool at its end, unless there is one in it: its size is a knob.
+
+    >>> from autopipe.pipeline.extract import extract
+    >>> import tensorflow as tf
+    >>> tree = with_thread_pool(extract(tf.data.Dataset.range(3)))
+    >>> "thread_pool.size" in [knob.name for knob in read_knobs(tree)], with_thread_pool(tree) is tree
+    (True, True)
+    """
+    there = any(isinstance(node, ir.ThreadPool) for node in trees.walk(tree))
+    return tree if there else ir.ThreadPool(input=tree)
 
 
 def _located(tree: ir.Node) -> Iterator[tuple[ir.Node, Knob]]:
