@@ -21,6 +21,7 @@ from autopipe.runtime import OptimizedDataset
 from autopipe.search_spaces import SearchSpace, default
 from autopipe.tuning.memory_guard import MemoryGuard
 from autopipe.tuning.next_epoch import NextEpoch
+from autopipe.tuning.outcome import in_one_line, measured, trials_of
 from autopipe.tuning.search import Search, Trial
 from autopipe.tuning.spaces import seeds
 from autopipe.tuning.studies import load_optuna
@@ -165,7 +166,9 @@ class PipelineTuner(WatchingCallback):
         """The plan of the dataset with the best knobs and what was measured; ``None`` before training."""
         if self.dataset is None or self.search is None:
             return None
-        return replace(self.dataset.plan, knobs=self.best, machine=asdict(Machine.here()), measured=self._measured())
+        return replace(
+            self.dataset.plan, knobs=self.best, machine=asdict(Machine.here()), measured=measured(self._searches)
+        )
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Make ready, so that no step waits for it."""
@@ -204,7 +207,7 @@ class PipelineTuner(WatchingCallback):
         if self._steps_unseen < self._most_unseen and time.perf_counter() < self._next_look:
             return
         found = self.search is not None and self.search.finished
-        longest = math.inf if found else self.window_seconds / _LEAST_LOOKS_IN_WINDOW
+        longest = _SECONDS_BETWEEN_LOOKS if found else self.window_seconds / _LEAST_LOOKS_IN_WINDOW
         self._next_look = time.perf_counter() + min(longest, _SECONDS_BETWEEN_LOOKS)
         steps = self._count_steps(start=found and not self._last_epoch and not self._memory_is_short)
         if self._in_loop:
@@ -244,7 +247,7 @@ class PipelineTuner(WatchingCallback):
         super().on_epoch_end(epoch, logs)
         self._most_unseen, self._steps = self._steps // _LEAST_LOOKS_IN_EPOCH, 0
         if logs is not None and self.search is not None:
-            logs["pipeline_trials"] = len(self._trials())
+            logs["pipeline_trials"] = len(trials_of(self._searches))
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Leave the best knobs in the dataset, and say so."""
@@ -260,27 +263,7 @@ class PipelineTuner(WatchingCallback):
 
     def summary(self) -> str:
         """Return what the search did, in one line."""
-        first, last = self._first_and_last()
-        if self.search is None or first is None or last is None:
-            return "autopipe: too few steps to measure anything; the pipeline runs with the knobs it had"
-        name = self.search.objective
-        before, after = (OBJECTIVES[name](window) for window in (first, last))
-        trials = self._trials()
-        if not trials and self.search.too_early:
-            return (
-                f"autopipe: {name} {after:.3g}; no trial was made, since its cost was expected to be more than "
-                f"most_loss={self.most_loss:g} of the time so far; the pipeline runs with the knobs it had"
-            )
-        kept = sum(trial.kept for trial in trials)
-        spent = sum(trial.seconds for trial in trials)
-        swaps = sum(search.swap_seconds for search in self._searches)
-        original = self._searches[0].original
-        changed = {key: value for key, value in self.best.items() if value != original[key]}
-        knobs = ", ".join(f"{key}={value}" for key, value in changed.items()) or "the knobs it had were best"
-        return (
-            f"autopipe: {name} {before:.3g} -> {after:.3g} after {len(trials)} trials "
-            f"({kept} kept, {spent:.1f} s in trials, {swaps:.1f} s in swaps): {knobs}"
-        )
+        return in_one_line(self._searches, self.most_loss)
 
     def _is_tuned(self, reading: Reading) -> bool:
         """Return whether it reads the dataset of the first step: the knobs of another are others."""
@@ -381,27 +364,6 @@ class PipelineTuner(WatchingCallback):
         if self._watch is None or len(self._searches) >= _MOST_SEARCHES or not self._watch.fell(window):
             return
         self._search_on(self._watch.objective, None)
-
-    def _trials(self) -> list[Trial]:
-        return [trial for search in self._searches for trial in search.trials]
-
-    def _first_and_last(self) -> tuple[Window | None, Window | None]:
-        measured = [search for search in self._searches if search.first and search.last]
-        return (measured[0].first, measured[-1].last) if measured else (None, None)
-
-    def _measured(self) -> dict[str, Any]:
-        first, last = self._first_and_last()
-        if self.search is None or first is None or last is None:
-            return {}
-        measure = OBJECTIVES[self.search.objective]
-        return {
-            "objective": self.search.objective,
-            "before": measure(first),
-            "after": measure(last),
-            "steps_per_second_before": first.rate,
-            "steps_per_second_after": last.rate,
-            "trials": len(self._trials()),
-        }
 
 
 def _has_memory_cache(tree: ir.Node) -> bool:
