@@ -77,6 +77,9 @@ def pick_objective(name: str, first: Window) -> str:
 class WindowMeter:
     """Cuts a training run into windows. Steps just after a change, or after a pause, are left out of them.
 
+    Those with which iterators start count for the rate, but not for the waiting: once training is tuned, iterators
+    start before their time, which hides the waiting and not the work.
+
     Args:
         least_seconds: a window lasts at least so long,
         least_steps: and has at least so many steps.
