@@ -84,8 +84,8 @@ def optimize(
     tree, identity = _read(dataset)
     keeps = _promise(given, identity, keeps)
     disk = None if disk_cache is None else DiskCache(disk_cache)
-    measurements = _measurements(ram_budget, seconds, disk)
-    rewriting = _rewriting(tree, given, rules, _keeps(keeps), measurements)
+    # The samples are gone with the measurements, of which no name is kept here.
+    rewriting = _rewriting(tree, given, rules, _keeps(keeps), _measurements(ram_budget, seconds, disk))
     if verify:
         rewriting = _verified(rewriting)
     done = _done(identity, keeps, rewriting, given)

@@ -171,7 +171,7 @@ def _tuned_live(dataset: Any, seconds: float) -> dict[str, int]:
     tuner = autopipe.callbacks.PipelineTuner(
         trials=_LIVE_TRIALS, objective="rate", window_seconds=seconds, most_loss=math.inf, verbose=0, seed=0
     )
-    end = time.monotonic() + 6 * _LIVE_TRIALS * seconds + 10
+    end = time.monotonic() + 10 * _LIVE_TRIALS * seconds
     with tuner:
         while not (tuner.search is not None and tuner.search.finished) and time.monotonic() < end:
             for _ in dataset:

@@ -25,8 +25,9 @@ _LOOKING_SECONDS = 0.05
 _MOST_AT_ONCE = 1024
 # Of a TFRecord its length and two checksums, of a line its end.
 _BYTES_BESIDE = {"tfrecord": 16, "text": 1, "fixed_length": 0}
-# What counting the elements of a stage came to; the reason where it could not be done.
-_COUNTED: WeakKeyDictionary[ir.Node, int | MeasurementError] = WeakKeyDictionary()
+# What counting the elements of a stage came to; the reason where it could not be done. An error would hold what its
+# traceback does: samples, among others.
+_COUNTED: WeakKeyDictionary[ir.Node, int | str] = WeakKeyDictionary()
 
 
 def most_elements(node: ir.Node) -> int:
@@ -64,10 +65,10 @@ def _once(count: Callable[[Any], int], node: ir.Node) -> int:
         try:
             _COUNTED[node] = count(node)
         except MeasurementError as unknown:
-            _COUNTED[node] = unknown
+            _COUNTED[node] = str(unknown)
     known = _COUNTED[node]
-    if isinstance(known, MeasurementError):
-        raise known
+    if isinstance(known, str):
+        raise MeasurementError(known)
     return known
 
 

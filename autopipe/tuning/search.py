@@ -3,7 +3,8 @@
 Machines drift, so a window is only ever compared with its neighbours: the incumbent is measured, then the
 challenger, then the incumbent again. The challenger is kept if it beats the mean of its neighbours by more than
 they differ from each other, and never if it takes fewer steps per second; one that may be better by less meets them
-again, since what comes out of several such matches differs by less. Every other challenger is one step from the
+again, since what comes out of several such matches differs by less. A seed, for which there are reasons, is not sent
+away for one match that it lost by little. Every other challenger is one step from the
 incumbent: a sampler needs more trials than training has time for before it finds the last few hundredths. What a live
 swap hands on was made by the knobs before: a challenger that may be kept is measured once more, and so is an incumbent
 that seems to be another than before. Where the consumer does not wait any more, smaller numbers are tried instead, and
@@ -29,7 +30,10 @@ __all__ = ["Search", "Trial"]
 
 Values = Mapping[str, int]
 
+# Of several matches, the root of their number less.
 _LEAST_GAIN = 0.02
+# By so much one match may come out wrong, though its neighbours are alike.
+_UNSURE = 0.05
 _NOTHING_TO_GAIN = 0.98
 # Giving resources back may cost so much of the objective, and no more.
 _UNNOTICED = 0.005
@@ -128,6 +132,7 @@ class Search:
         self._score = 1.0
         self._speedup = 1.0
         self._tried = {self._key(knobs)}
+        self._seeded: set[tuple[tuple[str, int], ...]] = set()
 
     @property
     def objective(self) -> str:
@@ -218,8 +223,9 @@ class Search:
                 current = {name: self.incumbent[name] for name in self._space}
                 known = optuna.trial.create_trial(params=current, distributions=self._space, value=self._score)
                 self._study.add_trial(known)
-            for seed in self._seeds:
-                self._study.enqueue_trial(self._within_space(seed), skip_if_exists=True)
+            for seed in map(self._within_space, self._seeds):
+                self._seeded.add(self._key({**self.incumbent, **seed}))
+                self._study.enqueue_trial(seed, skip_if_exists=True)
 
     def _fail_asked(self) -> None:
         """Tell the study that what it proposed last comes to nothing, if it waits for that."""
@@ -319,10 +325,9 @@ class Search:
         self._matches.append(match)
         so_far = together(self._matches)
         if self._leaner is None:
-            no_slower = so_far.rate >= -so_far.drift - _LEAST_GAIN
-            kept = no_slower and so_far.gain > max(so_far.noise, _LEAST_GAIN)
-            may_be_better = no_slower and so_far.gain > 0 and so_far.gain + so_far.noise > _LEAST_GAIN
-            if may_be_better and not kept and len(self._matches) < _MOST_MATCHES:
+            least = _LEAST_GAIN / math.sqrt(len(self._matches))
+            kept = so_far.rate >= -so_far.drift - least and so_far.gain > max(so_far.noise, least)
+            if not kept and self._may_be_better(so_far, least) and len(self._matches) < _MOST_MATCHES:
                 return
             self._study.tell(self._asked, self._score * (1 + so_far.gain))
         else:
@@ -337,6 +342,13 @@ class Search:
         self._matches = []
         number = len(self.trials) + 1
         self._note(Trial(number, self._challenger, so_far.gain, so_far.noise, kept, so_far.seconds, is_lean))
+
+    def _may_be_better(self, so_far: Match, least: float) -> bool:
+        """Return whether more matches may show that the challenger gains more than the least."""
+        if self._key(self._challenger) in self._seeded:
+            unsure = max(so_far.noise, _UNSURE / math.sqrt(len(self._matches)))
+            return min(so_far.gain, so_far.rate) + unsure > least
+        return so_far.rate >= -so_far.drift - least and so_far.gain > 0 and so_far.gain + so_far.noise > least
 
     def _note(self, trial: Trial) -> None:
         self.trials.append(trial)

@@ -1,6 +1,7 @@
 """How many elements there are is known without reading everything, or said not to be."""
 
 import time
+import weakref
 
 import pytest
 import tensorflow as tf
@@ -77,6 +78,21 @@ def test_what_fails_while_it_is_counted_has_no_number():
     )
     with pytest.raises(MeasurementError, match="an element raised while they were counted: .*no"):
         most_elements(extract(failing))
+
+
+def test_a_number_that_is_not_known_holds_nothing_of_who_asked_for_it():
+    failing = extract(
+        Dataset.range(20).flat_map(lambda x: Dataset.from_tensors(tf.debugging.check_numerics(x / 0, "")))
+    )
+
+    def ask():
+        asking = {1, 2, 3}
+        with pytest.raises(MeasurementError):
+            most_elements(failing)
+        return weakref.ref(asking)
+
+    ask()
+    assert ask()() is None
 
 
 def test_elements_of_a_generator_are_counted_where_its_author_declares_that_it_keeps_no_state():

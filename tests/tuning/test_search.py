@@ -1,6 +1,5 @@
 """The search against a simulated machine: it finds the best, it does not believe drift, it never keeps a loss."""
 
-import math
 
 import pytest
 from hypothesis import given, settings
@@ -85,9 +84,9 @@ def of_rate(rate):
     return Window(round(rate), 1.0, 0.5)
 
 
-def one_trial():
+def one_trial(seeds=()):
     search = Search(
-        {"calls": 1}, {"calls": CategoricalDistribution((1, 2))}, trials=1, objective="rate", most_loss=math.inf, seed=0
+        {"calls": 1}, {"calls": CategoricalDistribution((1, 2))}, trials=1, objective="rate", seeds=seeds, seed=0
     )
     search.feed(of_rate(100))
     assert search.challenging
@@ -146,6 +145,24 @@ def test_what_is_not_better_meets_the_incumbent_once():
     search.feed(of_rate(100))
     (trial,) = search.trials
     assert not trial.kept
+
+
+@pytest.mark.parametrize("seeds", [[], [{"calls": 2}]], ids=["a chance proposal", "a seed"])
+def test_a_seed_that_loses_one_match_by_little_has_another(seeds):
+    search = one_trial(seeds)
+    for rate in (98, 100, 106, 106, 100, 106, 106, 100):
+        search.feed(of_rate(rate))
+    (trial,) = search.trials
+    assert trial.kept == bool(seeds)
+
+
+def test_what_gained_less_than_a_single_match_would_have_to_is_kept_after_several():
+    search = one_trial([{"calls": 2}])
+    while not search.trials:
+        search.feed(Window(1015 if search.challenging else 1000, 10.0, 5.0))
+    (trial,) = search.trials
+    assert trial.gain == pytest.approx(0.015)
+    assert trial.kept
 
 
 def test_where_the_consumer_hardly_waits_nothing_faster_is_searched():
