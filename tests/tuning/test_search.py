@@ -1,6 +1,5 @@
 """The search against a simulated machine: it finds the best, it does not believe drift, it never keeps a loss."""
 
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
