@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 from pathlib import Path
 from typing import Annotated
 
@@ -49,6 +50,7 @@ def main(
     if keep and not results.made:
         console.print(f"No results were found in {output}: there is nothing to keep.", soft_wrap=True)
     command = _command(quick, only, named)
+    _compile_packages()
     for name in (name for name in parts.PARTS if name in chosen):
         # Written after each part: all of them take hours.
         made = report.Made.now(command)
@@ -58,6 +60,12 @@ def main(
     console.print(f"The report and the results are in {output}.", soft_wrap=True)
     if results.cases:
         console.print(report.summary(results.cases), soft_wrap=True, highlight=False)
+
+
+def _compile_packages() -> None:
+    """Have what `optimize()` imports ready, as pip leaves whatever it installs, and the peers with it."""
+    for package in ("autopipe", "callbacks", "search_spaces"):
+        compileall.compile_dir(ROOT / package, quiet=1)
 
 
 def _chosen_parts(named: list[str], few: bool) -> tuple[str, ...]:
