@@ -142,7 +142,7 @@ class PipelineTuner(WatchingCallback):
         self._cold = True
         self._unchangeable: Reading | None = None
         self._next_epoch = NextEpoch()
-        self._last_epoch = False
+        self._last_epoch = self._epoch_begins = False
         self._memory_is_short = False
         self._steps = self._steps_unseen = self._most_unseen = 0
         self._next_look = 0.0
@@ -182,6 +182,8 @@ class PipelineTuner(WatchingCallback):
         self._next_look = 0.0
         # Keras makes an iterator at the end of an epoch too, and throws it away.
         self._next_epoch.offer()
+        self._try_out_next()
+        self._epoch_begins = True
         self._windows.pause()
         self._last_epoch = epoch + 1 >= (self.params or {}).get("epochs", 1)
         self._filling = self.dataset is None and not self._last_epoch
@@ -190,15 +192,29 @@ class PipelineTuner(WatchingCallback):
         """Count the steps of the iterator before, which nobody looked at yet; a challenger has this one too."""
         self._count_steps()
         super()._follow(reading)
-        tuned = self.dataset
-        if tuned is not None and tuned is reading.dataset and self.search is not None and self.search.challenging:
+        search = self.search if self.dataset is reading.dataset and self._epoch_begins else None
+        if search is not None and search.challenging:
             # Somebody else may have taken the one that was to have them. Before buffers fill, a change takes less.
-            self._runs(reading, self.search.running)
-            tuned.try_out_next(self.search.running)
+            self._runs(reading, search.running)
+            if self._in_loop:
+                self._try_out_next()
         self._windows.start()
+
+    def _try_out_next(self, *, take_back: bool = False) -> None:
+        """Have the next iterator start with the knobs of a challenger, if one runs.
+
+        Within ``fit`` that is the one with which an epoch begins. Nobody tells that an exception has ended training,
+        and the iterators after it are to be as if there were no tuner; where one serves several epochs, it is taken
+        back.
+        """
+        if self.dataset is not None and self.search is not None and self.search.challenging:
+            self.dataset.try_out_next({} if take_back else self.search.running)
 
     def _step_ended(self) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
+        if self._epoch_begins and not self._in_loop:
+            self._epoch_begins = False
+            self._try_out_next(take_back=True)
         reading = self._reading
         if reading is None or reading.stall is None or not self._is_tuned(reading):
             return
@@ -338,7 +354,8 @@ class PipelineTuner(WatchingCallback):
             reading.dataset.retune(values)
         else:
             reading.dataset.try_out(reading, values)
-            reading.dataset.try_out_next(values)
+            if self._in_loop:
+                self._try_out_next()
         self.search.swapped(time.perf_counter() - began)
         if reading.knobs != values:
             self._unchangeable = reading

@@ -329,20 +329,28 @@ def test_an_exception_in_training_leaves_no_listener_behind():
     assert not observers()
 
 
-def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_dataset():
-    dataset = autopipe.optimize(rows().repeat(20).map(identity).batch(4), seconds=0)
-    before = dataset.knobs
+@pytest.mark.parametrize("steps_per_epoch", [None, 10], ids=["an iterator an epoch", "one for all"])
+def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_dataset(steps_per_epoch):
+    repeats = 20 if steps_per_epoch is None else 2000
+    dataset = autopipe.optimize(rows().repeat(repeats).map(identity).batch(4), seconds=0)
     tuner = PipelineTuner(trials=9, window_seconds=0.001, most_loss=math.inf, objective="rate", verbose=0, seed=1)
 
     class Boom(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            if tuner.search is not None and tuner.search.challenging:
+            begun = batch > 0 and self.epoch > 0
+            if begun and tuner.search is not None and tuner.search.challenging:
                 raise RuntimeError("boom")
 
+        def on_epoch_begin(self, epoch, logs=None):
+            self.epoch = epoch
+
     with pytest.raises(RuntimeError, match="boom"):
-        Recorder().fit(dataset, verbose=0, callbacks=[tuner, Boom()])
-    assert tuner.search.running != before
-    assert dataset.knobs == before
+        Recorder().fit(dataset, epochs=99, steps_per_epoch=steps_per_epoch, verbose=0, callbacks=[tuner, Boom()])
+    assert tuner.search.running != dataset.knobs == tuner.best
+    for _ in range(2):
+        iterator = iter(dataset)
+        assert iterator._autopipe_reading.knobs == tuner.best
+        assert next(iterator) is not None
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
