@@ -45,7 +45,7 @@ def search_lines(results: Sequence[SearchResult]) -> list[str]:
         f"numbers that `PipelineTuner` found in 20 trials at the most; *{OFFLINE}*: structure and numbers, as "
         f"`autopipe tune`, 40 trials; *{SHORT}*: {SHORT_TRIALS} trials. *No seeds*: the same without being told what "
         "to try first; of the short ones, the mean of three. *Best*: of all structures, each with all settings of a "
-        "coarse grid.",
+        "coarse grid; in training only the numbers can change, not the structure.",
         "",
         f"| | pipeline | {' | '.join(f'{chooser} ÷ {_NAMES.get(of, of)}' for chooser, of in _RATIOS)} "
         f"| grid | {LIVE} | {BEST} |",
