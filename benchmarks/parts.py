@@ -27,6 +27,7 @@ from benchmarks.peers._base import all_peers
 from benchmarks.scaling import ELEMENTS, STAGES, ScalingResult, measure_scaling
 from benchmarks.search import (
     BEST,
+    BEST_NUMBERS,
     GIVEN,
     LIVE,
     OFFLINE,
@@ -242,11 +243,11 @@ def _run_search(cases: Sequence[Case], effort: Effort, console: Console) -> list
                 final_rounds=6 * effort.rounds,
                 on_step=status.update,
             )
-        live, offline = (result.ratio(chooser, BEST) for chooser in (LIVE, OFFLINE))
+        live, offline = result.ratio(LIVE, BEST_NUMBERS), result.ratio(OFFLINE, BEST)
         gain, seeding = result.ratio(LIVE, GIVEN), result.ratio(SHORT, SHORT_UNSEEDED)
         console.print(
-            f"search {case.letter} {case.name:24} in training {live} of the best, {gain} x AUTOTUNE; "
-            f"offline {offline} of the best; short {seeding} x the same without seeds"
+            f"search {case.letter} {case.name:24} in training {live} of the best of the same knobs, "
+            f"{gain} x AUTOTUNE; offline {offline} of the best; short {seeding} x the same without seeds"
         )
         results.append(result)
     return results

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from autopipe.tuning.structures import OPTIMIZED
 from benchmarks.search import (
     BEST,
+    BEST_NUMBERS,
     GIVEN,
     LIVE,
     OFFLINE,
@@ -21,6 +22,7 @@ __all__ = ["search_lines"]
 
 _RATIOS = (
     (LIVE, GIVEN),
+    (LIVE, BEST_NUMBERS),
     (LIVE, BEST),
     (OFFLINE, GIVEN),
     (OFFLINE, BEST),
@@ -30,7 +32,7 @@ _RATIOS = (
     (OFFLINE, UNSEEDED),
     (SHORT, SHORT_UNSEEDED),
 )
-_NAMES = {BEST: "best", UNSEEDED: "no seeds", SHORT_UNSEEDED: "no seeds"}
+_NAMES = {BEST: "best", BEST_NUMBERS: "best of the same knobs", UNSEEDED: "no seeds", SHORT_UNSEEDED: "no seeds"}
 
 
 def search_lines(results: Sequence[SearchResult]) -> list[str]:
@@ -45,19 +47,24 @@ def search_lines(results: Sequence[SearchResult]) -> list[str]:
         f"numbers that `PipelineTuner` found in 20 trials at the most; *{OFFLINE}*: structure and numbers, as "
         f"`autopipe tune`, 40 trials; *{SHORT}*: {SHORT_TRIALS} trials. *No seeds*: the same without being told what "
         "to try first; of the short ones, the mean of three. *Best*: of all structures, each with all settings of a "
-        "coarse grid; in training only the numbers can change, not the structure.",
+        "coarse grid; *best of the same knobs*: of the structure that is trained with, as in training only the numbers "
+        "can change.",
         "",
         f"| | pipeline | {' | '.join(f'{chooser} ÷ {_NAMES.get(of, of)}' for chooser, of in _RATIOS)} "
         f"| grid | {LIVE} | {BEST} |",
         f"|---|---|{'---:|' * (len(_RATIOS) + 1)}---|---|",
     ]
     for each in results:
-        ratios = " | ".join(str(each.ratio(chooser, reference)) for chooser, reference in _RATIOS)
+        ratios = " | ".join(_ratio(each, chooser, reference) for chooser, reference in _RATIOS)
         lines.append(
             f"| {each.letter} | {each.name} | {ratios} | {each.settings} | {_chosen(each, LIVE)} "
             f"| {_chosen(each, BEST)} |"
         )
     return [*lines, ""]
+
+
+def _ratio(result: SearchResult, chooser: str, reference: str) -> str:
+    return str(result.ratio(chooser, reference)) if reference in result.rates else "not measured"
 
 
 def _chosen(result: SearchResult, chooser: str) -> str:
