@@ -7,7 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ _ROOT = Path(__file__).parents[1]
 _DATA = "data.pickle"
 
 
-def save_data(case: Case, folder: Path) -> None:
-    """Make the data of a case in a folder, with what its pipelines are given."""
+def save_data(case: Case, folder: Path, **size: int) -> None:
+    """Make the data of a case in a folder, with what its pipelines are given; ``size`` is for its ``make_data``."""
     files = folder / "files"
     files.mkdir()
-    (folder / _DATA).write_bytes(pickle.dumps(case.make_data(files)))
+    make_data: Callable[..., Any] = case.make_data
+    (folder / _DATA).write_bytes(pickle.dumps(make_data(files, **size)))
 
 
 def load_data(folder: Path) -> Any:

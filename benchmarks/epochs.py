@@ -1,46 +1,62 @@
-"""Ten epochs of a job, first epoch and preparation included: autopipe beside other loaders."""
+"""Ten epochs of a job, first epoch and preparation included: autopipe beside other loaders, each in its own process.
+
+``python -m benchmarks.epochs --case NAME --loader L --folder DIR --epochs N`` is such a process; it prints one line of
+JSON.
+"""
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 import autopipe
 from autopipe.planning.machine import Machine
-from benchmarks.cases._base import Case
-from benchmarks.measuring import Ratio, make_variant
-from benchmarks.peers._base import all_peers
+from autopipe.quiet import load_tensorflow
+from benchmarks.cases._base import Case, case_named
+from benchmarks.children import load_data, run_child, save_data
+from benchmarks.measuring import Ratio, make_variant, rotated
+from benchmarks.peers._base import Peer, all_peers
 
-__all__ = ["EPOCHS", "STARTS", "LoaderResult", "Start", "compare_loaders", "joined", "missing_peers"]
+__all__ = ["EPOCHS", "PROCESSES", "LoaderResult", "LoaderRun", "compare_loaders", "missing_peers", "run_loader"]
 
 EPOCHS = 10
 # There is but one first epoch in a process, and machines are noisy.
-STARTS = 5
+PROCESSES = 5
+_PLANNER = "autopipe(naive)"
 _PLANNED = "autopipe(naive), its plan kept"
 # As many as the flowers of the talk are.
 _LARGER = {"a": {"count": 3670}}
 # A cache of all flowers is not larger.
 _CLAIMED_BYTES = 2 * 2**30
-_VARIANTS = ("naive", "expert", "autopipe(naive)", "autopipe(expert)")
+# The plan that is kept is that of the one before it.
+_VARIANTS = ("naive", "expert", _PLANNER, _PLANNED, "autopipe(expert)")
+_PLAN = "plan.json"
 
 
 @dataclass(frozen=True)
-class Start:
-    """What a loader takes in a fresh process until its second epoch.
+class LoaderRun:
+    """What a loader takes in a process of its own, in seconds.
 
     Attributes:
-        preparing_seconds: until it can be read: ``optimize()`` with its measuring, for autopipe.
-        first_epoch_seconds: the first epoch, in which caches fill.
+        preparing: until it can be read: ``optimize()`` with its measuring, for autopipe.
+        epochs: each epoch; in the first, caches fill.
     """
 
-    preparing_seconds: float
-    first_epoch_seconds: float
+    preparing: float
+    epochs: tuple[float, ...]
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.preparing + sum(self.epochs)
 
 
 @dataclass(frozen=True)
@@ -49,46 +65,37 @@ class LoaderResult:
 
     Attributes:
         name: the loader, or the variant of the case.
-        starts: one of each process.
-        epoch_seconds: each epoch after the first, in one of them.
+        runs: one for each process.
         note: what it does otherwise.
     """
 
     name: str
-    starts: tuple[Start, ...]
-    epoch_seconds: tuple[float, ...]
+    runs: tuple[LoaderRun, ...]
     note: str = ""
 
     @property
-    def start(self) -> Start:
-        """What starting takes: of both parts the median."""
-        preparing = statistics.median(each.preparing_seconds for each in self.starts)
-        return Start(preparing, statistics.median(each.first_epoch_seconds for each in self.starts))
+    def seconds(self) -> float:
+        """All that a run takes, the median."""
+        return statistics.median(run.seconds for run in self.runs)
 
     @property
-    def seconds(self) -> float:
-        """All of it, with the median of its starts."""
-        return statistics.median(self._seconds())
+    def preparing(self) -> float:
+        """What a run takes to prepare, the median."""
+        return statistics.median(run.preparing for run in self.runs)
+
+    @property
+    def first_epoch(self) -> float:
+        """What the first epoch of a run takes, the median."""
+        return statistics.median(run.epochs[0] for run in self.runs)
+
+    @property
+    def later_epoch(self) -> float:
+        """What an epoch after the first takes, the median of those of all runs."""
+        return statistics.median(seconds for run in self.runs for seconds in run.epochs[1:])
 
     def times(self, slower: LoaderResult) -> Ratio:
-        """Return how many times as long another one takes, in the processes that both started in."""
-        return Ratio.of([theirs / ours for ours, theirs in zip(self._seconds(), slower._seconds(), strict=True)])
-
-    def _seconds(self) -> list[float]:
-        others = sum(self.epoch_seconds)
-        return [each.preparing_seconds + each.first_epoch_seconds + others for each in self.starts]
-
-
-def joined(processes: Sequence[Sequence[LoaderResult]]) -> list[LoaderResult]:
-    """Return what several processes measured of the same loaders as one result for each."""
-    return [
-        replace(
-            of_one[-1],
-            starts=tuple(start for each in of_one for start in each.starts),
-            epoch_seconds=tuple(seconds for each in of_one for seconds in each.epoch_seconds),
-        )
-        for of_one in zip(*processes, strict=True)
-    ]
+        """Return how many times as long another one takes, run by run."""
+        return Ratio.of([theirs.seconds / ours.seconds for ours, theirs in zip(self.runs, slower.runs, strict=True)])
 
 
 def missing_peers() -> list[str]:
@@ -98,53 +105,71 @@ def missing_peers() -> list[str]:
 
 
 def compare_loaders(
-    case: Case, folder: Path, *, augment: bool, epochs: int, on_epoch: Callable[[str], None]
+    case: Case, folder: Path, *, processes: int, epochs: int, on_run: Callable[[str], None] = lambda loader: None
 ) -> list[LoaderResult]:
-    """Start every loader in this process, and run some epochs of it, an epoch of each in turn.
+    """Run every loader of a job in fresh processes, one process of each in turn.
+
+    In one process a loader would find the memory that is left by those before it.
 
     Args:
-        case: the job; peers that do the same are read beside it.
-        folder: an empty folder for the data.
-        augment: whether the images are augmented.
-        epochs: how many of each, with the first.
-        on_epoch: told of the loader before each of its epochs.
+        case: the job: the processes find it by its name. Its data is made here, in ``folder``.
+        folder: an empty folder.
+        processes: for each loader.
+        epochs: how many each process reads.
+        on_run: told of the loader before each process.
     """
-    make_data: Callable[..., Any] = case.make_data
-    data = make_data(folder, **_LARGER.get(case.letter, {}))
-    datasets: dict[str, Any] = {}
+    save_data(case, folder, **_LARGER.get(case.letter, {}))
+    notes = dict.fromkeys(_VARIANTS, "") | {peer.name: peer.note for peer in _peers_of(case)}
+    runs: dict[str, list[LoaderRun]] = {name: [] for name in notes}
+    for number in range(processes):
+        for name in rotated(list(notes), number):
+            on_run(name)
+            options = {"case": case.name, "loader": name, "folder": folder, "epochs": epochs}
+            figures = run_child("benchmarks.epochs", **options)
+            runs[name].append(LoaderRun(figures["preparing"], tuple(figures["epochs"])))
+    return [LoaderResult(name, tuple(runs[name]), note) for name, note in notes.items()]
 
-    def reading(name: str, dataset: Any) -> Callable[[], Iterable[Any]]:
-        datasets[name] = dataset
-        return lambda: dataset
 
-    def with_plan() -> Any:
-        plan = datasets["autopipe(naive)"].plan
-        return autopipe.optimize(case.naive(data), plan=plan, ram_budget=case.ram_budget)
+def run_loader(case: Case, loader: str, folder: Path, epochs: int) -> LoaderRun:
+    """Start a loader in this process, and read some epochs of it.
 
-    makers: dict[str, Callable[[], Callable[[], Iterable[Any]]]] = {
-        name: lambda name=name: reading(name, make_variant(case, name, data, tuning_seconds=0.0)) for name in _VARIANTS
-    }
-    makers[_PLANNED] = lambda: reading(_PLANNED, with_plan())
-    peers = [peer for peer in all_peers() if peer.letter == case.letter and peer.installed]
-    makers |= {peer.name: lambda peer=peer: peer.make(data, augment) for peer in peers}
-    notes = {peer.name: peer.note for peer in peers}
+    Args:
+        case: the job.
+        loader: the name of a peer, or of a variant of the case.
+        folder: where :func:`~benchmarks.children.save_data` has put its data.
+        epochs: how many, with the first.
+    """
+    _start_tensorflow()
+    _claim_memory()
+    preparing, epoch = _timed(lambda: _made(case, loader, folder))
+    _claim_memory()
+    return LoaderRun(preparing, tuple(_timed(lambda: _read(epoch()))[0] for _ in range(epochs)))
 
-    preparing: dict[str, float] = {}
-    loaders: dict[str, Callable[[], Iterable[Any]]] = {}
-    for name, make in makers.items():
-        _claim_memory()
-        preparing[name], loaders[name] = _timed(make)
-    seconds: dict[str, list[float]] = {name: [] for name in loaders}
-    for _ in range(epochs):
-        for name, epoch in loaders.items():
-            on_epoch(name)
-            if not seconds[name]:
-                _claim_memory()
-            seconds[name].append(_timed(lambda epoch=epoch: _read(epoch()))[0])
-    return [
-        LoaderResult(name, (Start(preparing[name], first),), tuple(others), notes.get(name, ""))
-        for name, (first, *others) in seconds.items()
-    ]
+
+def _peers_of(case: Case) -> list[Peer]:
+    return [peer for peer in all_peers() if peer.letter == case.letter and peer.installed]
+
+
+def _made(case: Case, loader: str, folder: Path) -> Callable[[], Iterable[Any]]:
+    """Return what reads an epoch of a loader."""
+    data, plan = load_data(folder), folder / _PLAN
+    if loader not in _VARIANTS:
+        (peer,) = (each for each in _peers_of(case) if each.name == loader)
+        return peer.make(data, "augmented" in case.name)
+    if loader == _PLANNED:
+        dataset = autopipe.optimize(case.naive(data), plan=plan, ram_budget=case.ram_budget)
+    else:
+        dataset = make_variant(case, loader, data, tuning_seconds=0.0)
+    if loader == _PLANNER:
+        dataset.plan.save(plan)
+    return lambda: dataset
+
+
+def _start_tensorflow() -> None:
+    """Run a small pipeline: where a model is trained TensorFlow has started, whatever loads the data."""
+    import tensorflow as tf
+
+    _read(tf.data.Dataset.range(4).batch(2))
 
 
 def _claim_memory() -> None:
@@ -165,3 +190,18 @@ def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
     began = time.perf_counter()
     result = call()
     return time.perf_counter() - began, result
+
+
+def main(
+    case: Annotated[str, typer.Option(help="The name of a case.")],
+    loader: Annotated[str, typer.Option(help="A peer, or who wrote the pipeline: naive, expert, autopipe(naive), ...")],
+    folder: Annotated[Path, typer.Option(help="Where the data of the case has been put.")],
+    epochs: Annotated[int, typer.Option(min=1, help="How many are read.")],
+) -> None:
+    """Print what one loader takes, as JSON."""
+    load_tensorflow()
+    print(json.dumps(asdict(run_loader(case_named(case), loader, folder, epochs))))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -19,7 +19,7 @@ from benchmarks.alone import run_alone
 from benchmarks.cases._base import Case
 from benchmarks.ceilings import PIPELINES, CeilingResult, measure_ceiling
 from benchmarks.ends import EndsResult, measure_ends
-from benchmarks.epochs import EPOCHS, STARTS, LoaderResult, compare_loaders, joined, missing_peers
+from benchmarks.epochs import EPOCHS, PROCESSES, LoaderResult, compare_loaders, missing_peers
 from benchmarks.measuring import VARIANTS, CaseResult, measure
 from benchmarks.memory import MemoryResult, measure_memory
 from benchmarks.overhead import CALLBACKS, MONITOR, SETTLED, TUNER, OverheadResult, measure_overhead
@@ -121,18 +121,19 @@ def _run_loaders(cases: Sequence[Case], effort: Effort, console: Console) -> dic
     for line in missing_peers():
         console.print(line, soft_wrap=True)
     compared = {peer.letter for peer in all_peers()}
-    epochs = (*[1] * (STARTS - 1), EPOCHS)
-    return {
-        case.name: joined([run_alone(_compare_loaders, case, each) for each in epochs])
-        for case in cases
-        if case.letter in compared
-    }
-
-
-def _compare_loaders(case: Case, epochs: int) -> list[LoaderResult]:
-    """Compare them in a process of their own: what one job leaves in TensorFlow's pool counts as used in the next."""
-    with _folder() as folder, Console().status(f"{epochs} epochs of {case.name}") as status:
-        return compare_loaders(case, folder, augment="augmented" in case.name, epochs=epochs, on_epoch=status.update)
+    results = {}
+    for case in cases:
+        if case.letter not in compared:
+            continue
+        with _folder() as folder, console.status(case.name) as status:
+            results[case.name] = compare_loaders(
+                case,
+                folder,
+                processes=PROCESSES,
+                epochs=EPOCHS,
+                on_run=lambda loader, case=case: status.update(f"{loader}, {EPOCHS} epochs of {case.name}"),
+            )
+    return results
 
 
 def _run_training(cases: Sequence[Case], effort: Effort, console: Console) -> list[TrainingResult]:

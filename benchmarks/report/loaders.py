@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 
 from benchmarks.epochs import LoaderResult
@@ -17,21 +16,20 @@ def loader_lines(loaders: Mapping[str, Sequence[LoaderResult]]) -> list[str]:
 
 def _table(name: str, compared: Sequence[LoaderResult]) -> list[str]:
     slowest = max(compared, key=lambda each: each.seconds)
-    starts = len(slowest.starts)
+    processes = len(slowest.runs)
     lines = [
         f"## Ten epochs of {name}, without a model",
         "",
-        "Seconds in all, with what `optimize()` takes to prepare and the first epoch; epochs of all loaders in turn. "
-        f"Loaders start in {starts} {'process' if starts == 1 else 'processes'}: medians, and the ratios between which "
-        "the starts lie.",
+        "Seconds in all, with what it takes to prepare: all of `optimize()`, for autopipe. Each loader ran in "
+        f"{processes} {'process' if processes == 1 else 'processes'} of its own, one of each in turn: medians, and the "
+        "ratios between which the runs lie.",
         "",
         "| loader | seconds | times the slowest | to prepare | first epoch | median of the others | |",
         "|---|---:|---:|---:|---:|---:|---|",
     ]
     for each in sorted(compared, key=lambda each: each.seconds):
-        start, others = each.start, statistics.median(each.epoch_seconds)
         lines.append(
-            f"| {each.name} | {each.seconds:.2f} | {each.times(slowest):.1f} | {start.preparing_seconds:.2f} "
-            f"| {start.first_epoch_seconds:.2f} | {others:.2f} | {each.note} |"
+            f"| {each.name} | {each.seconds:.2f} | {each.times(slowest):.1f} | {each.preparing:.2f} "
+            f"| {each.first_epoch:.2f} | {each.later_epoch:.2f} | {each.note} |"
         )
     return [*lines, ""]

@@ -9,6 +9,7 @@ import pytest
 import autopipe
 from benchmarks import epochs
 from benchmarks.cases import a_flowers, b_imagenet
+from benchmarks.children import save_data
 from benchmarks.peers import dali_records, torch_dataloader
 from benchmarks.peers._base import BATCH, SIZE, all_peers
 
@@ -113,28 +114,44 @@ def test_records_are_read_once_in_an_epoch_and_cropped_at_random(tmp_path):
     assert sorted(images.mean(axis=(1, 2, 3))) != sorted(again.mean(axis=(1, 2, 3)))
 
 
+LOADERS = ["naive", "expert", "autopipe(naive)", "autopipe(naive), its plan kept", "autopipe(expert)"]
+
+
 @augmented_or_not
-def test_every_installed_loader_is_compared(augment, folder, monkeypatch):
+def test_every_installed_loader_reads_its_epochs(augment, tmp_path, monkeypatch):
     # What optimize() makes is tested elsewhere, and its measuring takes seconds.
-    monkeypatch.setattr(epochs, "make_variant", lambda case, *_, **__: autopipe.optimize(case.naive(folder), rules=[]))
-    case = replace(a_flowers.CASES[augment], make_data=lambda folder, count: folder)
-    told = []
-    results = epochs.compare_loaders(case, folder, augment=augment, epochs=2, on_epoch=told.append)
-    variants = ["naive", "expert", "autopipe(naive)", "autopipe(expert)", "autopipe(naive), its plan kept"]
-    names = [*variants, *(peer.name for peer in all_peers() if peer.letter == "a" and peer.installed)]
-    assert [result.name for result in results] == names
-    assert told == names * 2
-    assert all(len(each.starts) == len(each.epoch_seconds) == 1 and each.seconds > 0 for each in results)
-
-
-def test_processes_join_to_a_start_of_each_and_the_epochs_of_the_longest():
-    short, long = (
-        [epochs.LoaderResult("ours", (epochs.Start(first, 2.0),), others, "as it is")]
-        for first, others in ((1.0, ()), (3.0, (4.0, 5.0)))
+    monkeypatch.setattr(
+        epochs, "make_variant", lambda case, _, data, **__: autopipe.optimize(case.naive(data), rules=[])
     )
-    (both,) = epochs.joined([short, long])
-    assert both == epochs.LoaderResult("ours", (epochs.Start(1.0, 2.0), epochs.Start(3.0, 2.0)), (4.0, 5.0), "as it is")
-    assert (both.start, both.seconds) == (epochs.Start(2.0, 2.0), 13.0)
+    monkeypatch.setattr(epochs, "_CLAIMED_BYTES", 1)
+    case = a_flowers.CASES[augment]
+    save_data(case, tmp_path, count=COUNT)
+    for loader in (*LOADERS, *(peer.name for peer in all_peers() if peer.letter == "a" and peer.installed)):
+        run = epochs.run_loader(case, loader, tmp_path, 2)
+        assert len(run.epochs) == 2
+        assert min(run.preparing, *run.epochs) > 0
+
+
+def test_each_run_of_a_loader_has_a_process_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(epochs, "_VARIANTS", ("naive", "expert"))
+    monkeypatch.setattr(epochs, "all_peers", tuple)
+    monkeypatch.setattr(epochs, "_LARGER", {"a": {"count": COUNT}})
+    told = []
+    results = epochs.compare_loaders(a_flowers.CASES[0], tmp_path, processes=2, epochs=3, on_run=told.append)
+    assert told == ["naive", "expert", "expert", "naive"]
+    assert [result.name for result in results] == ["naive", "expert"]
+    assert all(len(run.epochs) == 3 for each in results for run in each.runs)
+    assert all(len(each.runs) == 2 and each.seconds > 0 for each in results)
+
+
+def test_what_a_loader_takes_is_the_median_of_its_runs():
+    runs = (epochs.LoaderRun(1.0, (2.0, 4.0)), epochs.LoaderRun(3.0, (2.0, 5.0)), epochs.LoaderRun(2.0, (4.0, 6.0)))
+    ours, theirs = (
+        epochs.LoaderResult("ours", runs),
+        epochs.LoaderResult("theirs", (epochs.LoaderRun(0.0, (30.0,)),) * 3),
+    )
+    assert (ours.seconds, ours.preparing, ours.first_epoch, ours.later_epoch) == (10.0, 2.0, 2.0, 5.0)
+    assert ours.times(theirs).median == 3.0
 
 
 @pytest.mark.parametrize("package", ["not_there", "not_there.at_all", "os.not_there"])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import report
-from benchmarks.epochs import LoaderResult, Start
+from benchmarks.epochs import LoaderResult, LoaderRun
 from benchmarks.measuring import AGAIN, VARIANTS, CaseResult, VariantResult
 from benchmarks.report.results import commit_of
 
@@ -72,16 +72,20 @@ def test_cases_that_are_measured_again_leave_the_others_as_they_were():
 
 
 def test_loaders_of_one_case_leave_those_of_others_as_they_were():
-    before = report.Results(loaders={"a": [LoaderResult("ours", (Start(1.0, 2.0),), ())]})
-    after = before.with_part("loaders", {"b": [LoaderResult("ours", (Start(3.0, 4.0),), ())]}, made("some"), only="b")
+    before = report.Results(loaders={"a": [LoaderResult("ours", (LoaderRun(1.0, (2.0,)),))]})
+    after = before.with_part(
+        "loaders", {"b": [LoaderResult("ours", (LoaderRun(3.0, (4.0,)),))]}, made("some"), only="b"
+    )
     assert list(after.loaders) == ["a", "b"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 def test_all_files_are_written(tmp_path):
-    ours = LoaderResult("ours", (Start(1.0, 2.0), Start(1.0, 5.0), Start(2.0, 1.0)), (1.0, 1.0))
-    theirs = LoaderResult("theirs", (Start(0.0, 9.0),) * 3, (8.0, 8.0))
+    ours = LoaderResult(
+        "ours", tuple(LoaderRun(*each) for each in ((1.0, (2.0, 2.0)), (1.0, (5.0, 2.0)), (2.0, (1.0, 2.0))))
+    )
+    theirs = LoaderResult("theirs", (LoaderRun(0.0, (9.0, 16.0)),) * 3)
     loaders = {"flowers": [ours, theirs]}
     results = report.Results(cases=[FAST, SLOW], loaders=loaders)
     report.write(results, tmp_path / "out", tmp_path / "RESULTS.md")
@@ -91,7 +95,7 @@ def test_all_files_are_written(tmp_path):
     text = (tmp_path / "RESULTS.md").read_text()
     assert "| a | fast | images | 5 | 20 | 160 | 80 | 4.00 (2.00-4.00) |" in text
     assert f"`{report.summary([FAST, SLOW])}`" in text
-    assert "| ours | 5.00 | 5.0 (3.1-5.0) | 1.00 | 2.00 | 1.00 |  |" in text
+    assert "| ours | 5.00 | 5.0 (3.1-5.0) | 1.00 | 2.00 | 2.00 |  |" in text
 
 
 def test_a_part_that_did_not_run_has_no_section(tmp_path):
