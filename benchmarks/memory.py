@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from autopipe.planning.samples import bytes_of
 from autopipe.quiet import load_tensorflow
 from benchmarks.cases._base import Case, case_named
 from benchmarks.children import load_data, run_child, save_data
@@ -49,6 +50,7 @@ class MemoryRun:
         reading: while two epochs were read.
         stated_cache: what autopipe's own forecast says of the caches it added.
         loaded: before all that, what TensorFlow and autopipe took when they were first used.
+        batch: what its first batch takes.
     """
 
     preparing: int
@@ -56,6 +58,7 @@ class MemoryRun:
     reading: int
     stated_cache: int
     loaded: int = 0
+    batch: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,11 @@ class VariantMemory:
     def loaded(self) -> float:
         """The median of what TensorFlow and autopipe took when they were first used, in bytes."""
         return statistics.median(run.loaded for run in self.runs)
+
+    @property
+    def batch(self) -> float:
+        """What a batch takes, in bytes."""
+        return statistics.median(run.batch for run in self.runs)
 
     @property
     def stated_cache(self) -> float:
@@ -159,7 +167,7 @@ def run_variant(case: Case, variant: str, data: Any) -> MemoryRun:
                 pass
     stated = dataset.explain().rewriting.new_cache_bytes if hasattr(dataset, "explain") else 0
     above = (max(each - before, 0) for each in (preparing.peak_bytes, left, reading.peak_bytes))
-    return MemoryRun(*above, stated, before - at_first)
+    return MemoryRun(*above, stated, before - at_first, bytes_of(next(iter(dataset))))
 
 
 def _use_tensorflow() -> None:

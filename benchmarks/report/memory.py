@@ -27,15 +27,16 @@ def memory_lines(results: Sequence[MemoryResult]) -> list[str]:
         f"{_megabytes(NOISE_BYTES)} MB, is noise. `optimize()` has a peak of its own, and leaves some memory with the "
         "process, which counts in what follows." + _environment(results),
         "",
-        "| | pipeline | naive | expert | best by hand | optimized | peak | stated cache | above what is allowed "
-        "| peak of `optimize()` | left by it |",
-        "|---|---|---:|---:|---:|---|---:|---:|---:|---:|---:|",
+        "| | pipeline | a batch | naive | expert | best by hand | optimized | peak | stated cache "
+        "| above what is allowed | peak of `optimize()` | left by it |",
+        "|---|---|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|",
     ]
     for result in results:
         written = " | ".join(_peak(result.variants[variant]) for variant in ("naive", REFERENCE, "best"))
         for number, variant in enumerate(_OURS):
             ours = result.variants[variant]
-            place = f"| {result.letter} | {result.name} | {written} " if not number else "| | | | | "
+            batch = _tenths(ours.batch) if ours.batch else "?"
+            place = f"| {result.letter} | {result.name} | {batch} | {written} " if not number else "| | | | | | "
             lines.append(
                 f"{place}| {variant} | {_peak(ours)} | {_megabytes(ours.stated_cache)} | {_verdict(result, variant)} "
                 f"| {_megabytes(ours.preparing)} | {_megabytes(ours.left)} |"
@@ -67,6 +68,10 @@ def _megabytes(count: float) -> str:
     return f"{count / _MEGABYTE:,.0f}"
 
 
+def _tenths(count: float) -> str:
+    return f"{count / _MEGABYTE:,.1f}"
+
+
 def _verdict(result: MemoryResult, variant: str) -> str:
     above = result.above_allowed(variant)
     return f"**{_megabytes(above)}**" if result.is_above(variant) else _megabytes(above)
@@ -76,4 +81,8 @@ def _conclusion(results: Sequence[MemoryResult]) -> str:
     above = [f"{each.name} ({variant})" for each in results for variant in _OURS if each.is_above(variant)]
     if not above:
         return "Nowhere is autopipe's peak above the expert's and the stated cache together."
-    return f"Above the expert's peak and the stated cache together: {', '.join(above)}."
+    return (
+        f"Above the expert's peak and the stated cache together: {', '.join(above)}. Most of that is batches under "
+        "way, with the elements they are made of, which a pipeline that its consumer always waits for has fewer of; "
+        "the rest is what TensorFlow's allocator keeps of tensors that were freed, for the next ones."
+    )

@@ -69,6 +69,7 @@ def test_a_pipeline_that_holds_its_elements_is_seen():
     assert HELD * 0.9 < holding.reading < HELD * 1.5
     assert passing.reading < HELD * 0.6
     assert holding.preparing < HELD * 0.2
+    assert holding.batch == passing.batch == 5_000_000 * 4
     assert passing.stated_cache == holding.stated_cache == 0
 
 
@@ -95,7 +96,7 @@ def test_what_a_child_says_of_its_failure_is_told():
 
 
 def variant(*peaks, stated=0):
-    runs = (MemoryRun(3 * MEGABYTE, MEGABYTE, peak * MEGABYTE, stated * MEGABYTE, 30 * MEGABYTE) for peak in peaks)
+    runs = (MemoryRun(*(size * MEGABYTE for size in (3, 1, peak, stated, 30, 14))) for peak in peaks)
     return VariantMemory(tuple(runs))
 
 
@@ -113,10 +114,10 @@ def test_a_peak_may_be_the_experts_and_the_stated_cache():
     assert not result.is_above("autopipe(naive)")
     assert result.is_above("autopipe(expert)")
     text = report.markdown(report.Results(memory=[result]))
-    assert "| a | job | 55 (±5) | 105 (±5) | 1 (±0) | autopipe(naive) | 500 (±0) | 400 | -5 | 3 | 1 |" in text
+    assert "| a | job | 14.0 | 55 (±5) | 105 (±5) | 1 (±0) | autopipe(naive) | 500 (±0) | 400 | -5 | 3 | 1 |" in text
     assert "| autopipe(expert) | 905 (±5) | 700 | **100** | 3 | 1 |" in text
     assert "first used, 30 MB, is held before." in text
-    assert "together: job (autopipe(expert))." in text
+    assert "together: job (autopipe(expert)). Most of that is batches" in text
     assert "MALLOC" not in text
     given = replace(result, environment=GIVING_BACK)
     assert "ran with `MALLOC_TRIM_THRESHOLD_=131072`" in report.markdown(report.Results(memory=[given]))
