@@ -30,6 +30,14 @@ class Match:
     drift: float
     seconds: float
 
+    def is_no_slower(self, but_for: float) -> bool:
+        """Return whether there were no fewer steps per second, but for so many and what the neighbours differ by.
+
+        >>> Match(0.0, 0.0, -0.04, 0.03, 1.0).is_no_slower(0.02), Match(0.0, 0.0, -0.06, 0.03, 1.0).is_no_slower(0.02)
+        (True, False)
+        """
+        return self.rate >= -self.drift - but_for
+
 
 def compare(before: Window, challenge: Window, after: Window, measure: Callable[[Window], float]) -> Match:
     """Compare a challenger's window with its neighbours.

@@ -326,7 +326,7 @@ class Search:
         so_far = together(self._matches)
         if self._leaner is None:
             least = _LEAST_GAIN / math.sqrt(len(self._matches))
-            kept = so_far.rate >= -so_far.drift - least and so_far.gain > max(so_far.noise, least)
+            kept = so_far.is_no_slower(least) and so_far.gain > max(so_far.noise, least)
             if not kept and self._may_be_better(so_far, least) and len(self._matches) < _MOST_MATCHES:
                 return
             self._study.tell(self._asked, self._score * (1 + so_far.gain))
@@ -348,7 +348,7 @@ class Search:
         if self._key(self._challenger) in self._seeded:
             unsure = max(so_far.noise, _UNSURE / math.sqrt(len(self._matches)))
             return min(so_far.gain, so_far.rate) + unsure > least
-        return so_far.rate >= -so_far.drift - least and so_far.gain > 0 and so_far.gain + so_far.noise > least
+        return so_far.is_no_slower(least) and so_far.gain > 0 and so_far.gain + so_far.noise > least
 
     def _note(self, trial: Trial) -> None:
         self.trials.append(trial)
