@@ -83,6 +83,6 @@ def _conclusion(results: Sequence[MemoryResult]) -> str:
         return "Nowhere is autopipe's peak above the expert's and the stated cache together."
     return (
         f"Above the expert's peak and the stated cache together: {', '.join(above)}. Where a batch takes megabytes, "
-        "most of that is batches under way, with the elements they are made of, which a pipeline that its consumer always "
-        "waits for has fewer of; the rest is what TensorFlow's allocator keeps of tensors that were freed."
+        "most of that is batches under way, with the elements they are made of, which a pipeline that its consumer "
+        "always waits for has fewer of; the rest is what TensorFlow's allocator keeps of tensors that were freed."
     )
