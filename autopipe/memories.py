@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
@@ -44,7 +46,7 @@ class Memories:
 
     def __init__(self, tree: ir.Node, *, guarded: bool = False) -> None:
         self.caches = memory_caches(tree)
-        self._resources = _resources_for(self.caches)
+        self._memories = [_Memory(cache) for cache in self.caches]
         self._full = False
         with tf.device("CPU:0"):
             self._ended = tf.Variable(False, trainable=False) if guarded else None
@@ -55,15 +57,12 @@ class Memories:
         What a full cache holds is there at once. Nothing is copied but references.
         """
         made = copy(self)
-        made._resources = _resources_for(self.caches)
-        for cache, mine, its in zip(self.caches, self._resources, made._resources, strict=True):
-            if _is_full(cache, mine):
-                _hand_over(cache, mine, its)
+        made._memories = [each.successor() for each in self._memories]
         return made
 
     def build(self, tree: ir.Node) -> Any:
         """Make the dataset of a pipeline with the same caches, whatever its knobs."""
-        return build(tree, (handle for handle, _ in self._resources))
+        return build(tree, (each.handle for each in self._memories))
 
     def note_end(self) -> None:
         """Take note, in a graph, that a consumer of the whole pipeline came to its end, while the caches fill."""
@@ -78,26 +77,20 @@ class Memories:
     @property
     def full(self) -> bool:
         """Whether there is nothing left to fill."""
-        self._full = self._full or (self._was_read_to_its_end() and all(map(_is_full, self.caches, self._resources)))
+        self._full = self._full or (self._was_read_to_its_end() and all(each.full for each in self._memories))
         return self._full
 
     @property
     def spoiled(self) -> bool:
         """Whether a cache is full for TensorFlow, and perhaps not of all elements."""
-        return not self._was_read_to_its_end() and any(map(_is_full, self.caches, self._resources))
+        return not self._was_read_to_its_end() and any(each.full for each in self._memories)
 
     def hold_more_than(self, count: int) -> bool:
         """Return whether a full cache holds more elements than that."""
-        held = zip(self.caches, self._resources, strict=True)
-        return any(next(iter(_without_input(*each).skip(count)), None) is not None for each in held if _is_full(*each))
+        return any(each.full and each.holds_more_than(count) for each in self._memories)
 
     def _was_read_to_its_end(self) -> bool:
         return self._ended is None or bool(self._ended.numpy())
-
-
-def _resources_for(caches: list[ir.Node]) -> list[Any]:
-    # Each is a handle, and what frees the memory when it goes.
-    return [tf.raw_ops.AnonymousMemoryCache() for _ in caches]
 
 
 def may_leave_out(rewriting: Rewriting) -> bool:
@@ -107,22 +100,46 @@ def may_leave_out(rewriting: Rewriting) -> bool:
     return any(who_may_fail(each.inputs[0]) is not None for each in memory_caches(rewriting.after))
 
 
-def _is_full(cache: ir.Node, resource: Any) -> bool:
-    """Ask a cache for an element: of one that is not full, it would be the first of an input that fails."""
-    try:
-        next(iter(_without_input(cache, resource)), None)
-    except tf.errors.FailedPreconditionError:
-        return False
-    return True
+class _Memory:
+    """Where one cache keeps its elements. What is known of a full one stays true."""
 
+    def __init__(self, cache: ir.Node) -> None:
+        self._cache = cache
+        # What frees the memory when it goes is the second.
+        self.handle, self._deleter = tf.raw_ops.AnonymousMemoryCache()
+        self._full = False
+        self._longer_than: dict[int, bool] = {}
 
-def _hand_over(cache: ir.Node, giver: Any, taker: Any) -> None:
-    """Put what a full cache holds into another: the state of an iterator over it has all its elements."""
-    full, empty = (iter(_without_input(cache, each)) for each in (giver, taker))
-    tf.raw_ops.DeserializeIterator(resource_handle=resource_of(empty), serialized=state_of(full))
+    @property
+    def full(self) -> bool:
+        """Whether it holds all elements: one that does not asks its input, and here that fails."""
+        if not self._full:
+            with contextlib.suppress(tf.errors.FailedPreconditionError):
+                next(iter(self._alone), None)
+                self._full = True
+        return self._full
 
+    def holds_more_than(self, count: int) -> bool:
+        """Return whether it holds more elements than that; it must be full."""
+        if count not in self._longer_than:
+            self._longer_than[count] = next(iter(self._alone.skip(count)), None) is not None
+        return self._longer_than[count]
 
-def _without_input(cache: ir.Node, resource: Any) -> Any:
-    """Return a dataset of what a cache holds; where that is not everything, its first element fails."""
-    failing = build(cache.inputs[0]).take(0).apply(tf.data.experimental.assert_cardinality(1))
-    return build(cache.on(ir.Source(dataset=failing)), iter([resource[0]]))
+    def successor(self) -> _Memory:
+        """Return another one, with the elements if this one is full: the state of an iterator over it has them all."""
+        made = _Memory(self._cache)
+        if self.full:
+            full, empty = iter(self._alone), iter(made._alone)
+            tf.raw_ops.DeserializeIterator(resource_handle=resource_of(empty), serialized=state_of(full))
+            made._longer_than = self._longer_than
+        return made
+
+    @cached_property
+    def _alone(self) -> Any:
+        """A dataset of what it holds; where that is not everything, its first element fails."""
+        failing = build(self._cache.inputs[0]).take(0).apply(tf.data.experimental.assert_cardinality(1))
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        options.experimental_optimization.apply_default_optimizations = False
+        alone = self._cache.on(ir.Source(dataset=failing))
+        return build(alone, iter([self.handle])).with_options(options)
