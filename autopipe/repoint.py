@@ -33,6 +33,8 @@ MOST_HELD = 20_000
 """The state of an iterator has each element that buffers and memory caches hold. Of more it takes too long to save."""
 
 _IGNORE_EXTERNAL_STATE = 1
+# What notes on an iterator that it was given a state.
+_RESTORED = "_autopipe_restored"
 
 
 def repoint(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> bool:
@@ -48,10 +50,12 @@ def repoint(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
         Whether it does; ``False`` where TensorFlow cannot carry its state over, and it goes on as it was.
     """
     resource = resource_of(iterator)
+    restored = getattr(iterator, _RESTORED, False)
     try:
-        before = put_in_place(resource, dataset, aside=aside)
+        before = put_in_place(resource, dataset, aside=aside, restored=restored)
     except tf.errors.OpError:
         return False
+    setattr(iterator, _RESTORED, True)
     try:
         tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
     except tf.errors.OpError:

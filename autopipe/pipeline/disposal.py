@@ -25,6 +25,8 @@ from autopipe.pipeline.extract import element_shapes, element_types
 __all__ = ["dispose_aside", "put_in_place", "resource_of"]
 
 _LOOK_SECONDS = 0.001
+# What it usually takes to make a pipeline whose predecessor is not waited for.
+_MAKING_SECONDS = 0.005
 # What is left of an object that is going takes microseconds to go.
 _PATIENCE_SECONDS = 0.1
 # The name that asks, and the argument of the function that counts.
@@ -48,13 +50,15 @@ def dispose_aside(iterator: Any) -> None:
     weakref.finalize(iterator, _dispose, [resource_of(iterator)], iterator._dataset).atexit = False
 
 
-def put_in_place(resource: Any, dataset: Any, *, aside: bool) -> Future[None]:
+def put_in_place(resource: Any, dataset: Any, *, aside: bool, restored: bool = False) -> Future[None]:
     """Make an iterator run another pipeline, from its beginning.
 
     Args:
         resource: its handle.
         dataset: the pipeline, with the options of the one before.
         aside: whether the one before may still be coming to its end when this returns.
+        restored: whether the one before was given the state of another. TensorFlow shows the model of such a one to
+            nobody, and logs a warning to whoever asks.
 
     Returns:
         What is done once the one before has ended.
@@ -68,12 +72,12 @@ def put_in_place(resource: Any, dataset: Any, *, aside: bool) -> Future[None]:
         tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
 
     autotuned = dataset.options().autotune.enabled is not False
-    if not (aside and autotuned) or _is_fresh(resource):
+    if not (aside and autotuned) or (not restored and _is_fresh(resource)):
         make()
         return _done()
-    made = _on_another_thread(make)
-    while not made.done() and not _is_fresh(resource):
-        wait([made], timeout=_LOOK_SECONDS)
+    made, seconds = _on_another_thread(make), _MAKING_SECONDS
+    while not wait([made], timeout=seconds).done and not _is_fresh(resource):
+        seconds *= 2
     if made.done():
         made.result()
     return made

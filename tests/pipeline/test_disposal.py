@@ -116,6 +116,18 @@ def test_it_is_another_thread_that_ends_an_iterator_which_was_given_a_state(monk
     assert [int(x) for x in iterator] == list(range(3, 10))
 
 
+def test_an_iterator_that_was_given_a_state_is_not_asked_for_its_model_where_the_next_is_soon_in_place(monkeypatch):
+    """TensorFlow logs a warning to whoever asks."""
+    asked = []
+    monkeypatch.setattr("autopipe.pipeline.disposal._MAKING_SECONDS", SECONDS)
+    monkeypatch.setattr("autopipe.pipeline.disposal._is_fresh", lambda resource: asked.append(resource) or False)
+    iterator = iter(Dataset.range(10))
+    for step in range(3):
+        assert int(next(iterator)) == step
+        assert repoint(iterator, state_of(iterator), Dataset.range(10), aside=True)
+        assert len(asked) == 1
+
+
 def test_a_pipeline_of_other_types_is_refused_and_the_one_before_goes_on():
     iterator = iter(Dataset.range(3))
     assert int(next(iterator)) == 0
