@@ -37,7 +37,7 @@ _MOST_SEARCHES = 4
 _WATCHING_SECONDS = 2.0
 # There is little to do for a step, but in the middle of training it takes ten times as long as by itself.
 _SECONDS_BETWEEN_LOOKS = 0.05
-_LEAST_LOOKS_IN_WINDOW = 30
+_LEAST_LOOKS_IN_WINDOW = 10
 _LEAST_LOOKS_IN_EPOCH = 10
 
 
@@ -99,7 +99,7 @@ class PipelineTuner(WatchingCallback):
         space: SearchSpace = default,
         objective: str = "auto",
         window_seconds: float = 0.3,
-        most_loss: float = 0.02,
+        most_loss: float = 0.01,
         ram_budget: int | None = None,
         seed: int | None = None,
         study: Any = None,
@@ -141,6 +141,7 @@ class PipelineTuner(WatchingCallback):
         self._filling = False
         self._cold = True
         self._unchangeable: Reading | None = None
+        self._swap_seconds = 0.0
         self._next_epoch = NextEpoch()
         self._last_epoch = self._epoch_begins = False
         self._memory_is_short = False
@@ -223,15 +224,16 @@ class PipelineTuner(WatchingCallback):
         if self._steps_unseen < self._most_unseen and time.perf_counter() < self._next_look:
             return
         found = self.search is not None and self.search.finished
-        longest = _SECONDS_BETWEEN_LOOKS if found else self.window_seconds / _LEAST_LOOKS_IN_WINDOW
-        self._next_look = time.perf_counter() + min(longest, _SECONDS_BETWEEN_LOOKS)
+        self._next_look = time.perf_counter() + min(
+            self._windows.least_seconds / _LEAST_LOOKS_IN_WINDOW, _SECONDS_BETWEEN_LOOKS
+        )
         steps = self._count_steps(start=found and not self._last_epoch and not self._memory_is_short)
         if self._in_loop:
             self._next_epoch.offer()
         if self.search is None and not self._begin_search(reading):
             return
         assert self.search is not None
-        if self._guard.is_exceeded(trying=not found):
+        if self._guard.is_exceeded(trying=not (found or self.search.seconds_to_wait)):
             self._give_memory_back(reading)
             return
         if not self._runs(reading, self.search.running):
@@ -247,6 +249,7 @@ class PipelineTuner(WatchingCallback):
             self._look_on(window, reading)
             return
         values = self.search.feed(window)
+        self._windows.least_seconds = min(max(self.search.seconds_to_wait, self.window_seconds), self._watching_seconds)
         if values is not None:
             self._set(reading, values)
         if self.search.finished:
@@ -338,9 +341,10 @@ class PipelineTuner(WatchingCallback):
             self._windows.pause()
         return reading.knobs == values
 
-    def _set(self, reading: Reading, values: Values) -> None:
-        """Set what runs in the next window."""
-        self._apply(reading, values)
+    def _set(self, reading: Reading, values: Values, *, at_once: bool = False) -> None:
+        """Set what runs in the next window; it need not begin at once."""
+        if at_once or not self._leave_to_next(reading, values):
+            self._apply(reading, values)
         self._windows.restart()
 
     def _apply(self, reading: Reading, values: Values) -> None:
@@ -356,9 +360,27 @@ class PipelineTuner(WatchingCallback):
             reading.dataset.try_out(reading, values)
             if self._in_loop:
                 self._try_out_next()
-        self.search.swapped(time.perf_counter() - began)
-        if reading.knobs != values:
+        if reading.knobs == values:
+            self._swap_seconds = time.perf_counter() - began
+        else:
             self._unchangeable = reading
+        self.search.swapped(time.perf_counter() - began)
+
+    def _leave_to_next(self, reading: Reading, values: Values) -> bool:
+        """Return whether nothing is done, since the next iterator has the values, and to change this one costs more.
+
+        So it is in every epoch where they are short.
+        """
+        assert self.search is not None
+        seconds = self._next_epoch.seconds_to_come
+        for_good = values == self.search.incumbent != reading.dataset.knobs
+        if seconds is None or for_good or self._swap_seconds <= max(self.search.losing, self.most_loss) * seconds:
+            return False
+        if self._in_loop:
+            reading.dataset.try_out_next(values)
+        self.search.ran_on(seconds)
+        self._unchangeable = reading
+        return True
 
     def _give_memory_back(self, reading: Reading) -> None:
         """Take back what made the process cross its budget: the challenger, or else all that tuning changed."""
@@ -367,9 +389,9 @@ class PipelineTuner(WatchingCallback):
         self._next_epoch.let_go()
         if self.search.challenging:
             why = f"the process grew by more than the budget of {self._guard.budget:,} bytes"
-            self._set(reading, self.search.give_up(why))
+            self._set(reading, self.search.give_up(why), at_once=True)
         elif self.search.incumbent != self.search.original:
-            self._set(reading, self.search.retreat())
+            self._set(reading, self.search.retreat(), at_once=True)
 
     def _end_search(self) -> None:
         assert self.search is not None

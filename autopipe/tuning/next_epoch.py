@@ -37,6 +37,13 @@ class NextEpoch:
         self._seconds_of_epoch = 0.0
         self._cold_seconds = 0.0
 
+    @property
+    def seconds_to_come(self) -> float | None:
+        """How long the epoch under way goes on, as the one before was; ``None`` in the first."""
+        if not self._steps_of_epoch:
+            return None
+        return (self._steps_of_epoch - self._steps) * self._seconds_of_epoch / self._steps_of_epoch
+
     def step(self, reading: Reading, *, steps: int = 1, start: bool) -> None:
         """Take note that training steps have ended.
 
@@ -91,7 +98,5 @@ class NextEpoch:
 
     def _is_time(self, since: float) -> bool:
         """Return whether it would be too late after as many seconds more as went by since it was asked before."""
-        if not self._steps_of_epoch:
-            return False
-        to_come = (self._steps_of_epoch - self._steps) * self._seconds_of_epoch / self._steps_of_epoch
-        return to_come - since <= self._cold_seconds + self._start_seconds
+        to_come = self.seconds_to_come
+        return to_come is not None and to_come - since <= self._cold_seconds + self._start_seconds

@@ -9,8 +9,8 @@ from autopipe.tuning.window import Window
 
 __all__ = ["Patience"]
 
-# What the two swaps of a trial take, in seconds; measured as 0.03 to 0.15 each.
-_FIRST_PRICE = 0.15
+# What the two swaps of a trial take, in seconds; measured as 0.02 to 0.1 each, and as nothing between two epochs.
+_FIRST_PRICE = 0.075
 
 
 @dataclass
@@ -39,15 +39,23 @@ class Patience:
     trials: int = 0
 
     @property
-    def allows_another(self) -> bool:
-        """Whether one more trial may begin: it is expected to cost what those before did."""
+    def seconds_to_wait(self) -> float:
+        """How long, at the most, until one more trial may begin: it is expected to cost what those before did."""
         if math.isinf(self.most_loss):
-            return True
+            return 0.0
         price = self.lost / self.trials if self.trials else _FIRST_PRICE
-        return self.lost + price <= self.won + self.most_loss * self.elapsed
+        owed = self.lost + price - self.won - self.most_loss * self.elapsed
+        if owed <= 0:
+            return 0.0
+        return owed / self.most_loss if self.most_loss else math.inf
 
-    def swapped(self, seconds: float) -> None:
-        """Count what it took to change the knobs."""
+    @property
+    def allows_another(self) -> bool:
+        """Whether one more trial may begin now."""
+        return self.seconds_to_wait <= 0
+
+    def lose(self, seconds: float) -> None:
+        """Count time in which there was nothing else, such as what it took to change the knobs."""
         self.elapsed += seconds
         self.lost += seconds
 

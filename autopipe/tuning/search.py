@@ -121,6 +121,7 @@ class Search:
         self._patience = Patience(most_loss)
         self._on_trial = on_trial
         self._before: Window | None = None
+        self._waiting = False
         self._challenge: Window | None = None
         self._challenger: Values = {}
         self._matches: list[Match] = []
@@ -143,6 +144,18 @@ class Search:
     def challenging(self) -> bool:
         """Whether a challenger runs now."""
         return not self.finished and self._challenge is None and self.running != self.incumbent
+
+    @property
+    def seconds_to_wait(self) -> float:
+        """How long no challenger can be paid yet; windows may be as long then, since they are no neighbours of one."""
+        return self._patience.seconds_to_wait if self._waiting and not self.finished else 0.0
+
+    @property
+    def losing(self) -> float:
+        """The share of its time that training loses as long as the challenger of the last window runs on."""
+        if self._challenge is None or self._before is None:
+            return 0.0
+        return max(1.0 - self._challenge.rate / self._before.rate, 0.0)
 
     @property
     def too_early(self) -> bool:
@@ -179,12 +192,18 @@ class Search:
             # What was kept is measured once more by itself: it is the neighbour of the next.
             return self._run(self.incumbent)
         self._before = window
-        return self._next() if self._patience.allows_another else None
+        # After one that only waited, another one is the neighbour of the next challenger.
+        waited, self._waiting = self._waiting, not self._patience.allows_another
+        return None if waited or self._waiting else self._next()
 
     def swapped(self, seconds: float) -> None:
         """Count what it took to set the knobs that :meth:`feed` had returned: it is lost, as with a slow challenger."""
         self.swap_seconds += seconds
-        self._patience.swapped(seconds)
+        self._patience.lose(seconds)
+
+    def ran_on(self, seconds: float) -> None:
+        """Count the time that the challenger of the last window runs on, until another iterator can take its place."""
+        self._patience.lose(self.losing * seconds)
 
     def is_hopeless(self, so_far: Window) -> bool:
         """Return whether the challenger that runs is so slow already that the rest of its window would be wasted."""

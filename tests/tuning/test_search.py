@@ -262,6 +262,33 @@ def test_trials_wait_until_what_they_lost_is_a_small_share_of_the_whole():
     assert len(search.trials) >= 4
 
 
+def test_the_neighbour_of_a_challenger_is_not_a_window_in_which_the_search_had_to_wait():
+    search = Search(START, SPACE, trials=6, most_loss=0.01, seed=1)
+    assert search.seconds_to_wait == 0
+    assert search.feed(Window(100, 1.0, 0.5)) is None
+    to_wait = search.seconds_to_wait
+    assert to_wait > 1
+    assert search.feed(Window(100, to_wait / 2, 0.5)) is None
+    assert search.seconds_to_wait == pytest.approx(to_wait / 2)
+    assert search.feed(Window(100, to_wait, 0.5)) is None
+    assert search.seconds_to_wait == 0
+    neighbour = Window(100, 1.0, 0.5)
+    assert search.feed(neighbour) == search.running != START
+    assert search._before is neighbour
+
+
+def test_what_is_lost_until_a_slow_challenger_ends_counts_as_lost():
+    search = Search(START, SPACE, trials=2, seed=1)
+    search.feed(Window(100, 1.0, 0.5))
+    assert search.losing == 0
+    search.feed(Window(75, 1.0, 0.5))
+    assert search.losing == pytest.approx(0.25)
+    search.ran_on(8.0)
+    assert search.lost_seconds == pytest.approx(2.0)
+    search.feed(Window(100, 1.0, 0.5))
+    assert search.losing == 0
+
+
 def test_trials_wait_until_what_their_swaps_took_is_a_small_share_of_the_whole():
     search = Search(START, SPACE, trials=6, most_loss=0.05, seed=1)
     running = 0.0
