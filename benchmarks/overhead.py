@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,15 @@ from autopipe.telemetry import TelemetryWarning
 from benchmarks.cases._base import Case
 from benchmarks.consumers import BatchInMemory, compiled
 from benchmarks.measuring import Ratio, rotated
+from benchmarks.relay import relay
 
-__all__ = ["CALLBACKS", "FREE", "MONITOR", "PLAIN", "SETTLED", "TUNER", "OverheadResult", "measure_overhead"]
+__all__ = ["AGAIN", "CALLBACKS", "FREE", "MONITOR", "PLAIN", "SETTLED", "TUNER", "OverheadResult", "measure_overhead"]
 
-PLAIN, MONITOR, SETTLED, TUNER = "no callback", "PipelineMonitor", "PipelineTuner, settled", "PipelineTuner, searching"
+PLAIN, AGAIN = "no callback", "no callback, again"
+MONITOR, SETTLED, TUNER = "PipelineMonitor", "PipelineTuner, settled", "PipelineTuner, searching"
 CALLBACKS: Mapping[str, Callable[[], list[Any]]] = {
     PLAIN: list,
+    AGAIN: list,
     MONITOR: lambda: [PipelineMonitor()],
     SETTLED: lambda: [PipelineTuner(trials=0, verbose=0)],
     TUNER: lambda: [PipelineTuner(verbose=0, seed=0)],
@@ -35,6 +38,7 @@ _EPOCHS_IN_ONE = 10
 _MANY_EPOCHS = 10**6
 # Noise comes in stretches: many short turns tell more than few long ones.
 _METERED_EPOCHS_IN_ROUND = 30
+_SECONDS_IN_TURN = 0.5
 
 
 @dataclass(frozen=True)
@@ -72,43 +76,45 @@ class OverheadResult:
     def ratio(self, callback: str) -> Ratio:
         """Return how many times as many steps there are as without a callback, round by round."""
         pairs = zip(self.rates[callback], self.rates[PLAIN], strict=True)
-        return Ratio.of([ours / theirs for ours, theirs in pairs])
+        return Ratio.around_median([ours / theirs for ours, theirs in pairs])
 
 
 def measure_overhead(
-    case: Case, folder: Path, *, rounds: int, seconds: float, on_turn: Callable[[str], None] = lambda turn: None
+    case: Case, folder: Path, *, rounds: int, seconds: float, on_round: Callable[[str], None] = lambda number: None
 ) -> list[OverheadResult]:
     """Train in turn with each callback: from the case's best pipeline, then long epochs of a batch in memory.
 
-    All go through ``optimize()`` without rules. Each turn is a ``fit`` of its own, the first of each is not counted.
+    All go through ``optimize()`` without rules. In each round everyone has a ``fit`` of its own, and they train in
+    turn, some epochs each; the first round is not counted.
 
     Args:
         case: a job that there is a model for.
         folder: an empty folder for its data.
-        rounds: how often each takes its turn.
-        seconds: how long a turn lasts; an epoch under way is finished.
-        on_turn: told of each turn.
+        rounds: how often each trains.
+        seconds: how long a ``fit`` lasts; an epoch under way is finished.
+        on_round: told of each round.
     """
     data = case.make_data(folder)
     memory = BatchInMemory.of(case, data)
-    model = compiled(case.name, memory)
+    models = [compiled(case.name, memory) for _ in CALLBACKS]
     results = []
     for pipeline, epochs, make in (
         ("best", 1, lambda: case.best(data)),
         (FREE, _EPOCHS_IN_ONE, lambda: memory.free(_EPOCHS_IN_ONE)),
     ):
         meter_seconds = _seconds_of_meter(memory.free(epochs), rounds)
-        rates, shares = _trained(model, make, rounds, seconds, on_turn)
+        rates, shares = _trained(models, make, rounds, seconds, on_round)
         steps = epochs * memory.steps
         results.append(OverheadResult(case.letter, case.name, pipeline, steps, rates, shares, meter_seconds))
     return results
 
 
 def _trained(
-    model: Any, make: Callable[[], Any], rounds: int, seconds: float, on_turn: Callable[[str], None]
+    models: Sequence[Any], make: Callable[[], Any], rounds: int, seconds: float, on_round: Callable[[str], None]
 ) -> tuple[Mapping[str, tuple[float, ...]], Mapping[str, tuple[float, ...]]]:
     """Return the rates, and the shares of the time that the callbacks took, by callback."""
-    datasets = {name: autopipe.optimize(make(), rules=[]) for name in CALLBACKS}
+    datasets = [autopipe.optimize(make(), rules=[]) for _ in models]
+    knobs = datasets[0].knobs
     rates: dict[str, list[float]] = {name: [] for name in CALLBACKS}
     shares: dict[str, list[float]] = {name: [] for name in CALLBACKS}
     with warnings.catch_warnings():
@@ -116,26 +122,50 @@ def _trained(
         # Keras says so of every pipeline whose length it does not know, such as one of TFRecord files.
         warnings.filterwarnings("ignore", message="Your input ran out of data")
         for number in range(-1, rounds):
-            for name in rotated(list(CALLBACKS), number):
-                on_turn(name)
-                clock = _Clock(seconds)
-                callbacks = [_Timed(callback) for callback in CALLBACKS[name]()]
-                # The clock takes microseconds itself in the middle of training.
-                idle = _Timed(keras.callbacks.Callback())
-                knobs = datasets[name].knobs
-                model.fit(
-                    datasets[name],
-                    epochs=_MANY_EPOCHS,
-                    verbose=0,
-                    shuffle=False,
-                    callbacks=[*(each.callback for each in (*callbacks, idle)), clock],
-                )
-                datasets[name].retune(knobs)
+            on_round("first" if number < 0 else f"{number + 1} of {rounds}")
+            # Of models that are alike one may be faster, where it lies in memory.
+            names = rotated(list(CALLBACKS), number)
+            fits = {
+                name: _Fit(model, dataset, CALLBACKS[name](), seconds if number >= 0 else 0.0)
+                for name, model, dataset in zip(names, models, datasets, strict=True)
+            }
+            for name, fit in relay(fits, seed=number + 1).items():
                 if number >= 0:
-                    rates[name].append(clock.rate)
-                    taken = sum(each.seconds - idle.seconds + each.seconds_lost_in_trials for each in callbacks)
-                    shares[name].append(taken / clock.later_seconds)
+                    rates[name].append(fit.rate)
+                    shares[name].append(fit.share)
+            for dataset in datasets:
+                dataset.retune(knobs)
     return {name: tuple(each) for name, each in rates.items()}, {name: tuple(each) for name, each in shares.items()}
+
+
+class _Fit:
+    """Training that lets others have their turn between two epochs."""
+
+    def __init__(self, model: Any, dataset: Any, callbacks: Sequence[Any], seconds: float) -> None:
+        self._model = model
+        self._dataset = dataset
+        self._callbacks = [_Timed(callback) for callback in callbacks]
+        # The clock takes microseconds itself in the middle of training.
+        self._idle = _Timed(keras.callbacks.Callback())
+        self._seconds = seconds
+
+    def __call__(self, pass_on: Callable[[], None]) -> _Fit:
+        self._clock = _Clock(self._seconds, pass_on)
+        timed = [each.callback for each in (*self._callbacks, self._idle)]
+        self._model.fit(self._dataset, epochs=_MANY_EPOCHS, verbose=0, shuffle=False, callbacks=[*timed, self._clock])
+        self._clock.stop()
+        return self
+
+    @property
+    def rate(self) -> float:
+        """Steps per second of its own time, from before the first to after the last."""
+        return self._clock.steps / self._clock.seconds
+
+    @property
+    def share(self) -> float:
+        """The share of its time from the second epoch on that the callbacks took."""
+        taken = sum(each.seconds - self._idle.seconds + each.seconds_lost_in_trials for each in self._callbacks)
+        return taken / self._clock.later_seconds
 
 
 def _seconds_of_meter(dataset: Any, rounds: int) -> float:
@@ -197,26 +227,40 @@ class _Timed:
 
 
 class _Clock(keras.callbacks.Callback):  # type: ignore[misc]
-    """Counts steps, and ends training with the epoch in which the time is up, but not with the first."""
+    """Counts steps and their time, and ends training with the epoch in which it is up, but not with the first.
 
-    def __init__(self, seconds: float) -> None:
+    Args:
+        least: seconds that training lasts.
+        pass_on: to be called between two epochs, and takes time that does not count.
+    """
+
+    def __init__(self, least: float, pass_on: Callable[[], None]) -> None:
         super().__init__()
-        self._least = seconds
-        self._steps = 0
-        self.seconds = self.later_seconds = self.rate = 0.0
-        self._first_seconds = 0.0
-
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self._least = least
+        self._pass_on = pass_on
+        self.steps = 0
+        self.seconds = self._first_seconds = 0.0
         self._began = time.perf_counter()
 
+    @property
+    def later_seconds(self) -> float:
+        """What the epochs after the first took."""
+        return self.seconds - self._first_seconds
+
+    def stop(self) -> None:
+        """Count until now."""
+        self.seconds += time.perf_counter() - self._began
+
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        self._steps += 1
+        self.steps += 1
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        self.seconds = time.perf_counter() - self._began
-        self.rate = self._steps / self.seconds
+        turn = time.perf_counter() - self._began
+        self.model.stop_training = epoch > 0 and self.seconds + turn > self._least
         if not epoch:
-            self._first_seconds = self.seconds
+            self._first_seconds = turn
+        if turn < _SECONDS_IN_TURN or self.model.stop_training:
             return
-        self.later_seconds = self.seconds - self._first_seconds
-        self.model.stop_training = self.seconds > self._least
+        self.stop()
+        self._pass_on()
+        self._began = time.perf_counter()
