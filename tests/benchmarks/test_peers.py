@@ -132,6 +132,24 @@ def test_every_installed_loader_reads_its_epochs(augment, tmp_path, monkeypatch)
         assert min(run.preparing, *run.epochs) > 0
 
 
+def test_the_plan_that_is_kept_is_that_of_the_loader_before(tmp_path, monkeypatch):
+    given = []
+    optimize = autopipe.optimize
+
+    def noted(dataset, **arguments):
+        given.append(arguments)
+        return optimize(dataset, rules=["prefetch_at_end"], seconds=0) if "plan" not in arguments else dataset
+
+    monkeypatch.setattr(autopipe, "optimize", noted)
+    monkeypatch.setattr(epochs, "_CLAIMED_BYTES", 1)
+    save_data(a_flowers.CASES[0], tmp_path, count=COUNT)
+    for loader in ("autopipe(naive)", "autopipe(naive), its plan kept"):
+        epochs.run_loader(a_flowers.CASES[0], loader, tmp_path, 1)
+    written, kept = given
+    assert "plan" not in written
+    assert autopipe.Plan.load(kept["plan"]).rules == ("prefetch_at_end",)
+
+
 def test_each_run_of_a_loader_has_a_process_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(epochs, "_VARIANTS", ("naive", "expert"))
     monkeypatch.setattr(epochs, "all_peers", tuple)
