@@ -12,7 +12,7 @@ from typing import Any
 
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
-from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.knobs import read_knobs
 from autopipe.planning.machine import Machine
 from autopipe.planning.plan import Plan
@@ -224,9 +224,8 @@ class PipelineTuner(WatchingCallback):
         if self._steps_unseen < self._most_unseen and time.perf_counter() < self._next_look:
             return
         found = self.search is not None and self.search.finished
-        self._next_look = time.perf_counter() + min(
-            self._windows.least_seconds / _LEAST_LOOKS_IN_WINDOW, _SECONDS_BETWEEN_LOOKS
-        )
+        longest = self._windows.least_seconds / _LEAST_LOOKS_IN_WINDOW
+        self._next_look = time.perf_counter() + min(longest, _SECONDS_BETWEEN_LOOKS)
         steps = self._count_steps(start=found and not self._last_epoch and not self._memory_is_short)
         if self._in_loop:
             self._next_epoch.offer()
@@ -298,7 +297,7 @@ class PipelineTuner(WatchingCallback):
         return False
 
     def _begin_search(self, reading: Reading) -> bool:
-        if self._filling and _has_memory_cache(reading.dataset.tree):
+        if self._filling and memory_caches(reading.dataset.tree):
             self.dataset = reading.dataset
             return False
         self.dataset = reading.dataset
@@ -403,7 +402,3 @@ class PipelineTuner(WatchingCallback):
         if self._watch is None or len(self._searches) >= _MOST_SEARCHES or not self._watch.fell(window):
             return
         self._search_on(self._watch.objective, None)
-
-
-def _has_memory_cache(tree: ir.Node) -> bool:
-    return any(isinstance(node, ir.Cache) and node.in_memory for node in trees.walk(tree))
