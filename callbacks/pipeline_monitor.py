@@ -18,7 +18,7 @@ __all__ = ["PipelineMonitor"]
 _SECONDS_BETWEEN_LOOKS = 1.0
 # The epoch that fills caches, and one that reads them, are looked at whatever that takes; others within this share.
 _ALWAYS_LOOKED_AT = 2
-_SHARE_FOR_LOOKS = 0.0005
+_SHARE_FOR_LOOKS = 0.0002
 
 
 class PipelineMonitor(WatchingCallback):
@@ -62,7 +62,7 @@ class PipelineMonitor(WatchingCallback):
         """What each stage costs in this training, so far; ``None`` before there is anything to tell.
 
         The figures are those of :func:`autopipe.profile`, at the pace of the model. The first two epochs
-        are looked at, and so many of the later ones as 0.05% of the time is enough for. There are none where
+        are looked at, and so many of the later ones as 0.02% of the time is enough for. There are none where
         ``options.autotune.enabled`` is ``False``.
         """
         seen = [*self._epochs, *([self._looks.epoch()] if self._looks else [])]

@@ -24,6 +24,7 @@ from autopipe.tuning.next_epoch import NextEpoch
 from autopipe.tuning.outcome import in_one_line, measured, trials_of
 from autopipe.tuning.search import Search, Trial
 from autopipe.tuning.spaces import seeds
+from autopipe.tuning.step_counter import StepCounter
 from autopipe.tuning.studies import load_optuna
 from autopipe.tuning.watch import Watch
 from autopipe.tuning.window import OBJECTIVES, Window, WindowMeter
@@ -35,10 +36,10 @@ Values = Mapping[str, int]
 _MOST_SEARCHES = 4
 # A window that only looks whether all is as it was need not be short.
 _WATCHING_SECONDS = 2.0
-# There is little to do for a step, but in the middle of training it takes ten times as long as by itself.
 _SECONDS_BETWEEN_LOOKS = 0.05
 _LEAST_LOOKS_IN_WINDOW = 10
 _LEAST_LOOKS_IN_EPOCH = 10
+_LEAST_LOOKS_IN_EPOCH_ONCE_SETTLED = 4
 
 
 class PipelineTuner(WatchingCallback):
@@ -145,8 +146,7 @@ class PipelineTuner(WatchingCallback):
         self._next_epoch = NextEpoch()
         self._last_epoch = self._epoch_begins = False
         self._memory_is_short = False
-        self._steps = self._steps_unseen = self._most_unseen = 0
-        self._next_look = 0.0
+        self._steps = StepCounter()
 
     @property
     def _watching_seconds(self) -> float:
@@ -180,7 +180,7 @@ class PipelineTuner(WatchingCallback):
         """Leave out of the windows what happened since the last step: validation, checkpoints, a cold start."""
         super().on_epoch_begin(epoch, logs)
         self._count_steps()
-        self._next_look = 0.0
+        self._steps.look_at_next()
         # Keras makes an iterator at the end of an epoch too, and throws it away.
         self._next_epoch.offer()
         self._try_out_next()
@@ -192,6 +192,7 @@ class PipelineTuner(WatchingCallback):
     def _follow(self, reading: Reading) -> None:
         """Count the steps of the iterator before, which nobody looked at yet; a challenger has this one too."""
         self._count_steps()
+        self._steps.look_at_next()
         super()._follow(reading)
         search = self.search if self.dataset is reading.dataset and self._epoch_begins else None
         if search is not None and search.challenging:
@@ -213,26 +214,25 @@ class PipelineTuner(WatchingCallback):
 
     def _step_ended(self) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
+        if self._steps.count():
+            self._look()
+
+    def _look(self) -> None:
         if self._epoch_begins and not self._in_loop:
             self._epoch_begins = False
             self._try_out_next(take_back=True)
         reading = self._reading
         if reading is None or reading.stall is None or not self._is_tuned(reading):
+            self._steps.take()
             return
-        self._steps += 1
-        self._steps_unseen += 1
-        if self._steps_unseen < self._most_unseen and time.perf_counter() < self._next_look:
-            return
-        found = self.search is not None and self.search.finished
-        longest = self._windows.least_seconds / _LEAST_LOOKS_IN_WINDOW
-        self._next_look = time.perf_counter() + min(longest, _SECONDS_BETWEEN_LOOKS)
-        steps = self._count_steps(start=found and not self._last_epoch and not self._memory_is_short)
+        steps = self._count_steps(start=self._settled and not self._last_epoch and not self._memory_is_short)
         if self._in_loop:
             self._next_epoch.offer()
+        self._steps.look_after(self._seconds_to_next_look(), self._looks_in_epoch)
         if self.search is None and not self._begin_search(reading):
             return
         assert self.search is not None
-        if self._guard.is_exceeded(trying=not (found or self.search.seconds_to_wait)):
+        if self._guard.is_exceeded(trying=not (self._settled or self.search.seconds_to_wait)):
             self._give_memory_back(reading)
             return
         if not self._runs(reading, self.search.running):
@@ -254,16 +254,38 @@ class PipelineTuner(WatchingCallback):
         if self.search.finished:
             self._end_search()
 
+    @property
+    def _settled(self) -> bool:
+        return self.search is not None and self.search.finished
+
+    def _seconds_to_next_look(self) -> float:
+        """Return how long steps are only counted; never beyond the time to start the next iterator."""
+        longest = self._windows.least_seconds / _LEAST_LOOKS_IN_WINDOW
+        if not self._settled:
+            return min(longest, _SECONDS_BETWEEN_LOOKS)
+        to_start = self._next_epoch.seconds_to_start
+        return longest if to_start is None else min(longest, to_start)
+
+    @property
+    def _looks_in_epoch(self) -> int:
+        return _LEAST_LOOKS_IN_EPOCH_ONCE_SETTLED if self._settled else _LEAST_LOOKS_IN_EPOCH
+
     def _count_steps(self, *, start: bool = False) -> int:
-        steps, self._steps_unseen = self._steps_unseen, 0
+        steps = self._steps.take()
         if self._reading is not None and steps:
             self._next_epoch.step(self._reading, steps=steps, start=start)
         return steps
 
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Look away while a validation dataset is read: its time is none of the epoch's steps."""
+        super().on_test_begin(logs)
+        self._count_steps()
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs, and how many settings were tried so far."""
         super().on_epoch_end(epoch, logs)
-        self._most_unseen, self._steps = self._steps // _LEAST_LOOKS_IN_EPOCH, 0
+        self._count_steps()
+        self._steps.end_epoch(self._looks_in_epoch)
         if logs is not None and self.search is not None:
             logs["pipeline_trials"] = len(trials_of(self._searches))
 

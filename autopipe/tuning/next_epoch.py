@@ -44,8 +44,17 @@ class NextEpoch:
             return None
         return (self._steps_of_epoch - self._steps) * self._seconds_of_epoch / self._steps_of_epoch
 
+    @property
+    def seconds_to_start(self) -> float | None:
+        """After how long the next iterator is to be started, 0 if a step later is too late; ``None`` if it is not."""
+        to_come = self.seconds_to_come
+        if to_come is None or not self._is_asked_for or self._was_tried:
+            return None
+        step_seconds = self._seconds_of_epoch / self._steps_of_epoch
+        return max(to_come - step_seconds - self._cold_seconds - self._start_seconds, 0.0)
+
     def step(self, reading: Reading, *, steps: int = 1, start: bool) -> None:
-        """Take note that training steps have ended.
+        """Take note that training steps have ended; to be told of them when :attr:`seconds_to_start` has gone by.
 
         Args:
             reading: what gave their batches.
@@ -54,10 +63,9 @@ class NextEpoch:
         """
         if reading is not self._reading:
             self._begin(reading)
-        now = time.perf_counter()
-        since, self._latest = now - self._latest, now
+        self._latest = time.perf_counter()
         self._steps += steps
-        if start and self._is_asked_for and not self._was_tried and self._is_time(since):
+        if start and self.seconds_to_start == 0.0:
             self._was_tried = True
             self._dataset = reading.dataset
             self._starting = self._executor.submit(self._start, reading)
@@ -95,8 +103,3 @@ class NextEpoch:
         self._latest = self._began
         self._was_tried = False
         self.let_go()
-
-    def _is_time(self, since: float) -> bool:
-        """Return whether it would be too late after as many seconds more as went by since it was asked before."""
-        to_come = self.seconds_to_come
-        return to_come is not None and to_come - since <= self._cold_seconds + self._start_seconds

@@ -1,6 +1,7 @@
 """Once tuned, the next epoch's iterator starts before this one ends: nothing lost, nothing waited for, nothing left."""
 
 import gc
+import time
 import weakref
 
 import keras
@@ -81,6 +82,32 @@ def test_validation_in_between_gets_an_iterator_of_its_own(early):
     model, _ = train(autopipe.optimize(GIVES["plain"](), rules=(), seconds=0), validation_data=rows().batch(8))
     assert model.sorted_epochs == [WHOLE] * EPOCHS
     assert len(early) == EPOCHS - 2
+
+
+def test_the_time_of_a_validation_does_not_make_it_late(monkeypatch):
+    started = []
+    start = OptimizedDataset.start_early
+
+    def starting(self, after=()):
+        started.append(len(model.seen) % ROWS)
+        time.sleep(0.1)
+        return start(self, after)
+
+    class Slow(Recorder):
+        def train_step(self, data):
+            tf.py_function(lambda: time.sleep(0.005), [], [])
+            return super().train_step(data)
+
+        def test_step(self, data):
+            tf.py_function(lambda: time.sleep(1.0), [], [])
+            return super().test_step(data)
+
+    monkeypatch.setattr(OptimizedDataset, "start_early", starting)
+    model, data = Slow(), autopipe.optimize(rows().filter(lambda x, y: x[0] >= 0).batch(1), rules=(), seconds=0)
+    tuner = PipelineTuner(trials=0, verbose=0)
+    model.fit(data, epochs=4, verbose=0, callbacks=[tuner], validation_data=rows().batch(ROWS))
+    _, second = started
+    assert second <= ROWS - 12
 
 
 def test_where_one_iterator_serves_all_epochs_none_is_started(early):

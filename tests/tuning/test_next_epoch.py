@@ -44,12 +44,16 @@ def clock(monkeypatch):
 
 
 def epoch(following, data, clock, *, waits, iterator=None, start=True, at_once=1):
-    """Run an epoch of steps of a second each, whose first element is waited for."""
+    """Run an epoch of steps of a second each, whose first element is waited for; some are told of together."""
     stall = SimpleNamespace(read=lambda: StallReading(waits, 1))
     reading = SimpleNamespace(dataset=data, after=(), stall=stall, iterator=lambda: iterator)
-    for data.step in range(at_once, STEPS + 1, at_once):
-        clock.time += at_once
-        following.step(reading, steps=at_once, start=start)
+    data.step = 0
+    while data.step < STEPS:
+        to_start = following.seconds_to_start
+        steps = min(at_once, STEPS - data.step, at_once if to_start is None else max(int(to_start), 1))
+        clock.time += steps
+        data.step += steps
+        following.step(reading, steps=steps, start=start)
 
 
 @pytest.mark.parametrize(("waits", "left"), [(10.0, 11), (0.0, 1), (1000.0, STEPS - 1)])
@@ -62,12 +66,13 @@ def test_it_starts_a_cold_start_before_the_end(clock, waits, left):
     assert STEPS - step == pytest.approx(left, abs=1)
 
 
-def test_who_tells_of_several_steps_at_once_is_asked_no_later(clock):
+def test_who_tells_of_several_steps_at_once_knows_when_it_is_time(clock):
     data, following = Data(), NextEpoch(AtOnce())
     for _ in range(2):
-        epoch(following, data, clock, waits=10.0, at_once=7)
+        epoch(following, data, clock, waits=10.0, at_once=20)
     (step,) = data.started
-    assert 11 <= STEPS - step <= 11 + 2 * 7
+    assert STEPS - step == pytest.approx(11, abs=3)
+    assert following.seconds_to_start is None
 
 
 def test_a_warm_start_does_not_change_how_long_a_cold_one_takes(clock):
