@@ -37,7 +37,7 @@ FREE = "free input"
 _EPOCHS_IN_ONE = 10
 _MANY_EPOCHS = 10**6
 # Noise comes in stretches: many short turns tell more than few long ones.
-_METERED_EPOCHS_IN_ROUND = 30
+_METERED_EPOCHS_IN_ROTATION = 200
 _SECONDS_IN_TURN = 0.5
 
 
@@ -49,7 +49,7 @@ class OverheadResult:
         letter, name: the case whose model it is.
         pipeline: ``"best"``, or :data:`FREE`.
         steps: in an epoch.
-        rates: steps per second of a whole ``fit``, by callback, one for each round.
+        rates: steps per second of a whole ``fit``, by callback, one for each round, in places that are equally fast.
         shares: of the time of that ``fit`` from its second epoch on, what the methods of the callback took beyond
             those of one that does nothing, and what was lost in trials that were slower than what they were compared
             with.
@@ -74,23 +74,30 @@ class OverheadResult:
         return statistics.median(self.shares[callback]) + self.meter_seconds / self.step_seconds
 
     def ratio(self, callback: str) -> Ratio:
-        """Return how many times as many steps there are as without a callback, round by round."""
-        pairs = zip(self.rates[callback], self.rates[PLAIN], strict=True)
+        """Return how many times as many steps there are as without a callback, round by round.
+
+        Two equal trainings without one are half as uncertain as one; they are compared with each other.
+        """
+        without = (PLAIN,) if callback == AGAIN else (PLAIN, AGAIN)
+        rounds = zip(*(self.rates[each] for each in without if each in self.rates), strict=True)
+        pairs = zip(self.rates[callback], map(statistics.geometric_mean, rounds), strict=True)
         return Ratio.around_median([ours / theirs for ours, theirs in pairs])
 
 
 def measure_overhead(
-    case: Case, folder: Path, *, rounds: int, seconds: float, on_round: Callable[[str], None] = lambda number: None
+    case: Case, folder: Path, *, rotations: int, seconds: float, on_round: Callable[[str], None] = lambda number: None
 ) -> list[OverheadResult]:
     """Train in turn with each callback: from the case's best pipeline, then long epochs of a batch in memory.
 
     All go through ``optimize()`` without rules. In each round everyone has a ``fit`` of its own, and they train in
-    turn, some epochs each; the first round is not counted.
+    turn, some epochs each; the first round is not counted. Of models and datasets that are alike one may be faster,
+    where it lies in memory: each callback has each of these places once in a rotation, and what a place is faster is
+    taken out.
 
     Args:
         case: a job that there is a model for.
         folder: an empty folder for its data.
-        rounds: how often each trains.
+        rotations: each has as many rounds as there are callbacks.
         seconds: how long a ``fit`` lasts; an epoch under way is finished.
         on_round: told of each round.
     """
@@ -102,40 +109,60 @@ def measure_overhead(
         ("best", 1, lambda: case.best(data)),
         (FREE, _EPOCHS_IN_ONE, lambda: memory.free(_EPOCHS_IN_ONE)),
     ):
-        meter_seconds = _seconds_of_meter(memory.free(epochs), rounds)
-        rates, shares = _trained(models, make, rounds, seconds, on_round)
+        meter_seconds = _seconds_of_meter(memory.free(epochs), rotations)
+        rates, shares = _trained(models, make, rotations, seconds, on_round)
         steps = epochs * memory.steps
         results.append(OverheadResult(case.letter, case.name, pipeline, steps, rates, shares, meter_seconds))
     return results
 
 
 def _trained(
-    models: Sequence[Any], make: Callable[[], Any], rounds: int, seconds: float, on_round: Callable[[str], None]
+    models: Sequence[Any], make: Callable[[], Any], rotations: int, seconds: float, on_round: Callable[[str], None]
 ) -> tuple[Mapping[str, tuple[float, ...]], Mapping[str, tuple[float, ...]]]:
     """Return the rates, and the shares of the time that the callbacks took, by callback."""
     datasets = [autopipe.optimize(make(), rules=[]) for _ in models]
     knobs = datasets[0].knobs
-    rates: dict[str, list[float]] = {name: [] for name in CALLBACKS}
-    shares: dict[str, list[float]] = {name: [] for name in CALLBACKS}
+    rounds = rotations * len(CALLBACKS)
+    rates: list[dict[str, float]] = []
+    shares: list[dict[str, float]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TelemetryWarning)
         # Keras says so of every pipeline whose length it does not know, such as one of TFRecord files.
         warnings.filterwarnings("ignore", message="Your input ran out of data")
         for number in range(-1, rounds):
             on_round("first" if number < 0 else f"{number + 1} of {rounds}")
-            # Of models that are alike one may be faster, where it lies in memory.
-            names = rotated(list(CALLBACKS), number)
             fits = {
                 name: _Fit(model, dataset, CALLBACKS[name](), seconds if number >= 0 else 0.0)
-                for name, model, dataset in zip(names, models, datasets, strict=True)
+                for name, model, dataset in zip(rotated(list(CALLBACKS), number), models, datasets, strict=True)
             }
-            for name, fit in relay(fits, seed=number + 1).items():
-                if number >= 0:
-                    rates[name].append(fit.rate)
-                    shares[name].append(fit.share)
+            ended = relay(fits, seed=number + 1)
+            if number >= 0:
+                rates.append({name: ended[name].rate for name in fits})
+                shares.append({name: ended[name].share for name in fits})
             for dataset in datasets:
                 dataset.retune(knobs)
-    return {name: tuple(each) for name, each in rates.items()}, {name: tuple(each) for name, each in shares.items()}
+    return _by_callback(in_equal_places(rates)), _by_callback(shares)
+
+
+def in_equal_places(rounds: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Divide rates by what the place they come from is faster than the others, over rounds.
+
+    Args:
+        rounds: rates by name, in the order of the places; everyone has each of them equally often.
+
+    >>> for rates in in_equal_places([{"a": 4.0, "b": 2.0}, {"b": 8.0, "a": 1.0}]):
+    ...     print({name: round(rate, 3) for name, rate in rates.items()})
+    {'a': 2.0, 'b': 4.0}
+    {'b': 4.0, 'a': 2.0}
+    """
+    mean = statistics.geometric_mean
+    relative = [[rate / mean(each.values()) for rate in each.values()] for each in rounds]
+    faster = [mean(place) for place in zip(*relative, strict=True)]
+    return [{name: rate / factor for (name, rate), factor in zip(each.items(), faster, strict=True)} for each in rounds]
+
+
+def _by_callback(rounds: Sequence[Mapping[str, float]]) -> Mapping[str, tuple[float, ...]]:
+    return {name: tuple(each[name] for each in rounds) for name in CALLBACKS}
 
 
 class _Fit:
@@ -168,7 +195,7 @@ class _Fit:
         return taken / self._clock.later_seconds
 
 
-def _seconds_of_meter(dataset: Any, rounds: int) -> float:
+def _seconds_of_meter(dataset: Any, rotations: int) -> float:
     """Return what a batch of free input takes more when somebody observes it; epochs of the two alternate.
 
     That is more than the meter: an iterator over a metered pipeline takes longer to make, in every epoch.
@@ -176,7 +203,7 @@ def _seconds_of_meter(dataset: Any, rounds: int) -> float:
     read = autopipe.optimize(dataset, rules=[])
     more: list[float] = []
     observer = _Nobody()
-    for _ in range(rounds * _METERED_EPOCHS_IN_ROUND):
+    for _ in range(rotations * _METERED_EPOCHS_IN_ROTATION):
         plain = _seconds_per_batch(read)
         observe(observer)
         more.append(_seconds_per_batch(read) - plain)

@@ -22,7 +22,7 @@ from benchmarks.ends import EndsResult, measure_ends
 from benchmarks.epochs import EPOCHS, PROCESSES, LoaderResult, compare_loaders, missing_peers
 from benchmarks.measuring import VARIANTS, CaseResult, measure
 from benchmarks.memory import MemoryResult, measure_memory
-from benchmarks.overhead import MONITOR, SETTLED, TUNER, OverheadResult, measure_overhead
+from benchmarks.overhead import CALLBACKS, MONITOR, SETTLED, TUNER, OverheadResult, measure_overhead
 from benchmarks.peers._base import all_peers
 from benchmarks.scaling import ELEMENTS, STAGES, ScalingResult, measure_scaling
 from benchmarks.search import (
@@ -65,6 +65,7 @@ class Effort:
         tuning_seconds: time for the tuner, each time it works.
         training_rounds: turns of each variant in training.
         training_tuning_seconds: time for the tuner in training.
+        rotations: as many ``fit`` as there are callbacks, of each that may cost something.
         fit_seconds: how long each ``fit`` lasts whose callbacks may cost something: a search takes part of it.
         processes: for each variant whose memory is measured.
         repeats: tries of ``optimize()`` on each length of pipeline, and turns of each number of cores.
@@ -81,6 +82,7 @@ class Effort:
     tuning_seconds: float
     training_rounds: int
     training_tuning_seconds: float
+    rotations: int
     fit_seconds: float
     processes: int
     repeats: int
@@ -90,8 +92,8 @@ class Effort:
     read_seconds: Sequence[float]
 
 
-QUICK = Effort(5, 1, 0.2, 0.4, 0.0, 3, 5.0, 2.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
-FULL = Effort(7, 9, 0.4, 1.0, 8.0, 7, 20.0, 20.0, 1, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
+QUICK = Effort(5, 1, 0.2, 0.4, 0.0, 3, 5.0, 1, 2.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
+FULL = Effort(7, 9, 0.4, 1.0, 8.0, 7, 20.0, 1, 20.0, 1, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
 
 
 def _run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
@@ -165,9 +167,9 @@ def _run_overhead(cases: Sequence[Case], effort: Effort, console: Console) -> li
     for case in cases:
         if not is_trained(case):
             continue
-        with _folder() as folder, _bar(console, case, 2 * (effort.training_rounds + 1)) as advance:
+        with _folder() as folder, _bar(console, case, 2 * (effort.rotations * len(CALLBACKS) + 1)) as advance:
             measured = measure_overhead(
-                case, folder, rounds=effort.training_rounds, seconds=effort.fit_seconds, on_round=advance
+                case, folder, rotations=effort.rotations, seconds=effort.fit_seconds, on_round=advance
             )
         for each in measured:
             ratios = "  ".join(f"{name} {each.ratio(name):.3f}" for name in (MONITOR, SETTLED, TUNER))
