@@ -37,9 +37,11 @@ _MOST_SEARCHES = 4
 # A window that only looks whether all is as it was need not be short.
 _WATCHING_SECONDS = 2.0
 _SECONDS_BETWEEN_LOOKS = 0.05
+# As was seen: the first waits for the next iterator if it may not be worth that.
+_SLOWEST_SWAP_SECONDS = 0.1
 _LEAST_LOOKS_IN_WINDOW = 10
 _LEAST_LOOKS_IN_EPOCH = 10
-_LEAST_LOOKS_IN_EPOCH_ONCE_SETTLED = 4
+_LEAST_LOOKS_IN_QUIET_EPOCH = 4
 
 
 class PipelineTuner(WatchingCallback):
@@ -142,7 +144,7 @@ class PipelineTuner(WatchingCallback):
         self._filling = False
         self._cold = True
         self._unchangeable: Reading | None = None
-        self._swap_seconds = 0.0
+        self._swap_seconds = _SLOWEST_SWAP_SECONDS
         self._next_epoch = NextEpoch()
         self._last_epoch = self._epoch_begins = False
         self._memory_is_short = False
@@ -232,7 +234,7 @@ class PipelineTuner(WatchingCallback):
         if self.search is None and not self._begin_search(reading):
             return
         assert self.search is not None
-        if self._guard.is_exceeded(trying=not (self._settled or self.search.seconds_to_wait)):
+        if self._guard.is_exceeded(trying=not self._quiet):
             self._give_memory_back(reading)
             return
         if not self._runs(reading, self.search.running):
@@ -258,17 +260,22 @@ class PipelineTuner(WatchingCallback):
     def _settled(self) -> bool:
         return self.search is not None and self.search.finished
 
+    @property
+    def _quiet(self) -> bool:
+        """Whether nothing is tried now, nor soon."""
+        return self.search is not None and (self.search.finished or self.search.seconds_to_wait > 0)
+
     def _seconds_to_next_look(self) -> float:
         """Return how long steps are only counted; never beyond the time to start the next iterator."""
         longest = self._windows.least_seconds / _LEAST_LOOKS_IN_WINDOW
-        if not self._settled:
+        if not self._quiet:
             return min(longest, _SECONDS_BETWEEN_LOOKS)
         to_start = self._next_epoch.seconds_to_start
         return longest if to_start is None else min(longest, to_start)
 
     @property
     def _looks_in_epoch(self) -> int:
-        return _LEAST_LOOKS_IN_EPOCH_ONCE_SETTLED if self._settled else _LEAST_LOOKS_IN_EPOCH
+        return _LEAST_LOOKS_IN_QUIET_EPOCH if self._quiet else _LEAST_LOOKS_IN_EPOCH
 
     def _count_steps(self, *, start: bool = False) -> int:
         steps = self._steps.take()
