@@ -227,7 +227,7 @@ class PipelineTuner(WatchingCallback):
         if reading is None or reading.stall is None or not self._is_tuned(reading):
             self._steps.take()
             return
-        steps = self._count_steps(start=self._settled and not self._last_epoch and not self._memory_is_short)
+        steps = self._count_steps(start=self._may_start_next)
         if self._in_loop:
             self._next_epoch.offer()
         self._steps.look_after(self._seconds_to_next_look(), self._looks_in_epoch)
@@ -257,6 +257,10 @@ class PipelineTuner(WatchingCallback):
             self._end_search()
 
     @property
+    def _may_start_next(self) -> bool:
+        return self._settled and not self._last_epoch and not self._memory_is_short
+
+    @property
     def _settled(self) -> bool:
         return self.search is not None and self.search.finished
 
@@ -270,7 +274,7 @@ class PipelineTuner(WatchingCallback):
         longest = self._windows.least_seconds / _LEAST_LOOKS_IN_WINDOW
         if not self._quiet:
             return min(longest, _SECONDS_BETWEEN_LOOKS)
-        to_start = self._next_epoch.seconds_to_start
+        to_start = self._next_epoch.seconds_to_start if self._may_start_next else None
         return longest if to_start is None else min(longest, to_start)
 
     @property
