@@ -13,7 +13,7 @@ from typing import Any
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.build import memory_caches
-from autopipe.pipeline.knobs import read_knobs
+from autopipe.pipeline.knobs import read_knobs, used_knobs
 from autopipe.planning.machine import Machine
 from autopipe.planning.plan import Plan
 from autopipe.reading import Reading
@@ -342,10 +342,12 @@ class PipelineTuner(WatchingCallback):
         assert self.dataset is not None
         # One that waits for the next iterator would stop the search until the epoch ends.
         knobs = [knob for knob in read_knobs(self.dataset.tree) if knob.live]
+        used = {knob.name for knob in used_knobs(self.dataset.tree)}
         machine = Machine.here()
+        space = self.space(knobs, machine)
         self.search = Search(
             self.dataset.knobs,
-            self.space(knobs, machine),
+            {name: space[name] for name in space if name in used},
             seeds=seeds(knobs, machine),
             trials=self.trials,
             objective=objective,

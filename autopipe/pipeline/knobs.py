@@ -13,12 +13,13 @@ from autopipe.errors import KnobError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
 
-__all__ = ["Knob", "read_knobs", "with_knobs", "with_thread_pool"]
+__all__ = ["Knob", "read_knobs", "used_knobs", "with_knobs", "with_thread_pool"]
 
 # What TensorFlow takes where the author says nothing: bytes of a reader's buffer, and processors for each dataset that
 # an interleave of AUTOTUNE calls reads in turn.
 _READ_BYTES = 256 * 1024
 _PROCESSORS_PER_DATASET = 3
+_THREAD_POOL = "thread_pool"
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,25 @@ def read_knobs(tree: ir.Node) -> tuple[Knob, ...]:
     for node, knob in _located(tree):
         found.setdefault((id(node), knob.field), knob)
     return tuple(found.values())
+
+
+def used_knobs(tree: ir.Node) -> tuple[Knob, ...]:
+    """Return the knobs without those of a pool whose threads have nothing to run: to try them takes time for nothing.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> batches = with_thread_pool(extract(tf.data.Dataset.range(9).batch(2)))
+    >>> [knob.name for knob in read_knobs(batches)], used_knobs(batches)
+    (['thread_pool.size', 'thread_pool.max_intra_op_parallelism'], ())
+    """
+    used = any(map(_may_use_threads, trees.walk(tree)))
+    return tuple(knob for knob in read_knobs(tree) if used or not knob.name.startswith(f"{_THREAD_POOL}."))
+
+
+def _may_use_threads(node: ir.Node) -> bool:
+    unknown = type(node) is ir.Source or isinstance(node, ir.Opaque)
+    at_once = (getattr(node, name, None) for name in ("num_parallel_calls", "num_parallel_reads"))
+    return unknown or bool(trees.called_by(node)) or any(each is not None for each in at_once)
 
 
 def with_knobs(tree: ir.Node, values: Mapping[str, int]) -> ir.Node:
@@ -149,9 +169,9 @@ def _knobs_of(node: ir.Node, tree: ir.Node) -> Iterator[Knob]:
             size = _READ_BYTES if size is None else size
             yield Knob(f"{node.kind}_files", "buffer_size", size, _READ_BYTES, least=0)
         case ir.ThreadPool(size=size):
-            yield Knob("thread_pool", "size", size, automatic=0)
+            yield Knob(_THREAD_POOL, "size", size, automatic=0)
             if all(options.threading.max_intra_op_parallelism is None for options in _options(node)):
-                yield Knob("thread_pool", "max_intra_op_parallelism", node.max_intra_op_parallelism, automatic=0)
+                yield Knob(_THREAD_POOL, "max_intra_op_parallelism", node.max_intra_op_parallelism, automatic=0)
 
 
 def _is_batched_at_once(mapped: ir.Map, tree: ir.Node) -> bool:

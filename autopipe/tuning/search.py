@@ -136,6 +136,11 @@ class Search:
         self._seeded: set[tuple[tuple[str, int], ...]] = set()
 
     @property
+    def has_knobs(self) -> bool:
+        """Whether there is anything to search."""
+        return bool(self._space)
+
+    @property
     def objective(self) -> str:
         """The objective in use; the requested name until the first window is there."""
         return pick_objective(self._objective, self.first) if self.first else self._objective

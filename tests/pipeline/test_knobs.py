@@ -10,7 +10,7 @@ from autopipe.errors import KnobError
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
-from autopipe.pipeline.knobs import read_knobs, with_knobs
+from autopipe.pipeline.knobs import read_knobs, used_knobs, with_knobs, with_thread_pool
 from autopipe.pipeline.text import one_line
 
 Dataset = tf.data.Dataset
@@ -183,6 +183,26 @@ def test_the_pool_of_a_map_changes_under_an_iterator_only_where_no_batch_is_made
 
 def unordered_batch(dataset):
     return with_options(dataset, False).batch(2)
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        Dataset.range(9).map(lambda x: x + 1),
+        Dataset.range(9).batch(2, num_parallel_calls=2),
+        tf.data.TFRecordDataset(["a", "b"], num_parallel_reads=2),
+        Dataset.range(9).apply(tf.data.experimental.assert_cardinality(9)),
+    ],
+    ids=["a sequential function", "parallel batches", "parallel reads", "a stage nobody knows"],
+)
+def test_a_thread_pool_is_used_where_something_may_run_in_it(dataset):
+    names = {knob.name for knob in used_knobs(with_thread_pool(extract(dataset)))}
+    assert names >= {"thread_pool.size", "thread_pool.max_intra_op_parallelism"}
+
+
+def test_a_thread_pool_in_which_nothing_runs_is_not_used():
+    tree = with_thread_pool(extract(Dataset.range(9).batch(2).cache().repeat().prefetch(2)))
+    assert [knob.name for knob in used_knobs(tree)] == ["prefetch.buffer_size"]
 
 
 def test_a_stage_that_the_pipeline_uses_twice_has_its_knobs_once_and_stays_one():

@@ -35,3 +35,9 @@ def test_a_search_that_saw_no_window_is_left_out():
     assert measured([searched(100, 50, 100), searched()])["trials"] == 1
     assert measured([searched()]) == {}
     assert "too few steps" in in_one_line([searched()], 0.02)
+
+
+def test_a_search_with_nothing_to_tune_says_so():
+    search = Search({}, {}, trials=3)
+    assert search.finished
+    assert "nothing to tune" in in_one_line([search], 0.02)
