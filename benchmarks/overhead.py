@@ -76,7 +76,7 @@ class OverheadResult:
     def ratio(self, callback: str) -> Ratio:
         """Return how many times as many steps there are as without a callback, round by round.
 
-        Two equal trainings without one are half as uncertain as one; they are compared with each other.
+        Two equal trainings without one, which are less uncertain than one; those are compared with each other.
         """
         without = (PLAIN,) if callback == AGAIN else (PLAIN, AGAIN)
         rounds = zip(*(self.rates[each] for each in without if each in self.rates), strict=True)

@@ -90,7 +90,7 @@ def test_the_time_of_a_validation_does_not_make_it_late(monkeypatch):
 
     def starting(self, after=()):
         started.append(len(model.seen) % ROWS)
-        time.sleep(0.1)
+        time.sleep(0.3)
         return start(self, after)
 
     class Slow(Recorder):
@@ -99,7 +99,7 @@ def test_the_time_of_a_validation_does_not_make_it_late(monkeypatch):
             return super().train_step(data)
 
         def test_step(self, data):
-            tf.py_function(lambda: time.sleep(1.0), [], [])
+            tf.py_function(lambda: time.sleep(2.0), [], [])
             return super().test_step(data)
 
     monkeypatch.setattr(OptimizedDataset, "start_early", starting)
