@@ -184,15 +184,30 @@ class OptimizedDataset(tf.data.Dataset):
         >>> [int(x) for x in iterator]
         [10, 20, 30, 40, 50]
         """
-        tree = with_knobs(self._autopipe_tree, knobs)
         with self._lock:
-            self._tried_next = None
-            if tree != self._autopipe_tree:
-                self._autopipe_tree = tree
-                self._built = self._derived.build(tree)
-                self._variant_tensor_attr = self._built._variant_tensor
+            self._set_knobs(knobs)
             for reading in self._live():
-                self._change(reading, tree)
+                self._change(reading, self._autopipe_tree)
+
+    def retune_next(self, knobs: Mapping[str, int]) -> None:
+        """Change knobs as :meth:`retune` does, but from the next iterator on: those being read go on as they are.
+
+        Args:
+            knobs: values by the names in :attr:`knobs`; the others stay.
+
+        Raises:
+            KnobError: as :meth:`retune`.
+        """
+        with self._lock:
+            self._set_knobs(knobs)
+
+    def _set_knobs(self, knobs: Mapping[str, int]) -> None:
+        tree = with_knobs(self._autopipe_tree, knobs)
+        self._tried_next = None
+        if tree != self._autopipe_tree:
+            self._autopipe_tree = tree
+            self._built = self._derived.build(tree)
+            self._variant_tensor_attr = self._built._variant_tensor
 
     def try_out(self, reading: Reading, knobs: Mapping[str, int]) -> None:
         """Change knobs of one iterator, as :meth:`retune` does; the dataset, and its next iterators, keep theirs.

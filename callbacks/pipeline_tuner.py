@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -26,19 +25,16 @@ from autopipe.tuning.search import Search, Trial
 from autopipe.tuning.spaces import seeds
 from autopipe.tuning.step_counter import StepCounter
 from autopipe.tuning.studies import load_optuna
+from autopipe.tuning.switch import Switch
 from autopipe.tuning.watch import Watch
 from autopipe.tuning.window import OBJECTIVES, Window, WindowMeter
 
 __all__ = ["PipelineTuner"]
 
-Values = Mapping[str, int]
-
 _MOST_SEARCHES = 4
 # A window that only looks whether all is as it was need not be short.
 _WATCHING_SECONDS = 2.0
 _SECONDS_BETWEEN_LOOKS = 0.05
-# As was seen: the first waits for the next iterator if it may not be worth that.
-_SLOWEST_SWAP_SECONDS = 0.1
 _LEAST_LOOKS_IN_WINDOW = 10
 _LEAST_LOOKS_IN_EPOCH = 10
 _LEAST_LOOKS_IN_QUIET_EPOCH = 4
@@ -68,7 +64,9 @@ class PipelineTuner(WatchingCallback):
         objective: ``"gpu"`` (utilization), ``"busy"`` (share of step time not spent waiting for data), ``"rate"``
             (steps per second), or ``"auto"``: the GPU where there is one, else ``"busy"``.
         window_seconds: the least length of a window.
-        most_loss: the share of all time that trials may lose, beyond what they won; the next one waits for it.
+        most_loss: the share of all time that trials may lose, beyond what they won; the next one waits for it. Where
+            training waits for data for less than a tenth of the time it is so much less, down to a fifth: there is
+            that much less to win. With ``objective="rate"``, and where it is ``math.inf``, it is what it is.
         ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. A
             challenger that crosses it is taken back at once.
         seed: for Optuna's sampler.
@@ -136,6 +134,7 @@ class PipelineTuner(WatchingCallback):
     def _reset(self) -> None:
         super()._reset()
         self.search: Search | None = None
+        self._switch: Switch | None = None
         self.dataset: OptimizedDataset | None = None
         self._searches: list[Search] = []
         self._windows = WindowMeter(self.window_seconds)
@@ -143,8 +142,6 @@ class PipelineTuner(WatchingCallback):
         self._watch: Watch | None = None
         self._filling = False
         self._cold = True
-        self._unchangeable: Reading | None = None
-        self._swap_seconds = _SLOWEST_SWAP_SECONDS
         self._next_epoch = NextEpoch()
         self._last_epoch = self._epoch_begins = False
         self._memory_is_short = False
@@ -199,7 +196,7 @@ class PipelineTuner(WatchingCallback):
         search = self.search if self.dataset is reading.dataset and self._epoch_begins else None
         if search is not None and search.challenging:
             # Somebody else may have taken the one that was to have them. Before buffers fill, a change takes less.
-            self._runs(reading, search.running)
+            self._is_switched(reading)
             if self._in_loop:
                 self._try_out_next()
         self._windows.start()
@@ -237,7 +234,7 @@ class PipelineTuner(WatchingCallback):
         if self._guard.is_exceeded(trying=not self._quiet):
             self._give_memory_back(reading)
             return
-        if not self._runs(reading, self.search.running):
+        if not self._is_switched(reading):
             return
         window = self._windows.step(reading.stall, self._gpu, steps=steps) or self._hopeless_window()
         if window is None:
@@ -251,10 +248,23 @@ class PipelineTuner(WatchingCallback):
             return
         values = self.search.feed(window)
         self._windows.least_seconds = min(max(self.search.seconds_to_wait, self.window_seconds), self._watching_seconds)
-        if values is not None:
-            self._set(reading, values)
+        if values is not None and self._switch is not None:
+            self._switch.when_worth_it(reading)
+            self._windows.restart()
         if self.search.finished:
             self._end_search()
+
+    def _is_switched(self, reading: Reading) -> bool:
+        """Return whether an iterator runs with what is to run now, and see to it that it does if it can.
+
+        A window that is longer than an epoch goes on in the next one.
+        """
+        assert self._switch is not None
+        before = reading.knobs
+        runs = self._switch.runs(reading)
+        if reading.knobs != before:
+            self._windows.pause()
+        return runs
 
     @property
     def _may_start_next(self) -> bool:
@@ -357,6 +367,7 @@ class PipelineTuner(WatchingCallback):
             on_trial=self.on_trial,
         )
         self._searches.append(self.search)
+        self._switch = Switch(self.search, self._next_epoch, self.most_loss, in_loop=self._in_loop)
         self._windows = WindowMeter(self._watching_seconds if self.search.finished else self.window_seconds)
 
     def _hopeless_window(self) -> Window | None:
@@ -365,67 +376,21 @@ class PipelineTuner(WatchingCallback):
         so_far = self._windows.so_far() if self.search.challenging else None
         return so_far if so_far is not None and self.search.is_hopeless(so_far) else None
 
-    def _runs(self, reading: Reading, values: Values) -> bool:
-        """Return whether an iterator runs with these values, and see to it that a new one does if it can.
-
-        A window that is longer than an epoch goes on in the next one.
-        """
-        if reading.knobs != values and reading is not self._unchangeable:
-            self._apply(reading, values)
-            self._windows.pause()
-        return reading.knobs == values
-
-    def _set(self, reading: Reading, values: Values, *, at_once: bool = False) -> None:
-        """Set what runs in the next window; it need not begin at once."""
-        if at_once or not self._leave_to_next(reading, values):
-            self._apply(reading, values)
-        self._windows.restart()
-
-    def _apply(self, reading: Reading, values: Values) -> None:
-        """Set the best values for good, and a challenger for single iterators: training may end at any moment.
-
-        An iterator that cannot be changed is followed by one that has the values.
-        """
-        assert self.search is not None
-        began = time.perf_counter()
-        if values == self.search.incumbent:
-            reading.dataset.retune(values)
-        else:
-            reading.dataset.try_out(reading, values)
-            if self._in_loop:
-                self._try_out_next()
-        if reading.knobs == values:
-            self._swap_seconds = time.perf_counter() - began
-        else:
-            self._unchangeable = reading
-        self.search.swapped(time.perf_counter() - began)
-
-    def _leave_to_next(self, reading: Reading, values: Values) -> bool:
-        """Return whether nothing is done, since the next iterator has the values, and to change this one costs more.
-
-        So it is in every epoch where they are short.
-        """
-        assert self.search is not None
-        seconds = self._next_epoch.seconds_to_come
-        for_good = values == self.search.incumbent != reading.dataset.knobs
-        if seconds is None or for_good or self._swap_seconds <= max(self.search.losing, self.most_loss) * seconds:
-            return False
-        if self._in_loop:
-            reading.dataset.try_out_next(values)
-        self.search.ran_on(seconds)
-        self._unchangeable = reading
-        return True
-
     def _give_memory_back(self, reading: Reading) -> None:
         """Take back what made the process cross its budget: the challenger, or else all that tuning changed."""
         assert self.search is not None
+        assert self._switch is not None
         self._memory_is_short = True
         self._next_epoch.let_go()
         if self.search.challenging:
             why = f"the process grew by more than the budget of {self._guard.budget:,} bytes"
-            self._set(reading, self.search.give_up(why), at_once=True)
+            self.search.give_up(why)
         elif self.search.incumbent != self.search.original:
-            self._set(reading, self.search.retreat(), at_once=True)
+            self.search.retreat()
+        else:
+            return
+        self._switch.at_once(reading)
+        self._windows.restart()
 
     def _end_search(self) -> None:
         assert self.search is not None

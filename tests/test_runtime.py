@@ -345,3 +345,19 @@ def test_a_try_of_the_next_iterator_is_for_that_one_only_until_knobs_are_set():
         assert numbers(dataset) == list(range(1, 31))
     assert [reading.knobs for reading in readings] == [before | other, before, before]
     assert dataset.knobs == before
+
+
+def test_knobs_from_the_next_iterator_on_leave_the_one_that_is_read_as_it_is():
+    dataset = autopipe.optimize(Dataset.range(30).map(add_one).batch(3), rules=["parallel_map", "prefetch_at_end"])
+    before, other = dataset.knobs, {"prefetch.buffer_size": 7}
+    with listening() as readings:
+        iterator = iter(dataset)
+        seen = next(iterator).numpy().tolist()
+        dataset.try_out_next({"prefetch.buffer_size": 5})
+        dataset.retune_next(other)
+        assert seen + [int(x) for batch in iterator for x in batch] == list(range(1, 31))
+        assert numbers(dataset) == numbers(dataset) == list(range(1, 31))
+    assert [reading.knobs for reading in readings] == [before, before | other, before | other]
+    with pytest.raises(KnobError, match="prefetch.buffer_size"):
+        dataset.retune_next({"prefetch.buffer_size": 0})
+    assert dataset.knobs == before | other

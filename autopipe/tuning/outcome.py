@@ -36,8 +36,9 @@ def in_one_line(searches: Sequence[Search], most_loss: float) -> str:
     before, after = (OBJECTIVES[name](window) for window in (first, last))
     if not trials and latest.too_early:
         return (
-            f"autopipe: {name} {after:.3g}; no trial was made, since its cost was expected to be more than "
-            f"most_loss={most_loss:g} of the time so far; the pipeline runs with the knobs it had"
+            f"autopipe: {name} {after:.3g}; no trial was made, since it was expected to cost more than "
+            f"{latest.share_to_lose:.2%} of the time so far (most_loss={most_loss:g}, or less where training hardly "
+            "waits); the pipeline runs with the knobs it had"
         )
     kept = sum(trial.kept for trial in trials)
     spent = sum(trial.seconds for trial in trials)

@@ -87,7 +87,8 @@ class Search:
         objective: ``"auto"``, ``"gpu"``, ``"busy"`` or ``"rate"``.
         seed: for Optuna's sampler.
         study: an Optuna study to ask and tell; by default one of its own, in memory.
-        most_loss: the share of all time that trials may lose; a trial waits until those before are made good.
+        most_loss: the share of all time that trials may lose; a trial waits until those before are made good. Where
+            training waits for less than a tenth of its time, so much less of it, but never less than a fifth.
         on_trial: told of each trial.
     """
 
@@ -118,7 +119,8 @@ class Search:
         self._objective = objective
         self._seed = seed
         self._study = study
-        self._patience = Patience(most_loss)
+        # More steps a second may also come from cores that the pipeline leaves alone.
+        self._patience = Patience(most_loss, ends_waiting=objective != "rate")
         self._on_trial = on_trial
         self._before: Window | None = None
         self._waiting = False
@@ -132,6 +134,7 @@ class Search:
         self._settled: set[str] = set()
         self._score = 1.0
         self._speedup = 1.0
+        self._just_won = 0.0
         self._tried = {self._key(knobs)}
         self._seeded: set[tuple[tuple[str, int], ...]] = set()
 
@@ -157,15 +160,20 @@ class Search:
 
     @property
     def losing(self) -> float:
-        """The share of its time that training loses as long as the challenger of the last window runs on."""
+        """The share of its time that training loses as long as what ran in the last window runs on."""
         if self._challenge is None or self._before is None:
-            return 0.0
+            return max(1.0 - 1.0 / (1.0 + self._just_won), 0.0)
         return max(1.0 - self._challenge.rate / self._before.rate, 0.0)
 
     @property
     def too_early(self) -> bool:
         """Whether no trial has begun yet because none could be paid."""
         return not self.trials and not self._patience.allows_another
+
+    @property
+    def share_to_lose(self) -> float:
+        """The share of all time that trials may lose, as little as there is to win."""
+        return self._patience.share
 
     @property
     def lost_seconds(self) -> float:
@@ -176,6 +184,7 @@ class Search:
         """Take the window that has just ended; return the knobs to set now, or ``None`` to leave them."""
         if self.finished:
             return None
+        self._just_won = 0.0
         if self.first is None:
             self.first = window
             self._start_study()
@@ -361,6 +370,7 @@ class Search:
             self.incumbent = dict(self._challenger)
             self._score *= 1 + so_far.gain
             self._speedup *= 1 + so_far.rate
+            self._just_won = so_far.rate
         is_lean = self._leaner is not None
         self._asked = self._leaner = None
         self._matches = []

@@ -77,7 +77,7 @@ def test_training_that_is_too_short_for_a_trial_is_left_alone_and_told_so(capsys
     model, dataset = Recorder(), autopipe.optimize(rows().map(identity).batch(4), seconds=0)
     tuner = PipelineTuner(trials=2, window_seconds=0.01, seed=1)
     fit_until(lambda: tuner.search and tuner.search.first, model, dataset, tuner)
-    assert "no trial was made, since its cost was expected to be more than most_loss=0.01" in capsys.readouterr().out
+    assert "no trial was made, since it was expected to cost more than" in capsys.readouterr().out
     assert not tuner.search.trials
     assert tuner.search.swap_seconds == 0
 

@@ -1,5 +1,7 @@
 """The search against a simulated machine: it finds the best, it does not believe drift, it never keeps a loss."""
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -275,6 +277,18 @@ def test_the_neighbour_of_a_challenger_is_not_a_window_in_which_the_search_had_t
     neighbour = Window(100, 1.0, 0.5)
     assert search.feed(neighbour) == search.running != START
     assert search._before is neighbour
+
+
+@pytest.mark.parametrize(
+    ("objective", "waiting", "share"),
+    [("busy", 0.5, 0.01), ("busy", 0.05, 0.005), ("busy", 0.0, 0.002), ("rate", 0.0, 0.01)],
+)
+def test_where_training_hardly_waits_trials_may_lose_less(objective, waiting, share):
+    search = Search(START, SPACE, most_loss=0.01, objective=objective, seed=1)
+    search.feed(Window(100, 1.0, waiting))
+    search.feed(Window(100, 1.0, waiting))
+    assert search.share_to_lose == pytest.approx(share)
+    assert Search(START, SPACE, objective=objective).share_to_lose == math.inf
 
 
 def test_what_is_lost_until_a_slow_challenger_ends_counts_as_lost():
