@@ -44,8 +44,7 @@ class Switch:
         """Change an iterator, or leave it to the next one where going on costs less; so it is in short epochs."""
         seconds = self._next_epoch.seconds_to_come
         # Longer than the epoch before is as unknown as the first.
-        is_known = seconds is not None and seconds >= 0
-        if not is_known or self._swap_seconds <= max(self._search.losing, self._most_loss) * seconds:
+        if seconds is None or seconds < 0 or self._swap_seconds <= max(self._search.losing, self._most_loss) * seconds:
             self.at_once(reading)
             return
         if self._search.running == self._search.incumbent != reading.dataset.knobs:
