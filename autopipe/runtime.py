@@ -197,6 +197,12 @@ class OptimizedDataset(tf.data.Dataset):
 
         Raises:
             KnobError: as :meth:`retune`.
+
+        >>> import tensorflow as tf, autopipe
+        >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).map(lambda x: x * 10))
+        >>> dataset.retune_next({"prefetch.buffer_size": 3})
+        >>> [int(x) for x in dataset], dataset.knobs["prefetch.buffer_size"]
+        ([0, 10, 20, 30], 3)
         """
         with self._lock:
             self._set_knobs(knobs)

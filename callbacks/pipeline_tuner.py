@@ -231,6 +231,7 @@ class PipelineTuner(WatchingCallback):
         if self.search is None and not self._begin_search(reading):
             return
         assert self.search is not None
+        assert self._switch is not None
         if self._guard.is_exceeded(trying=not self._quiet):
             self._give_memory_back(reading)
             return
@@ -248,7 +249,7 @@ class PipelineTuner(WatchingCallback):
             return
         values = self.search.feed(window)
         self._windows.least_seconds = min(max(self.search.seconds_to_wait, self.window_seconds), self._watching_seconds)
-        if values is not None and self._switch is not None:
+        if values is not None:
             self._switch.when_worth_it(reading)
             self._windows.restart()
         if self.search.finished:

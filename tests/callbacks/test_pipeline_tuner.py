@@ -77,7 +77,9 @@ def test_training_that_is_too_short_for_a_trial_is_left_alone_and_told_so(capsys
     model, dataset = Recorder(), autopipe.optimize(rows().map(identity).batch(4), seconds=0)
     tuner = PipelineTuner(trials=2, window_seconds=0.01, seed=1)
     fit_until(lambda: tuner.search and tuner.search.first, model, dataset, tuner)
-    assert "no trial was made, since it was expected to cost more than" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"no trial was made, since it was expected to cost more than {tuner.search.share_to_lose:.2%} of" in said
+    assert "most_loss=0.01" in said
     assert not tuner.search.trials
     assert tuner.search.swap_seconds == 0
 
