@@ -105,9 +105,11 @@ def test_the_time_of_a_validation_does_not_make_it_late(monkeypatch):
     monkeypatch.setattr(OptimizedDataset, "start_early", starting)
     model, data = Slow(), autopipe.optimize(rows().filter(lambda x, y: x[0] >= 0).batch(1), rules=(), seconds=0)
     tuner = PipelineTuner(trials=0, verbose=0)
-    model.fit(data, epochs=4, verbose=0, callbacks=[tuner], validation_data=rows().batch(ROWS))
-    _, second = started
-    assert second <= ROWS - 12
+    model.fit(data, epochs=6, verbose=0, callbacks=[tuner], validation_data=rows().batch(ROWS))
+    # On a busy machine an epoch may be over sooner than the one before let expect, and its start is missed.
+    _first, *later = started
+    assert later
+    assert min(later) <= ROWS - 12
 
 
 def test_where_one_iterator_serves_all_epochs_none_is_started(early):
