@@ -137,6 +137,7 @@ def test_tensorflow_still_rewrites_the_pipeline_before_the_meter() -> None:
 
 
 def test_a_counter_begins_at_nothing_where_it_uses_again_what_another_left() -> None:
+    gc.collect()
     first = StallCounter()
     handle = first.handle
     consume(metered(tf.data.Dataset.range(5), first, inner_prefetch=False))
