@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import warnings
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import packages_distributions, version
 from typing import Any
 
 import typer
@@ -18,13 +18,7 @@ from autopipe.quiet import load_tensorflow
 
 __all__ = ["doctor"]
 
-_PACKAGES = {
-    "autopipe": "keras-autopipe",
-    "tensorflow": "tensorflow",
-    "keras": "keras",
-    "optuna": "optuna",
-    "numpy": "numpy",
-}
+_PACKAGES = ("autopipe", "tensorflow", "keras", "optuna", "numpy")
 _GIBIBYTE = 2**30
 
 
@@ -39,18 +33,15 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _versions() -> dict[str, str | None]:
-    versions: dict[str, str | None] = {"python": platform.python_version()}
-    for name, package in _PACKAGES.items():
-        try:
-            versions[name] = version(package)
-        except PackageNotFoundError:
-            # TensorFlow comes under several names: tensorflow-cpu, tf-nightly.
-            versions[name] = None
-    return versions
+    # Some come under several names, such as tensorflow-cpu.
+    names = packages_distributions()
+    versions = {package: version(names[package][0]) if package in names else None for package in _PACKAGES}
+    return {"python": platform.python_version(), **versions}
 
 
 def _gpu() -> dict[str, Any]:
     """Return the GPUs that the driver reports and those that TensorFlow uses, and why one of them has none."""
+    import keras
     import tensorflow as tf
 
     from autopipe.telemetry import GpuMeter
@@ -68,9 +59,10 @@ def _gpu() -> dict[str, Any]:
     notes = [str(warning.message) for warning in caught]
     if not driver and not notes:
         notes.append("The driver reports no GPU that this process may use; CUDA_VISIBLE_DEVICES may hide them.")
-    if driver and not in_tensorflow:
+    backend = keras.config.backend()
+    if driver and not in_tensorflow and backend == "tensorflow":
         notes.append('TensorFlow uses none of these GPUs. Run: pip install "tensorflow[and-cuda]"')
-    return {"driver": driver, "tensorflow": in_tensorflow, "notes": notes}
+    return {"driver": driver, "tensorflow": in_tensorflow, "keras_backend": backend, "notes": notes}
 
 
 def _machine() -> dict[str, Any]:
@@ -125,7 +117,9 @@ def _gpu_line(gpu: dict[str, Any]) -> Text:
 
 
 def _tensorflow(report: dict[str, Any]) -> list[Text]:
-    return [Text(name) for name in report["gpu"]["tensorflow"]] or [Text("none: training runs on the CPU")]
+    backend = report["gpu"]["keras_backend"]
+    where = "training runs on the CPU" if backend == "tensorflow" else f"Keras trains with {backend}"
+    return [Text(name) for name in report["gpu"]["tensorflow"]] or [Text(f"none: {where}")]
 
 
 def _of_host(mine: float, hosts: float, figures: str, limiter: str) -> Text:

@@ -1,5 +1,6 @@
 import json
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,22 @@ class TestDoctor:
         said = autopipe("doctor").stdout
         assert "0: H200 [test], 8 GiB, 25% busy" in said
         assert 'pip install "tensorflow[and-cuda]"' in said
+
+    def test_tensorflow_needs_no_gpu_where_keras_trains_with_another_backend(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("autopipe.telemetry.GpuMeter", FakeMeter)
+        monkeypatch.setattr("keras.config.backend", lambda: "jax")
+        said = autopipe("doctor").stdout
+        assert "none: Keras trains with jax" in said
+        assert "pip install" not in said
+
+    def test_tensorflow_has_a_version_under_any_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        names = {"tensorflow": ["numpy"], "keras": ["keras"]}
+        monkeypatch.setattr("autopipe.cli.doctor.packages_distributions", lambda: names)
+        versions = json.loads(autopipe("doctor", "--json").stdout)["versions"]
+        assert versions["tensorflow"] == version("numpy")
+        assert versions["optuna"] is None
 
 
 @pytest.mark.usefixtures("project")
