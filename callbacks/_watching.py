@@ -24,12 +24,11 @@ _MANY_EPOCHS = 10**9
 
 @dataclass(frozen=True)
 class _Moment:
-    """Both clocks, what was taken of the datasets until then, and which of the GPU's samples come after it."""
+    """Both clocks, and what was taken of the datasets until then."""
 
     seconds: float
     cpu_seconds: float
     taken: StallReading
-    mark: int = 0
 
     def until(self, later: _Moment) -> Stretch:
         """Return what was read in between."""
@@ -158,7 +157,7 @@ class WatchingCallback(keras.callbacks.Callback):
         host = self._host.utilization() if self._host else None
         if host is not None:
             logs["host_utilization"] = host
-        gpu = self._gpu.mean(began.mark) if self._gpu else None
+        gpu = self._gpu.mean((began.seconds, now.seconds)) if self._gpu else None
         if gpu is not None:
             logs["gpu_utilization"] = gpu
 
@@ -170,8 +169,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._close()
 
     def _now(self) -> _Moment:
-        mark = self._gpu.mark() if self._gpu else 0
-        return _Moment(time.perf_counter(), time.process_time(), self._taken(), mark)
+        return _Moment(time.perf_counter(), time.process_time(), self._taken())
 
     def _taken(self) -> StallReading:
         """Return the waiting and the batches of this ``fit``: Keras makes an iterator, or two, for every epoch.

@@ -34,6 +34,8 @@ __all__ = ["PipelineTuner"]
 _MOST_SEARCHES = 4
 # A window that only looks whether all is as it was need not be short.
 _WATCHING_SECONDS = 2.0
+# The first of the driver's samples in a window may be of what ran before, and the latest may not be told yet.
+_LEAST_GPU_SAMPLES_IN_WINDOW = 5
 _SECONDS_BETWEEN_LOOKS = 0.05
 _LEAST_LOOKS_IN_WINDOW = 10
 _LEAST_LOOKS_IN_EPOCH = 10
@@ -63,7 +65,8 @@ class PipelineTuner(WatchingCallback):
         space: what the knobs may be; see ``autopipe.search_spaces``.
         objective: ``"gpu"`` (utilization), ``"busy"`` (share of step time not spent waiting for data), ``"rate"``
             (steps per second), or ``"auto"``: the GPU where there is one, else ``"busy"``.
-        window_seconds: the least length of a window.
+        window_seconds: the least length of a window. Where the GPU's utilization counts, it is at least five of the
+            spans over which the driver averages that; they last 1/6 to 1 s.
         most_loss: the share of all time that trials may lose, beyond what they won; the next one waits for it. Where
             training waits for data for less than a tenth of the time it is so much less, down to a fifth: there is
             that much less to win. With ``objective="rate"``, and where it is ``math.inf``, it is what it is.
@@ -148,8 +151,15 @@ class PipelineTuner(WatchingCallback):
         self._steps = StepCounter()
 
     @property
+    def _window_seconds(self) -> float:
+        """The least length of a window with the objective in use."""
+        if self._gpu is None or self.objective not in ("auto", "gpu"):
+            return self.window_seconds
+        return max(self.window_seconds, _LEAST_GPU_SAMPLES_IN_WINDOW * self._gpu.period)
+
+    @property
     def _watching_seconds(self) -> float:
-        return max(self.window_seconds, _WATCHING_SECONDS)
+        return max(self._window_seconds, _WATCHING_SECONDS)
 
     @property
     def best(self) -> dict[str, int]:
@@ -248,7 +258,8 @@ class PipelineTuner(WatchingCallback):
             self._look_on(window, reading)
             return
         values = self.search.feed(window)
-        self._windows.least_seconds = min(max(self.search.seconds_to_wait, self.window_seconds), self._watching_seconds)
+        least = max(self.search.seconds_to_wait, self._window_seconds)
+        self._windows.least_seconds = min(least, self._watching_seconds)
         if values is not None:
             self._switch.when_worth_it(reading)
             self._windows.restart()
@@ -369,7 +380,7 @@ class PipelineTuner(WatchingCallback):
         )
         self._searches.append(self.search)
         self._switch = Switch(self.search, self._next_epoch, self.most_loss, in_loop=self._in_loop)
-        self._windows = WindowMeter(self._watching_seconds if self.search.finished else self.window_seconds)
+        self._windows = WindowMeter(self._watching_seconds if self.search.finished else self._window_seconds)
 
     def _hopeless_window(self) -> Window | None:
         """Return the window under way if a challenger is so slow that it need not be completed."""

@@ -8,6 +8,9 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from hypothesis import HealthCheck, settings
+from nvidia_driver import fake_driver, run
+
+__all__ = ["fake_driver", "run"]
 
 _ALL = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
 settings.register_profile("usual", max_examples=50, deadline=None, suppress_health_check=_ALL)

@@ -1,32 +1,37 @@
-"""What a meter is, and the readings that meters give: immutable, in SI units, shares between 0 and 1."""
+"""The readings that meters give: immutable, in SI units, shares between 0 and 1."""
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 
 class TelemetryWarning(UserWarning):
     """A figure cannot be measured on this machine; training goes on without it."""
 
 
-class Reading(Protocol):
-    """What a meter gives: at the least, how busy the thing measured is."""
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How busy something was over a span of time.
+
+    Attributes:
+        began: on the clock of ``time.perf_counter``, in seconds.
+        ended: on the same clock.
+        utilization: the mean over the span, 0 to 1.
+
+    >>> Span(began=1.0, ended=1.2, utilization=0.5).overlap(1.1, 9.0) < 0.101
+    True
+    """
+
+    began: float
+    ended: float
+    utilization: float
 
     @property
-    def utilization(self) -> float:
-        """Share of its capacity in use, 0 to 1."""
+    def seconds(self) -> float:
+        """How long it lasts."""
+        return self.ended - self.began
 
-
-R_co = TypeVar("R_co", bound=Reading, covariant=True)
-
-
-class Meter(Protocol[R_co]):
-    """Something that can be read again and again, from any thread, until it is closed."""
-
-    def read(self) -> R_co | None:
-        """Return the figures of now, or None when they cannot be had; never made-up zeros."""
-
-    def close(self) -> None:
-        """Let go of what the meter holds; it reads None from then on. Closing twice does no harm."""
+    def overlap(self, since: float, until: float) -> float:
+        """Return how many seconds of it lie between two moments."""
+        return max(min(self.ended, until) - max(self.began, since), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

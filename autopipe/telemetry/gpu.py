@@ -4,11 +4,16 @@ import os
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
-from autopipe.telemetry._base import DeviceReading, GpuReading, TelemetryWarning
+from autopipe.telemetry._base import DeviceReading, GpuReading, Span, TelemetryWarning
+from autopipe.telemetry.gpu_samples import GpuSamples
+
+Told = TypeVar("Told")
 
 # TensorFlow takes its GPUs only when it needs them: ask again who uses what, but not at every reading.
 _LOOK_AGAIN_SECONDS = 5.0
@@ -37,8 +42,8 @@ class GpuMeter:
 
     A GPU whose utilization the driver does not give is left out. When nothing can be read (no driver, no
     permission, only MIG slices, the driver gone in mid-run) the meter warns with `TelemetryWarning`, once per
-    cause and process, and reads None from then on. A machine that merely has no visible GPU reads None
-    without a warning.
+    cause and process, and tells nothing from then on. Where no GPU is visible it
+    does so without a warning.
 
     >>> from autopipe.telemetry import GpuMeter
     >>> meter = GpuMeter()
@@ -57,41 +62,40 @@ class GpuMeter:
 
     def read(self) -> GpuReading | None:
         """Return the figures of now, or None when there are none to be had."""
-        import pynvml as nvml
+        devices = self._of_each(_figures)
+        return GpuReading(tuple(devices)) if devices else None
 
-        with self._lock:
-            if self._over:
-                return None
-            try:
-                return self._read(nvml)
-            except nvml.NVMLError as error:
-                self._end()
-                cause = error
-        _warn_once(cause)
-        return None
+    def spans(self) -> list[Span]:
+        """Return what the driver has sampled since the call before, of all those GPUs; the latest last.
+
+        At first, that is all it remembers. Nothing when there is nothing to be had.
+        """
+        of_each = self._of_each(lambda nvml, gpu: gpu.samples.new(nvml))
+        return sorted(chain.from_iterable(of_each), key=lambda span: span.ended)
 
     def close(self) -> None:
         """Let go of the driver; the meter reads None from then on."""
         with self._lock:
             self._end()
 
-    def _read(self, nvml: Any) -> GpuReading | None:
-        if self._nvml is None:
-            nvml.nvmlInit()
-            self._nvml = nvml
-            self._gpus = _permitted(nvml)
-        devices = []
-        refusal = None
-        for gpu in self._in_use(nvml):
+    def _of_each(self, tell: "Callable[[Any, _Gpu], Told]") -> list[Told]:
+        """Return what is told of each GPU in use; of none of them once the driver has failed."""
+        import pynvml as nvml
+
+        with self._lock:
+            if self._over:
+                return []
             try:
-                devices.append(_figures(nvml, gpu))
-            except nvml.NVMLError_NotSupported as error:
-                refusal = error
-        if devices:
-            return GpuReading(tuple(devices))
-        if refusal is not None:
-            raise refusal
-        return None
+                if self._nvml is None:
+                    nvml.nvmlInit()
+                    self._nvml = nvml
+                    self._gpus = _permitted(nvml)
+                return _supported(nvml, self._in_use(nvml), tell)
+            except nvml.NVMLError as error:
+                self._end()
+                cause = error
+        _warn_once(cause)
+        return []
 
     def _in_use(self, nvml: Any) -> "tuple[_Gpu, ...]":
         now = time.monotonic()
@@ -116,6 +120,7 @@ class _Gpu:
     uuid: str
     name: str
     handle: Any
+    samples: GpuSamples
 
 
 def _permitted(nvml: Any) -> tuple[_Gpu, ...]:
@@ -128,7 +133,8 @@ def _permitted(nvml: Any) -> tuple[_Gpu, ...]:
         except nvml.NVMLError_NoPermission as error:
             refusal = error
             continue
-        gpus.append(_Gpu(index, nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle), handle))
+        uuid, name = nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle)
+        gpus.append(_Gpu(index, uuid, name, handle, GpuSamples(handle)))
     if refusal is not None and not gpus:
         raise refusal
     return tuple(gpus)
@@ -172,6 +178,24 @@ def _visible(nvml: Any, gpus: tuple[_Gpu, ...], listed: str | None) -> tuple[_Gp
     return tuple(visible)
 
 
+def _supported(nvml: Any, gpus: tuple[_Gpu, ...], tell: Callable[[Any, _Gpu], Told]) -> list[Told]:
+    """Return what is told of each GPU of which the driver tells it.
+
+    Raises:
+        NVMLError_NotSupported: it tells it of none.
+    """
+    told = []
+    refusal = None
+    for gpu in gpus:
+        try:
+            told.append(tell(nvml, gpu))
+        except nvml.NVMLError_NotSupported as error:
+            refusal = error
+    if refusal is not None and not told:
+        raise refusal
+    return told
+
+
 def _figures(nvml: Any, gpu: _Gpu) -> DeviceReading:
     percent = nvml.nvmlDeviceGetUtilizationRates(gpu.handle).gpu
     memory = nvml.nvmlDeviceGetMemoryInfo(gpu.handle)
@@ -188,5 +212,5 @@ def _warn_once(error: Exception) -> None:
         f"GPU utilization is read from the NVIDIA driver, but it answered {cause} ({error}); "
         f"this process gets no GPU figures. {_REMEDIES.get(cause, _OTHER_REMEDY)}",
         TelemetryWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

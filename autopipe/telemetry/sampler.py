@@ -1,42 +1,52 @@
-"""Reading a meter at a steady pace, beside the training."""
+"""Collecting what a meter tells, beside the training."""
 
 import threading
 from collections import deque
+from collections.abc import Sequence
+from itertools import takewhile
 from types import TracebackType
+from typing import Protocol
 
 from autopipe.errors import ArgumentError
-from autopipe.telemetry._base import Meter, Reading
+from autopipe.telemetry._base import Span
+
+# Of so many periods after it ended, a span tells something as long as no other does.
+_FRESH_PERIODS = 2
+
+
+class SpanMeter(Protocol):
+    """Something that tells how busy it was since it was asked last; it may be asked from any thread."""
+
+    def spans(self) -> Sequence[Span]:
+        """Return what is new, the latest last."""
 
 
 class Sampler:
-    """Reads a meter every ``interval`` seconds in a thread of its own, and tells the mean since a mark.
+    """Asks a meter every ``interval`` seconds in a thread of its own, and tells the mean of any stretches of time.
 
-    It keeps the last ``keep`` samples, so memory is bounded however long it runs. Readings that are None
-    count for nothing. The first is taken by `start` itself, in the caller's thread: a meter's complaint
-    shows up there. The meter stays the caller's to close.
-
-    A driver's figure may already be an average over up to a second: let a window be longer than that.
+    It keeps the last ``keep`` spans, so memory is bounded however long it runs. The meter is asked first by `start`
+    itself, in the caller's thread: a meter's complaint shows up there. The meter stays the caller's to close.
 
     Raises:
         ArgumentError: ``interval`` or ``keep`` is not positive.
 
-    >>> from autopipe.telemetry import HostMeter
-    >>> with Sampler(HostMeter(), interval=0.01) as sampler:
-    ...     start = sampler.mark()
-    ...     busy = sum(range(3_000_000))
-    >>> 0 < sampler.mean(start) <= 1
-    True
+    >>> from autopipe.telemetry import Span
+    >>> class Meter:
+    ...     def spans(self):
+    ...         return [Span(0.0, 0.2, 0.9), Span(0.2, 0.4, 0.5), Span(0.4, 0.6, 0.7)]
+    >>> with Sampler(Meter()) as sampler:
+    ...     round(sampler.mean((0.1, 0.65)), 3), round(sampler.period, 3)
+    (0.6, 0.2)
     """
 
-    def __init__(self, meter: Meter[Reading], interval: float = 0.1, *, keep: int = 4096) -> None:
+    def __init__(self, meter: SpanMeter, interval: float = 0.1, *, keep: int = 4096) -> None:
         if not interval > 0:
             raise ArgumentError(f"`interval` must be above 0 seconds, but got {interval!r}. Try 0.1.")
         if keep < 1:
-            raise ArgumentError(f"`keep` must be at least 1 sample, but got {keep!r}. Try 4096.")
+            raise ArgumentError(f"`keep` must be at least 1 span, but got {keep!r}. Try 4096.")
         self._meter = meter
         self._interval = interval
-        self._values: deque[float] = deque(maxlen=keep)
-        self._taken = 0
+        self._spans: deque[Span] = deque(maxlen=keep)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -51,23 +61,51 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and wait for it; the samples stay. `start` goes on from there."""
+        """End the thread and wait for it; the spans stay. `start` goes on from there."""
         if self._thread is None:
             return
         self._stop.set()
         self._thread.join()
         self._thread = None
 
-    def mark(self) -> int:
-        """Return a name for now, to be given to `mean` later."""
+    @property
+    def period(self) -> float:
+        """How many seconds pass until more is known: those over which the meter averages, or the interval."""
         with self._lock:
-            return self._taken
+            return max(self._spans[-1].seconds, self._interval) if self._spans else self._interval
 
-    def mean(self, mark: int) -> float | None:
-        """Return the mean utilization (0 to 1) over the samples since ``mark``, or None if there are none."""
+    def mean(self, *stretches: tuple[float, float]) -> float | None:
+        """Return the mean utilization in some stretches of time (0 to 1), or None if nothing is known of them.
+
+        What was before and after is in the spans at their edges. So those that lie wholly in one count; where there
+        is none, all that overlap do, each by its overlap. Where the meter has yet to tell of any, the latest does, if
+        it is of just before.
+
+        Args:
+            stretches: where each begins and ends on the clock of ``time.perf_counter``, in seconds.
+        """
+        since = min((began for began, _ in stretches), default=0.0)
         with self._lock:
-            fresh = list(self._values)[-(self._taken - mark) :] if self._taken > mark else []
-        return sum(fresh) / len(fresh) if fresh else None
+            late = list(takewhile(lambda span: span.ended > since, reversed(self._spans)))
+        overlaps = [(span, sum(span.overlap(*stretch) for stretch in stretches)) for span in late]
+        whole = [
+            (span, span.seconds)
+            for span in late
+            if any(began <= span.began and span.ended <= ended for began, ended in stretches)
+        ]
+        counted = whole or overlaps
+        seconds = sum(weight for _, weight in counted)
+        if seconds <= 0:
+            return self._just_before(since)
+        return sum(span.utilization * weight for span, weight in counted) / seconds
+
+    def _just_before(self, moment: float) -> float | None:
+        reach = _FRESH_PERIODS * self.period
+        with self._lock:
+            latest = self._spans[-1] if self._spans else None
+        if latest is None or not moment - reach <= latest.ended <= moment:
+            return None
+        return latest.utilization
 
     def __enter__(self) -> "Sampler":
         self.start()
@@ -86,9 +124,7 @@ class Sampler:
             self._sample()
 
     def _sample(self) -> None:
-        # The lock is not held while reading: a slow driver must not hold up `mark` and `mean`.
-        reading = self._meter.read()
-        if reading is not None:
-            with self._lock:
-                self._values.append(reading.utilization)
-                self._taken += 1
+        # The lock is not held while the meter is asked: a slow driver must not hold up `mean`.
+        spans = self._meter.spans()
+        with self._lock:
+            self._spans.extend(spans)

@@ -115,7 +115,7 @@ class WindowMeter:
         """Return the window under way; ``None`` while it tells too little."""
         if self._stretch is None or self._stretch.steps < self.least_steps // 2:
             return None
-        so_far = self._so_far.with_(self._stretch).window()
+        so_far = self._so_far.with_(self._stretch).window(self._stretch.gpu)
         return so_far if so_far.seconds >= _TELLING_SHARE * self.least_seconds else None
 
     def step(self, stall: StallCounter, gpu: Sampler | None, *, steps: int = 1) -> Window | None:
@@ -132,7 +132,7 @@ class WindowMeter:
         steps, seconds = self._so_far.steps + self._stretch.steps, self._so_far.seconds + self._stretch.seconds
         if steps < self.least_steps or seconds < self.least_seconds:
             return None
-        window = self._so_far.with_(self._stretch).window()
+        window = self._so_far.with_(self._stretch).window(gpu)
         self._so_far = _Sums()
         self._stretch = self._begin(stall, gpu)
         return window
@@ -153,10 +153,9 @@ class _Stretch:
 
     def __init__(self, stall: StallCounter, gpu: Sampler | None, seconds_between_reads: float) -> None:
         self.stall = stall
+        self.gpu = gpu
         self.steps = self._unread = 0
         self._between = seconds_between_reads
-        self._gpu = gpu
-        self._mark = gpu.mark() if gpu else 0
         self.began = self._latest = time.perf_counter()
         self._waited = self._waited_by_now = stall.read()
 
@@ -182,14 +181,12 @@ class _Stretch:
 
     def sums(self) -> _Sums:
         """Return what was measured in them."""
-        gpu = self._gpu.mean(self._mark) if self._gpu else None
         return _Sums(
             steps=self.steps,
             batches=self._waited_by_now.batches - self._waited.batches,
             seconds=self.seconds,
             waiting=self._waited_by_now.waiting_seconds - self._waited.waiting_seconds,
-            gpu_seconds=0.0 if gpu is None else self.seconds,
-            gpu_busy_seconds=(gpu or 0.0) * self.seconds,
+            stretches=((self.began, self._latest),),
         )
 
 
@@ -201,8 +198,7 @@ class _Sums:
     batches: int = 0
     seconds: float = 0.0
     waiting: float = 0.0
-    gpu_seconds: float = 0.0
-    gpu_busy_seconds: float = 0.0
+    stretches: tuple[tuple[float, float], ...] = ()
     starts: int = 0
     start_batches: int = 0
     start_seconds: float = 0.0
@@ -217,7 +213,8 @@ class _Sums:
     def with_(self, stretch: _Stretch) -> _Sums:
         return _Sums(*(ours + theirs for ours, theirs in zip(astuple(self), astuple(stretch.sums()), strict=True)))
 
-    def window(self) -> Window:
-        gpu = self.gpu_busy_seconds / self.gpu_seconds if self.gpu_seconds else None
+    def window(self, gpu: Sampler | None) -> Window:
+        # Only now: of a stretch that has just ended, the driver has yet to tell.
+        mean = gpu.mean(*self.stretches) if gpu else None
         start = (self.start_batches, self.start_seconds) if self.starts >= _FEWEST_STARTS else (0, 0.0)
-        return Window(self.batches, self.seconds, self.waiting, gpu, *start)
+        return Window(self.batches, self.seconds, self.waiting, mean, *start)

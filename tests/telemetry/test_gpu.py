@@ -1,52 +1,9 @@
 """The real bindings, in a process of their own, against a driver library of the tests' own."""
 
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-LIBRARY = "libnvidia-ml.so.1"
-SOURCE = Path(__file__).with_name("fake_nvml.c")
-PREAMBLE = """
-import os, warnings
-from autopipe.telemetry import GpuMeter, Sampler
-warned = []
-warnings.simplefilter("always")
-warnings.showwarning = lambda said, kind, *_: warned.append(f"{kind.__name__}: {said}")
-meter = GpuMeter()
-"""
-
-Run = Callable[..., list[str]]
-
-
-@pytest.fixture(scope="session")
-def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.fail("The GPU tests compile a small driver library, but there is no C compiler. Install gcc.")
-    folder = tmp_path_factory.mktemp("driver")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / LIBRARY, SOURCE], check=True)
-    return folder
-
-
-@pytest.fixture
-def run(fake_driver: Path) -> Run:
-    """Run a script that is given a meter; return the lines it prints."""
-
-    def run(script: str, *, driver: Path = fake_driver, **settings: str) -> list[str]:
-        env = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-        env |= settings | {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(
-            [sys.executable, "-c", PREAMBLE + script], env=env, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    return run
+from nvidia_driver import LIBRARY, Run
 
 
 def test_utilization_is_a_share_and_memory_is_in_bytes(run: Run) -> None:
@@ -191,13 +148,15 @@ def test_a_sampled_gpu_that_is_lost_keeps_the_mean_of_what_was_seen(run: Run) ->
     script = """
 import time
 with Sampler(meter, interval=0.005) as sampler:
-    start = sampler.mark()
-    while sampler.mean(start) is None:
+    start = time.perf_counter()
+    while sampler.mean((start, time.perf_counter())) is None:
         time.sleep(0.005)
     os.environ["FAKE_UTILIZATION"] = "-15,-15"
     while not warned:
         time.sleep(0.005)
-    print(sampler.mean(start), sampler.mean(sampler.mark()))
+    lost = time.perf_counter()
+    time.sleep(0.05)
+    print(round(sampler.mean((start, lost)), 6), sampler.mean((lost + 0.04, time.perf_counter())))
 """
     assert run(script, FAKE_UTILIZATION="37,37") == ["0.37 None"]
 

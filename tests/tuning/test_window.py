@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from autopipe.telemetry import StallReading
 from autopipe.tuning.window import WindowMeter
 
@@ -31,6 +33,30 @@ def test_a_window_counts_its_steps_and_their_waiting():
     assert [windows[number - 1].steps for number in complete] == [5, 5]
     assert abs(windows[7].waiting_seconds - 0.005) < 1e-9
     assert windows[7].seconds >= 0.01
+
+
+def test_the_gpu_counts_from_the_first_step_of_a_window_to_its_last_and_not_in_pauses():
+    asked = []
+
+    class Gpu:
+        def mean(self, *stretches):
+            asked.append(stretches)
+            return 0.25
+
+    meter, stall, gpu = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=3), Stall(), Gpu()
+    began = time.perf_counter()
+    windows = []
+    for number in range(11):
+        time.sleep(0.002)
+        if number == 5:
+            meter.pause()
+        stall.batches += 1
+        windows.append(meter.step(stall, gpu))
+    (before, paused), (again, until) = asked[-1]
+    assert windows[-1].gpu == 0.25
+    assert before - began >= 3 * 0.002
+    assert again - paused >= 3 * 0.002
+    assert until - again + paused - before == pytest.approx(windows[-1].seconds)
 
 
 def test_a_pause_and_a_new_iterator_are_left_out_and_the_window_goes_on():

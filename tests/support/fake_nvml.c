@@ -6,18 +6,22 @@
  *   FAKE_MINE         1 for each GPU that lists this process: "0,1"
  *   FAKE_HANDLE       what asking for each GPU's handle answers: "4,0"
  *   FAKE_UTILIZATION  percent of each GPU, below zero an error: "37,-3"
+ *   FAKE_PERIOD       microseconds between the samples it keeps of that; 0 if it keeps none
  * Anything left out is 0, which is also NVML_SUCCESS. There are two GPUs, of 8 and 16 GiB, half in use.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-enum { UNINITIALIZED = 1, INVALID_ARGUMENT = 2, INSUFFICIENT_SIZE = 7, GPUS = 2 };
+enum { UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
+enum { GPUS = 2, SAMPLES_KEPT = 70 };
 
 typedef struct { int index; } *Device;
 typedef struct { unsigned gpu, memory; } Utilization;
 typedef struct { unsigned long long total, free, used; } Memory;
+typedef struct { unsigned long long stamp, value; } Sample;
 typedef struct { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; } Process;
 
 static struct { int index; } gpus[GPUS] = {{0}, {1}};
@@ -70,6 +74,26 @@ int nvmlDeviceGetUtilizationRates(Device device, Utilization *rates) {
     if (percent < 0) return -percent;
     rates->gpu = percent;
     rates->memory = 1;
+    return 0;
+}
+
+int nvmlDeviceGetSamples(
+    Device device, int kind, unsigned long long since, int *value_kind, unsigned *count, Sample *samples) {
+    int percent = setting("FAKE_UTILIZATION", device->index), period = setting("FAKE_PERIOD", 0);
+    struct timeval now;
+    if (!users) return UNINITIALIZED;
+    if (percent < 0) return -percent;
+    if (!period) return NOT_SUPPORTED;
+    gettimeofday(&now, NULL);
+    unsigned long long latest = (now.tv_sec * 1000000ull + now.tv_usec) / period, seen = since / period;
+    unsigned long long fresh = latest - seen < SAMPLES_KEPT ? latest - seen : SAMPLES_KEPT;
+    if (!fresh) return NOT_FOUND;
+    /* Without room it tells how much it takes. */
+    if (samples && *count < fresh) fresh = *count;
+    for (unsigned i = 0; samples && i < fresh; i++)
+        samples[i] = (Sample){(latest - fresh + 1 + i) * period, percent};
+    *value_kind = 1;
+    *count = fresh;
     return 0;
 }
 

@@ -1,0 +1,82 @@
+"""Both callbacks in a real ``fit`` on a machine with a GPU, whose driver alone is stood in for."""
+
+import json
+
+from nvidia_driver import Run
+
+PERIOD = 0.2
+SETTINGS = {"FAKE_MINE": "1,0", "FAKE_PERIOD": str(round(PERIOD * 1e6))}
+TRAINING = """
+import json
+import keras
+import numpy as np
+import tensorflow as tf
+import autopipe
+from autopipe.callbacks import PipelineMonitor, PipelineTuner
+
+class Until(keras.callbacks.Callback):
+    def __init__(self, done):
+        super().__init__()
+        self.done = done
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.stop_training = bool(self.done())
+
+model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+data = tf.data.Dataset.from_tensor_slices((np.zeros((400, 1)), np.zeros((400, 1))))
+dataset = autopipe.optimize(data.map(lambda x, y: (x + 1, y)).batch(4), rules=(), seconds=0)
+
+def fit(done, *callbacks):
+    return model.fit(dataset, epochs=10_000, verbose=0, callbacks=[*callbacks, Until(done)]).history
+"""
+
+
+def test_the_monitor_logs_the_mean_of_the_samples_of_the_gpu(run: Run) -> None:
+    script = """
+logged = []
+class Log(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        logged.append(logs.get("gpu_utilization"))
+fit(lambda: any(logged), PipelineMonitor(), Log())
+print(json.dumps(logged[-1]))
+"""
+    said = run(TRAINING + script, FAKE_UTILIZATION="37,99", **SETTINGS)
+    assert round(json.loads(said[-1]), 6) == 0.37
+
+
+def test_the_windows_of_a_tuner_hold_several_samples_of_the_gpu(run: Run) -> None:
+    script = """
+def first_window(**choices):
+    tuner = PipelineTuner(window_seconds=0.01, verbose=0, **choices)
+    fit(lambda: tuner.search and tuner.search.first, tuner)
+    first = tuner.search.first
+    return [tuner.search.objective, first.gpu, first.seconds]
+print(json.dumps([first_window(), first_window(objective="busy")]))
+"""
+    said = run(TRAINING + script, FAKE_UTILIZATION="37,99", **SETTINGS)
+    (objective, gpu, seconds), (other, _, fewer_seconds) = json.loads(said[-1])
+    assert objective == "gpu"
+    assert round(gpu, 6) == 0.37
+    assert seconds >= 5 * PERIOD
+    assert other == "busy"
+    assert fewer_seconds < 5 * PERIOD
+
+
+def test_a_driver_lost_in_mid_run_is_told_once_and_tuning_goes_on_by_the_waiting(run: Run) -> None:
+    script = """
+import math
+tuner = PipelineTuner(trials=1, window_seconds=0.01, most_loss=math.inf, verbose=0, seed=0)
+class Losing(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        if tuner.search and tuner.search.first:
+            os.environ["FAKE_UTILIZATION"] = "-15"
+history = fit(lambda: tuner.search and tuner.search.finished, tuner, Losing())
+lost = [each for each in warned if "GpuIsLost" in each]
+print(json.dumps([len(lost), len(tuner.search.trials), tuner.search.last.gpu, len(history["input_stall"])]))
+"""
+    said = run(TRAINING + script, FAKE_UTILIZATION="37,99", **SETTINGS | {"FAKE_PERIOD": "20000"})
+    lost, trials, gpu, epochs = json.loads(said[-1])
+    assert lost == 1
+    assert trials > 0
+    assert gpu is None
+    assert epochs > 1
