@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
@@ -147,11 +147,9 @@ def explain(
 
 def _diagnose(tree: ir.Node, seconds: float | None, consumer: Consumer | None) -> Diagnosis | None:
     from autopipe.functions.draws import undisturbed_generators
-    from autopipe.pipeline.build import build
     from autopipe.pipeline.trees import functions
     from autopipe.pipeline.visibility import who_would_see
     from autopipe.planning.diagnosis import diagnose
-    from autopipe.planning.profiling import leaving_no_file
     from autopipe.tuning.consumer import measure_pace
 
     if seconds is None:
@@ -160,9 +158,9 @@ def _diagnose(tree: ir.Node, seconds: float | None, consumer: Consumer | None) -
         raise ArgumentError(f"seconds must be 0 or a finite number >= {_LEAST_SECONDS}, but got {seconds!r}.")
     if not seconds:
         return None
-    with undisturbed_generators(functions(tree)), leaving_no_file(tree) as runnable:
-        pace = measure_pace(consumer, build(runnable), seconds) if consumer else None
-        return diagnose(tree, seconds, (pace.rate, pace.free_rate) if pace else None)
+    pace_on = (lambda dataset: astuple(measure_pace(consumer, dataset, seconds))) if consumer else None
+    with undisturbed_generators(functions(tree)):
+        return diagnose(tree, seconds, pace_on)
 
 
 def _read(dataset: Any) -> tuple[ir.Node, str]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
-from autopipe.pipeline.knobs import read_knobs
-from autopipe.planning.ceiling import rate_with, with_thread_pool
+from autopipe.pipeline.knobs import read_knobs, with_thread_pool
+from autopipe.planning.ceiling import rate_with
 from autopipe.planning.diagnosis import diagnose
 from benchmarks import planted
 

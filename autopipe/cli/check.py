@@ -191,13 +191,13 @@ def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
     """Yield what compares two pipelines as they are, caches filled: their Python code, or a failing element, shows."""
     from autopipe.pipeline import ir, trees
     from autopipe.pipeline.signature import signature
-    from autopipe.planning.profiling import leaving_no_file
+    from autopipe.planning.own_caches import OwnCaches
     from autopipe.planning.stopwatch import compare_speeds
     from autopipe.planning.turns import taking_turns
 
-    with leaving_no_file(before) as old, leaving_no_file(after) as new:
+    with OwnCaches(before) as old, OwnCaches(after) as new:
         sides = []
-        for tree in (old, new):
+        for tree in (old.moved(before), new.moved(after)):
             side = taking_turns(ir.Repeat(input=tree))
             if any(isinstance(node, ir.Cache) for node in trees.walk(tree)):
                 for _ in islice(side, max(0, signature(tree).cardinality) + 1):

@@ -54,7 +54,7 @@ def cache_sizes(tree: ir.Node, profile: Profile) -> tuple[CacheSize, ...]:
 def _sizes(tree: ir.Node, profile: Profile) -> Iterator[CacheSize]:
     for node in dict.fromkeys(reversed(list(trees.walk(tree)))):
         cost = next((each for each in profile.stages if each.place == node), None)
-        if cost is None or varies_by_epoch(node):
+        if cost is None or isinstance(node, ir.Cache) or varies_by_epoch(node):
             continue
         try:
             elements = most_elements(node)

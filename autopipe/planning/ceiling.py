@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from autopipe.pipeline import ir, trees
+from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
-from autopipe.pipeline.knobs import Knob, read_knobs, with_knobs
+from autopipe.pipeline.knobs import Knob, read_knobs, with_knobs, with_thread_pool
+from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile
-from autopipe.planning.profiling import leaving_no_file, passing
+from autopipe.planning.profiling import passing
 
-__all__ = ["Ceiling", "ceiling", "rate_with", "with_thread_pool"]
+__all__ = ["Ceiling", "ceiling", "rate_with"]
 
 _CALLS_PER_CORE = (1, 4, 16, 32)
 _WARMING = 0.25
@@ -31,7 +33,7 @@ class Ceiling:
     knobs: Mapping[str, int]
 
 
-def ceiling(tree: ir.Node, profile: Profile, seconds: float) -> Ceiling:
+def ceiling(tree: ir.Node, profile: Profile, seconds: float, caches: OwnCaches | None = None) -> Ceiling:
     """Run a pipeline with other numbers and return the best rate.
 
     A stage that waits for storage gains from far more calls, and threads to run them, than there are cores; one that
@@ -42,21 +44,24 @@ def ceiling(tree: ir.Node, profile: Profile, seconds: float) -> Ceiling:
         tree: the pipeline.
         profile: what it costs as it is; its rate is where the search begins.
         seconds: how long to try, in all.
+        caches: where its caches are, filled or not, as when the profile was made; by default none is filled.
     """
+    if caches is None:
+        with OwnCaches(tree) as own:
+            return ceiling(tree, profile, seconds, own)
     best = Ceiling(profile.stretch.rate, {})
     tries = list(_tries(tree, profile.machine.cores))
     if not tries:
         return best
     each = seconds / (len(tries) + 1)
-    with leaving_no_file(tree) as runnable:
-        tunable = with_thread_pool(runnable)
-        for knobs in tries:
-            rate = rate_with(tunable, knobs, each)
-            if rate > best.rate:
-                best = Ceiling(rate, knobs)
-        if best.knobs:
-            mean = (best.rate + rate_with(tunable, best.knobs, each)) / 2
-            return replace(best, rate=max(mean, profile.stretch.rate))
+    tunable = with_thread_pool(tree)
+    for knobs in tries:
+        rate = rate_with(tunable, knobs, each, caches.build)
+        if rate > best.rate:
+            best = Ceiling(rate, knobs)
+    if best.knobs:
+        mean = (best.rate + rate_with(tunable, best.knobs, each, caches.build)) / 2
+        return replace(best, rate=max(mean, profile.stretch.rate))
     return best
 
 
@@ -79,16 +84,9 @@ def _at_most(wanted: int, knob: Knob) -> int:
     return wanted if knob.most is None else min(wanted, knob.most)
 
 
-def with_thread_pool(tree: ir.Node) -> ir.Node:
-    """Return the tree with a thread pool, whose size is a knob, unless it has one."""
-    if any(isinstance(node, ir.ThreadPool) for node in trees.walk(tree)):
-        return tree
-    return ir.ThreadPool(input=tree)
-
-
-def rate_with(tree: ir.Node, knobs: Mapping[str, int], seconds: float) -> float:
+def rate_with(tree: ir.Node, knobs: Mapping[str, int], seconds: float, make: Callable[[ir.Node], Any] = build) -> float:
     """Read for so long; return elements per second. What was made while buffers filled is not counted."""
-    dataset = build(with_knobs(tree, knobs))
+    dataset = make(with_knobs(tree, knobs))
     began = time.perf_counter()
     counted_from, elements = began, 0
     while True:

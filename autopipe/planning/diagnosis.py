@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.planning.cache_sizes import CacheSize, cache_sizes
 from autopipe.planning.ceiling import Ceiling, ceiling
 from autopipe.planning.cost import Bound, cores_needed, limiting
+from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile
 from autopipe.planning.profiling import profile_tree
 
@@ -109,13 +111,14 @@ class Diagnosis:
         return f"needs {needed} core{'s' if needed > 1 else ''}, has {self.profile.machine.cores:g}"
 
 
-def diagnose(tree: ir.Node, seconds: float, pace: tuple[float, float] | None = None) -> Diagnosis:
+def diagnose(tree: ir.Node, seconds: float, pace_on: Callable[[Any], tuple[float, float]] | None = None) -> Diagnosis:
     """Measure a pipeline and say what limits it.
 
     Args:
         tree: the pipeline.
         seconds: how long to run it.
-        pace: steps per second of its consumer, with this pipeline and if input cost nothing; by default there is none.
+        pace_on: returns the steps per second of its consumer, with a dataset and if input cost nothing; by default
+            there is no consumer.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -123,7 +126,8 @@ def diagnose(tree: ir.Node, seconds: float, pace: tuple[float, float] | None = N
     >>> found.ceiling.rate >= found.profile.stretch.rate
     True
     """
-    profile = profile_tree(tree, seconds * _AS_IT_IS)
-    best = ceiling(tree, profile, seconds * (1 - _AS_IT_IS))
-    rate, free = pace if pace else (None, None)
+    with OwnCaches(tree) as caches:
+        profile = profile_tree(tree, seconds * _AS_IT_IS, caches)
+        best = ceiling(tree, profile, seconds * (1 - _AS_IT_IS), caches)
+        rate, free = pace_on(caches.build(tree)) if pace_on else (None, None)
     return Diagnosis(profile, limiting(profile, tree), best, rate, free, cache_sizes(tree, profile))

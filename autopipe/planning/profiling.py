@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
 import statistics
-import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from autopipe.errors import ArgumentError, DatasetError
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import stage
 from autopipe.planning.machine import Machine, resident_bytes
+from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile, StageProfile, Stretch
 from autopipe.planning.stages import Counters, counters_in, model_of
 
-__all__ = ["Epoch", "Looks", "leaving_no_file", "passing", "profile", "profile_of", "profile_tree"]
+__all__ = ["Epoch", "Looks", "passing", "profile", "profile_of", "profile_tree"]
 
 _LEAST_SECONDS = 0.2
+# Of the time given, later epochs than the one that fills a cache have at least so much, in addition if need be.
+_SHARE_OF_LATER_EPOCHS = 0.5
 # A look at the counters takes up to a millisecond, so that this many cost less than 1% of a run.
 _SECONDS_BETWEEN_LOOKS = 0.25
 _MOST_LOOKS = 256
@@ -65,17 +64,26 @@ def profile(dataset: Any, seconds: float = 3.0) -> Profile:
     return profile_tree(extract(dataset), seconds)
 
 
-def profile_tree(tree: ir.Node, seconds: float) -> Profile:
-    """Read the pipeline of a tree and return what its stages cost; see :func:`profile`."""
+def profile_tree(tree: ir.Node, seconds: float, caches: OwnCaches | None = None) -> Profile:
+    """Read the pipeline of a tree and return what its stages cost; see :func:`profile`.
+
+    Args:
+        tree: the pipeline.
+        seconds: how long to read. Where a first epoch fills a cache meanwhile, later ones are read half as long again.
+        caches: where it keeps its caches; by default they are gone afterwards.
+    """
+    if caches is None:
+        with OwnCaches(tree) as own:
+            return profile_tree(tree, seconds, own)
+    return profile_of(tree, _read(tree, caches, seconds))
+
+
+def _read(tree: ir.Node, caches: OwnCaches, seconds: float) -> list[Epoch]:
     import tensorflow as tf
 
     options = tf.data.Options()
     options.autotune.enabled = True
-    with leaving_no_file(tree) as runnable:
-        return profile_of(tree, _read(tree, build(runnable).with_options(options), seconds))
-
-
-def _read(tree: ir.Node, dataset: Any, seconds: float) -> list[Epoch]:
+    dataset = caches.build(tree).with_options(options)
     end = time.perf_counter() + seconds
     read: list[Epoch] = []
     while not read or time.perf_counter() < end:
@@ -89,22 +97,13 @@ def _read(tree: ir.Node, dataset: Any, seconds: float) -> list[Epoch]:
         if not look.elements:
             raise DatasetError("A dataset must have elements to be measured, but the one received gave none.")
         read.append(look.epoch())
+        if len(read) == 1 and read[0].complete and _has_cache(tree):
+            end = max(end, time.perf_counter() + _SHARE_OF_LATER_EPOCHS * seconds)
     return read
 
 
-@contextmanager
-def leaving_no_file(tree: ir.Node) -> Iterator[ir.Node]:
-    """Yield the pipeline with caches that are not on disk yet in a folder of their own, which is gone afterwards."""
-    import tensorflow as tf
-
-    with tempfile.TemporaryDirectory(prefix="autopipe-", ignore_cleanup_errors=True) as folder:
-
-        def elsewhere(node: ir.Node) -> ir.Node:
-            if isinstance(node, ir.Cache) and node.filename and not tf.io.gfile.exists(f"{node.filename}.index"):
-                return replace(node, filename=os.path.join(folder, hashlib.sha256(node.filename.encode()).hexdigest()))
-            return node
-
-        yield trees.transform(tree, elsewhere)
+def _has_cache(tree: ir.Node) -> bool:
+    return any(isinstance(node, ir.Cache) for node in trees.walk(tree))
 
 
 def passing(iterator: Iterator[Any]) -> Iterator[Any]:
@@ -188,7 +187,7 @@ class Looks:
 
     def _look_if_due(self) -> None:
         now = time.perf_counter()
-        if self.elements == 1 and self._warming:
+        if self.elements == 1:
             self._began.append((1, now, time.process_time()))
         if self.elements >= self._next_count or now >= self._next_time:
             self._look()
@@ -204,7 +203,9 @@ class Looks:
 
     def epoch(self) -> Epoch:
         """Return what was seen."""
-        before, began, cpu = self._began[-1 if self.elements > 1 else 0]
+        # Of an epoch that is not read to its end, the start would count for too much.
+        without_start = (self._warming or not self._complete) and self.elements > 1
+        before, began, cpu = self._began[-1 if without_start else 0]
         now = time.perf_counter()
         stretch = Stretch(self.elements - before, now - began, time.process_time() - cpu)
         looks = tuple(counters_in(model, self._tree, metered=self._metered) for model in self._models)
@@ -231,7 +232,7 @@ class Looks:
 
 def profile_of(tree: ir.Node, read: Sequence[Epoch]) -> Profile:
     """Return the cost of each stage. With a cache, the epochs after the first count, once there are any."""
-    cached = any(isinstance(node, ir.Cache) for node in trees.walk(tree))
+    cached = _has_cache(tree)
     later = read[1:] if cached else read
     steady = later or read
     stretch = Stretch(

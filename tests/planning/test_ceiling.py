@@ -7,10 +7,11 @@ import pytest
 import tensorflow as tf
 
 from autopipe.pipeline.extract import extract
-from autopipe.pipeline.knobs import read_knobs, with_knobs
+from autopipe.pipeline.knobs import read_knobs, with_knobs, with_thread_pool
 from autopipe.pipeline.text import one_line
 from autopipe.planning import ceiling as module
 from autopipe.planning.ceiling import Ceiling, ceiling
+from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profiling import profile_tree
 
 Dataset = tf.data.Dataset
@@ -38,6 +39,16 @@ def test_more_calls_help_what_waits():
     assert best.knobs["map[wait].num_parallel_calls"] > 2
 
 
+@pytest.mark.timed
+def test_a_cache_that_was_filled_is_read_with_other_numbers_too():
+    tree = extract(Dataset.range(25).map(wait).cache().map(wait, num_parallel_calls=1))
+    with OwnCaches(tree) as caches:
+        profile = profile_tree(tree, 1.5, caches)
+        best = ceiling(tree, profile, 1.5, caches)
+    assert not profile.filling
+    assert best.rate > 4 * profile.stretch.rate
+
+
 def test_nothing_is_tried_where_no_stage_makes_calls():
     tree = extract(NUMBERS.batch(2).prefetch(1))
     profile = profile_tree(tree, 0.1)
@@ -49,7 +60,7 @@ def tried(monkeypatch):
     """Stand in for running: note what would run, all at the same rate."""
     trees = []
 
-    def rate(tree, knobs, seconds):
+    def rate(tree, knobs, seconds, make):
         trees.append(with_knobs(tree, knobs))
         return 1.0
 
@@ -72,7 +83,7 @@ def test_the_best_of_noisy_figures_is_run_again_and_the_mean_of_both_counts(monk
     for again, expected in ((1.0, 2.0), (-3.0, 1.0)):
         of_best = iter([3.0, again])
 
-        def rate(tree, knobs, seconds, of_best=of_best):
+        def rate(tree, knobs, seconds, make, of_best=of_best):
             return as_it_is * (next(of_best) if knobs["thread_pool.size"] == threads else 0.9)
 
         monkeypatch.setattr(module, "rate_with", rate)
@@ -98,9 +109,7 @@ def test_one_call_and_ever_more_calls_and_threads_are_tried_and_other_knobs_left
 def test_the_knobs_can_be_set_on_the_pipeline_in_a_pool():
     tree = extract(NUMBERS.map(wait, num_parallel_calls=1))
     best = ceiling(tree, profile_tree(tree, 0.1), 0.4)
-    pooled = module.with_thread_pool(tree)
-    assert module.with_thread_pool(pooled) is pooled
-    assert with_knobs(pooled, best.knobs)
+    assert with_knobs(with_thread_pool(tree), best.knobs)
 
 
 def test_short_pipelines_are_read_again_and_empty_ones_have_no_rate():

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -116,6 +117,15 @@ class TestCaches:
         assert not cost.filling
         assert stages(cost) == ["cache()", "batch(5)"]
 
+    def test_later_epochs_have_half_of_the_time_even_where_filling_took_most_of_it(self):
+        def wait(x):
+            return tf.numpy_function(lambda value: time.sleep(0.075) or value, [x], tf.int64)
+
+        tree = extract(Dataset.range(10).map(wait).cache())
+        began = time.perf_counter()
+        assert not profile_tree(tree, 1.0).filling
+        assert time.perf_counter() - began >= 0.75 + 0.5
+
     def test_a_cache_in_a_file_is_not_filled_on_the_users_behalf(self, tmp_path):
         file = tmp_path / "cache"
         dataset = Dataset.range(100).cache(str(file)).batch(5)
@@ -166,6 +176,17 @@ class TestFigures:
 
 
 class TestLooks:
+    def test_the_start_of_an_epoch_counts_if_it_is_read_to_its_end(self):
+        tree = extract(NUMBERS.take(20))
+        for stopped, elements in ((False, 20), (True, 19)):
+            iterator = iter(NUMBERS.take(20))
+            look = Looks(tree, lambda iterator=iterator: iterator)
+            for _ in range(20):
+                look.count_one()
+            if stopped:
+                look.stop()
+            assert look.epoch().stretch.elements == elements
+
     @pytest.fixture
     def looks(self, monkeypatch):
         made = []
