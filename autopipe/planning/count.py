@@ -16,13 +16,17 @@ from autopipe.pipeline.signature import signature
 from autopipe.planning.samples import one_sentence
 from autopipe.rules import MeasurementError
 
-__all__ = ["most_elements"]
+__all__ = ["examples_in_batch", "most_elements"]
 
 _COUNTING_SECONDS = 1.0
 _MOST_FILES = 100_000
 _FEW = 8
 _LOOKING_SECONDS = 0.05
 _MOST_AT_ONCE = 1024
+_ONE_FOR_ONE = (
+    *(ir.Map, ir.Filter, ir.Shuffle, ir.Repeat, ir.Take, ir.Skip, ir.Shard, ir.Cache, ir.Prefetch),
+    *(ir.Enumerate, ir.IgnoreErrors, ir.Options, ir.ThreadPool, ir.End),
+)
 # Of a TFRecord its length and two checksums, of a line its end.
 _BYTES_BESIDE = {"tfrecord": 16, "text": 1, "fixed_length": 0}
 # What counting the elements of a stage came to; the reason where it could not be done. An error would hold what its
@@ -57,6 +61,23 @@ def most_elements(node: ir.Node) -> int:
         case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size):
             return -(-most_elements(node.input) // size)
     raise MeasurementError("the number of elements is not known before they are read")
+
+
+def examples_in_batch(node: ir.Node) -> int | None:
+    """Return how many examples an element holds; ``None`` where it is none of ``batch``'s, or what became of it.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> numbers = tf.data.Dataset.range(9)
+    >>> [examples_in_batch(extract(each)) for each in (numbers.batch(4).prefetch(2), numbers.batch(4).unbatch())]
+    [4, None]
+    """
+    match node:
+        case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size) | ir.Rebatch(batch_size=size):
+            return size
+        case _ if isinstance(node, _ONE_FOR_ONE):
+            return examples_in_batch(node.inputs[0])
+    return None
 
 
 def _once(count: Callable[[Any], int], node: ir.Node) -> int:

@@ -75,7 +75,8 @@ class Diagnosis:
         """What it comes to, in one line."""
         limit = self._limit()
         if self.waiting is None or self.free_rate is None:
-            return f"{self.profile.stretch.rate:,.4g} elements/s, at the most {self.ceiling.rate:,.4g}: {limit}"
+            rate = self.profile.in_words(self.profile.stretch.rate)
+            return f"{rate}, at the most {self.ceiling.rate:,.4g}: {limit}"
         if self.waiting < _LEAST_WAITING:
             spare = self.ceiling.rate / self.free_rate
             return f"not input-bound: input could be {spare:.1f}x as fast as the consumer takes it; {limit}"

@@ -104,6 +104,7 @@ class Profile:
         filling: whether all was read in a first epoch, in which a cache fills; later ones are faster.
         process_bytes: resident memory of the process at the end.
         machine: where.
+        batch: how many examples an element holds; ``None`` where it is no batch.
     """
 
     stages: tuple[StageProfile, ...]
@@ -112,6 +113,11 @@ class Profile:
     filling: bool
     process_bytes: int
     machine: Machine
+    batch: int | None = None
+
+    def in_words(self, rate: float) -> str:
+        """Return elements per second in words that tell what an element is."""
+        return f"{rate:,.4g} elements/s" if self.batch is None else f"{rate:,.4g} batches/s of {self.batch:,}"
 
     def of(self, node: ir.Node) -> StageProfile | None:
         """Return the cost of a stage; ``None`` if TensorFlow dropped it."""
@@ -126,7 +132,8 @@ class Profile:
         """Return the stages, source first, with what each costs for one element of the pipeline."""
         filling = ", in a first epoch, in which its cache fills" if self.filling else ""
         busy = f"{self.stretch.cores:.1f} of {self.machine.cores:g} cores busy"
-        caption = f"{self.stretch.rate:,.4g} elements/s with {busy}; times are for one element of the pipeline{filling}"
+        one = "one element of the pipeline" if self.batch is None else "one batch"
+        caption = f"{self.in_words(self.stretch.rate)} with {busy}; times are for {one}{filling}"
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
         table.add_column("Stage", overflow="fold")
         table.add_column("Time", justify="right", no_wrap=True)
@@ -144,6 +151,7 @@ class Profile:
         names = [name for name in StageProfile.__dataclass_fields__ if name not in ("node", "place")]
         return {
             "elements_per_second": self.stretch.rate,
+            "examples_in_element": self.batch,
             "cores_busy": self.stretch.cores,
             "cores": self.machine.cores,
             "epochs": self.epochs,

@@ -16,6 +16,7 @@ from autopipe.errors import ArgumentError, DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import stage
+from autopipe.planning.count import examples_in_batch
 from autopipe.planning.machine import Machine, resident_bytes
 from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile, StageProfile, Stretch
@@ -247,6 +248,7 @@ def profile_of(tree: ir.Node, read: Sequence[Epoch]) -> Profile:
         filling=cached and not later,
         process_bytes=resident_bytes(),
         machine=Machine.here(),
+        batch=examples_in_batch(tree),
     )
 
 

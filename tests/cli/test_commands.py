@@ -99,7 +99,7 @@ class TestExplainCosts:
         account = explained("train.py:make_dataset", "--seconds", "0.4")
         assert account["ceiling"] >= account["profile"]["elements_per_second"] > 0
         assert account["consumer"] is None
-        assert account["verdict"].count("elements/s, at the most") == 1
+        assert account["verdict"].count("batches/s of 4, at the most") == 1
         lines = [each["line"] for each in account["profile"]["stages"]]
         assert lines
         assert all(line.startswith("train.py:") for line in lines)
@@ -108,7 +108,7 @@ class TestExplainCosts:
 
     def test_the_report_begins_with_the_verdict_and_the_table(self) -> None:
         said = autopipe("explain", "train.py:make_dataset", "--seconds", "0.4").stdout
-        assert "elements/s, at the most" in said.splitlines()[0]
+        assert "batches/s of 4, at the most" in said.splitlines()[0]
         for part in ("Stage", "cores busy", "A cache would take", "Pipeline"):
             assert part in said
 

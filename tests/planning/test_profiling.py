@@ -52,7 +52,7 @@ def test_any_pipeline_with_elements_has_a_profile(recipe):
     assert cost.stretch.rate > 0
     assert math.isclose(sum(each.share for each in cost.stages), 1, abs_tol=1e-6) or not cost.stages
     assert json.loads(json.dumps(cost.to_dict()))["epochs"] == cost.epochs
-    assert "elements/s" in str(cost)
+    assert ("elements/s" if cost.batch is None else f"batches/s of {cost.batch:,}") in str(cost)
 
 
 class TestWhatIsRead:
@@ -161,6 +161,18 @@ class TestFigures:
         varied = profile(NUMBERS.map(lambda x: tf.zeros(x % 100)), SECONDS).stages[-1]
         assert (fixed.bytes_per_element, fixed.bytes_error) == (28, 0)
         assert 0 < varied.bytes_error < varied.bytes_per_element
+
+    @pytest.mark.parametrize(
+        ("dataset", "unit"),
+        [
+            (NUMBERS.batch(4).map(plus_one).prefetch(1), "batches/s of 4 with"),
+            (NUMBERS.padded_batch(1024, []).repeat(2), "batches/s of 1,024 with"),
+            (NUMBERS.batch(4).unbatch(), "elements/s with"),
+            (Dataset.zip(NUMBERS.batch(4), NUMBERS.batch(2)), "elements/s with"),
+        ],
+    )
+    def test_the_rate_says_what_an_element_is(self, dataset, unit):
+        assert unit in str(profile(dataset, SECONDS))
 
     def test_a_stage_is_found_by_its_node(self):
         tree = extract(NUMBERS.batch(2).prefetch(0))
