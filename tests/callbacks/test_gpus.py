@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from nvidia_driver import Run
 
 PERIOD = 0.2
@@ -60,6 +61,34 @@ print(json.dumps([first_window(), first_window(objective="busy")]))
     assert seconds >= 5 * PERIOD
     assert other == "busy"
     assert fewer_seconds < 5 * PERIOD
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"FAKE_INIT": "9"},  # not loaded
+        {"FAKE_HANDLE": "4,4"},  # no permission
+        {"FAKE_UTILIZATION": "-3,-3"},  # no utilization, as of a GPU divided by MIG
+    ],
+)
+def test_without_figures_the_waiting_counts_and_that_is_told_once(run: Run, fault: dict[str, str]) -> None:
+    script = """
+tuner = PipelineTuner(window_seconds=0.01, verbose=0)
+history = fit(lambda: tuner.search and tuner.search.first, tuner, PipelineMonitor())
+said = [each for each in warned if "TelemetryWarning" in each]
+print(json.dumps([len(said), tuner.search.objective, "gpu_utilization" in history]))
+"""
+    assert json.loads(run(TRAINING + script, **fault)[-1]) == [1, "busy", False]
+
+
+def test_of_two_gpus_the_one_that_is_used_counts(run: Run) -> None:
+    script = """
+tuner = PipelineTuner(window_seconds=0.01, verbose=0)
+fit(lambda: tuner.search and tuner.search.first, tuner)
+print(tuner.search.objective, round(tuner.search.first.gpu, 6))
+"""
+    settings = SETTINGS | {"FAKE_MINE": "0,1"}
+    assert run(TRAINING + script, FAKE_UTILIZATION="99,37", **settings)[-1] == "gpu 0.37"
 
 
 def test_a_driver_lost_in_mid_run_is_told_once_and_tuning_goes_on_by_the_waiting(run: Run) -> None:
