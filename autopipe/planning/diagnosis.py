@@ -12,6 +12,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.planning.cache_sizes import CacheSize, cache_sizes
 from autopipe.planning.ceiling import Ceiling, ceiling
 from autopipe.planning.cost import Bound, cores_needed, limiting
+from autopipe.planning.figures import rate_text
 from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile
 from autopipe.planning.profiling import profile_tree
@@ -76,7 +77,7 @@ class Diagnosis:
         limit = self._limit()
         if self.waiting is None or self.free_rate is None:
             rate = self.profile.in_words(self.profile.stretch.rate)
-            return f"{rate}, at the most {self.ceiling.rate:,.4g}: {limit}"
+            return f"{rate}, at the most {rate_text(self.ceiling.rate)}: {limit}"
         if self.waiting < _LEAST_WAITING:
             spare = self.ceiling.rate / self.free_rate
             return f"not input-bound: input could be {spare:.1f}x as fast as the consumer takes it; {limit}"

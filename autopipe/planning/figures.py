@@ -1,6 +1,6 @@
 """How figures are shown."""
 
-__all__ = ["bar", "bytes_text", "duration_text"]
+__all__ = ["bar", "bytes_text", "duration_text", "rate_text"]
 
 _BAR = 8
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -27,6 +27,15 @@ def duration_text(seconds: float) -> str:
     ('2.1 ms', '3.5 us')
     """
     return f"{seconds * 1e3:,.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:,.3g} us"
+
+
+def rate_text(rate: float) -> str:
+    """Return a rate in four digits, or all of them before the point.
+
+    >>> rate_text(45.1612), rate_text(1214), rate_text(19620.3)
+    ('45.16', '1,214', '19,620')
+    """
+    return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
 
 
 def bar(share: float) -> str:

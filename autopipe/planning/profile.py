@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autopipe.pipeline import ir
-from autopipe.planning.figures import bar, bytes_text, duration_text
+from autopipe.planning.figures import bar, bytes_text, duration_text, rate_text
 from autopipe.planning.machine import Machine
 
 __all__ = ["Profile", "StageProfile", "Stretch"]
@@ -117,7 +117,9 @@ class Profile:
 
     def in_words(self, rate: float) -> str:
         """Return elements per second in words that tell what an element is."""
-        return f"{rate:,.4g} elements/s" if self.batch is None else f"{rate:,.4g} batches/s of {self.batch:,}"
+        return (
+            f"{rate_text(rate)} elements/s" if self.batch is None else f"{rate_text(rate)} batches/s of {self.batch:,}"
+        )
 
     def of(self, node: ir.Node) -> StageProfile | None:
         """Return the cost of a stage; ``None`` if TensorFlow dropped it."""

@@ -8,6 +8,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from autopipe.planning.figures import rate_text
+
 __all__ = ["epochs_table"]
 
 _BAR = 10
@@ -49,5 +51,5 @@ def _cell(value: float | None, is_share: bool) -> Text:
     if value is None:
         return Text("")
     if not is_share:
-        return Text(f"{value:,.4g}")
+        return Text(rate_text(value))
     return Text(f"{'█' * round(value * _BAR):{_BAR}}{value:>5.0%}")
