@@ -23,10 +23,11 @@ _MOST_FILES = 100_000
 _FEW = 8
 _LOOKING_SECONDS = 0.05
 _MOST_AT_ONCE = 1024
-_ONE_FOR_ONE = (
-    *(ir.Map, ir.Filter, ir.Shuffle, ir.Repeat, ir.Take, ir.Skip, ir.Shard, ir.Cache, ir.Prefetch),
-    *(ir.Enumerate, ir.IgnoreErrors, ir.Options, ir.ThreadPool, ir.End),
-)
+# What follows a batch and leaves it one.
+_AFTER_BATCHES = (
+    ir.Map | ir.Filter | ir.Shuffle | ir.Repeat | ir.Take | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
+    | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool | ir.End
+)  # fmt: skip
 # Of a TFRecord its length and two checksums, of a line its end.
 _BYTES_BESIDE = {"tfrecord": 16, "text": 1, "fixed_length": 0}
 # What counting the elements of a stage came to; the reason where it could not be done. An error would hold what its
@@ -64,7 +65,7 @@ def most_elements(node: ir.Node) -> int:
 
 
 def examples_in_batch(node: ir.Node) -> int | None:
-    """Return how many examples an element holds; ``None`` where it is none of ``batch``'s, or what became of it.
+    """Return how many examples an element of a pipeline that batches them holds; ``None`` where it is no batch.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -72,12 +73,9 @@ def examples_in_batch(node: ir.Node) -> int | None:
     >>> [examples_in_batch(extract(each)) for each in (numbers.batch(4).prefetch(2), numbers.batch(4).unbatch())]
     [4, None]
     """
-    match node:
-        case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size) | ir.Rebatch(batch_size=size):
-            return size
-        case _ if isinstance(node, _ONE_FOR_ONE):
-            return examples_in_batch(node.inputs[0])
-    return None
+    while isinstance(node, _AFTER_BATCHES):
+        node = node.inputs[0]
+    return node.batch_size if isinstance(node, ir.Batch | ir.PaddedBatch | ir.Rebatch) else None
 
 
 def _once(count: Callable[[Any], int], node: ir.Node) -> int:
