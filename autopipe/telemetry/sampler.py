@@ -79,7 +79,7 @@ class Sampler:
 
         What was before and after is in the spans at their edges. So those that lie wholly in one count; where there
         is none, all that overlap do, each by its overlap. Where the meter has yet to tell of any, the latest does, if
-        it is of just before.
+        all is over soon after it.
 
         Args:
             stretches: where each begins and ends on the clock of ``time.perf_counter``, in seconds.
@@ -96,14 +96,15 @@ class Sampler:
         counted = whole or overlaps
         seconds = sum(weight for _, weight in counted)
         if seconds <= 0:
-            return self._just_before(since)
+            return self._just_before(since, max((ended for _, ended in stretches), default=since))
         return sum(span.utilization * weight for span, weight in counted) / seconds
 
-    def _just_before(self, moment: float) -> float | None:
+    def _just_before(self, since: float, until: float) -> float | None:
         reach = _FRESH_PERIODS * self.period
         with self._lock:
             latest = self._spans[-1] if self._spans else None
-        if latest is None or not moment - reach <= latest.ended <= moment:
+        # What runs for longer without another span is of a driver that is gone.
+        if latest is None or not until - reach <= latest.ended <= since:
             return None
         return latest.utilization
 

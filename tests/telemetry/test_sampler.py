@@ -56,12 +56,12 @@ def test_the_mean_is_of_the_spans_wholly_in_between_or_else_of_their_parts(
     assert sampled(*FIFTHS).mean((since, until)) == pytest.approx(mean)
 
 
-@pytest.mark.parametrize(("since", "until"), [(2.3, 2.4), (0.5, 1.0), (5.0, 6.0), (1.3, 1.3)])
+@pytest.mark.parametrize(("since", "until"), [(2.3, 2.4), (1.9, 9.0), (0.5, 1.0), (1.3, 1.3)])
 def test_of_what_no_span_reaches_there_is_no_mean(since: float, until: float) -> None:
     assert sampled(*FIFTHS).mean((since, until)) is None
 
 
-@pytest.mark.parametrize(("since", "until"), [(1.8, 1.9), (2.1, 9.0)])
+@pytest.mark.parametrize(("since", "until"), [(1.8, 1.9), (2.0, 2.1)])
 def test_before_the_meter_tells_of_a_stretch_the_latest_span_stands_for_it(since: float, until: float) -> None:
     assert sampled(*FIFTHS).mean((since, until)) == 0.1
 
