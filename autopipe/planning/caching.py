@@ -16,7 +16,7 @@ from autopipe.rules import MeasurementError
 
 __all__ = ["making_and_reading"]
 
-_SECONDS = 0.05
+_SECONDS = 0.025
 _FEWEST_TURNS = 3
 # What Python does with one element, up to 70 us, is little beside this; of faster ones it is given one of many.
 _SLOW_SECONDS = 3e-4

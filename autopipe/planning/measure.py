@@ -50,7 +50,7 @@ _FASTEST_CONSUMER = 500e-6
 _LITTLE_GROWTH = 16 * 2**20
 _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
-_WORKING_SECONDS = 0.1
+_WORKING_SECONDS, _WORKING_CALLS = 0.05, 64
 _COMPARED_SECONDS = 1.0
 _FEWEST_COMPARED = 16
 # Rounding of one float32 operation is 2**-24 relative; a chain of tens of them stays well within this.
@@ -163,10 +163,9 @@ class SampleMeasurements:
         Parallel calls make a side as many times as fast as there are cores, at the most; with more than that, what
         gains is the side with more calls, and that is the one before.
         """
-        for fewer, gain in (
-            (_with_calls(question, None), Machine.here().cores),
-            (_with_calls(question, ir.AUTOTUNE), 1),
-        ):
+        old, new, elements = question
+        for calls, gain in ((None, Machine.here().cores), (ir.AUTOTUNE, 1)):
+            fewer = (_with_calls(old, calls), _with_calls(new, calls), elements)
             known = self._speeds.get(fewer) if fewer != question else None
             if known is not None and known[2] * gain < 1:
                 return known
@@ -187,7 +186,7 @@ class SampleMeasurements:
             taken, worked, calls = time.perf_counter(), time.process_time(), 0
             for _ in elements:
                 calls += 1
-                if time.perf_counter() - taken > _WORKING_SECONDS:
+                if calls == _WORKING_CALLS or time.perf_counter() - taken > _WORKING_SECONDS:
                     break
             taken, worked = time.perf_counter() - taken, time.process_time() - worked
         if not calls:
@@ -261,11 +260,12 @@ class SampleMeasurements:
     def _sample_source(self, node: ir.Node) -> ir.Node:
         """Return a source of sampled elements, held in memory; those of the last few nodes asked for are kept."""
         sampled = without_buffers(node)
-        if sampled not in self._sources:
+        elements = _with_calls(sampled, None)
+        if elements not in self._sources:
             while len(self._sources) >= _MOST_SOURCES:
                 del self._sources[next(iter(self._sources))]
-            self._sources[sampled] = _held(self._sample(sampled, _SAMPLE_ELEMENTS))
-        return self._sources[sampled]
+            self._sources[elements] = _held(self._sample(sampled, _SAMPLE_ELEMENTS))
+        return self._sources[elements]
 
     def _sample(self, node: ir.Node, count: int) -> list[Any]:
         if self.exhausted:
@@ -323,16 +323,15 @@ def _question(before: ir.Node, after: ir.Node, over: ir.Node) -> _Question:
     return old, new, repr(signature(over).element_spec)
 
 
-def _with_calls(question: _Question, calls: int | None) -> _Question:
-    """Return the same question with so many calls wherever there are parallel ones."""
+def _with_calls(pipeline: ir.Node, calls: int | None) -> ir.Node:
+    """Return the pipeline with so many calls at once wherever there are parallel ones; its elements are the same."""
 
     def changed(node: ir.Node) -> ir.Node:
         if isinstance(node, ir.Map | ir.Batch) and node.num_parallel_calls is not None:
             return replace(node, num_parallel_calls=calls)
         return node
 
-    old, new = (trees.transform(side, changed) for side in question[:2])
-    return old, new, question[2]
+    return trees.transform(pipeline, changed)
 
 
 def _is_rounding(old: Any, new: Any) -> bool:

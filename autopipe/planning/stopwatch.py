@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = ["Stopwatch", "around_median", "compare_speeds"]
 
+_WARM_UP_SECONDS = 0.01
 _WINDOW_SECONDS = 0.025
 _FEWEST_PAIRS = 3
 # Three in a row are lost by chance more often than one likes.
@@ -101,14 +102,14 @@ class Stopwatch:
         self.usual_seconds = 0.0
 
     def batches_in(self, seconds: float) -> int:
-        """Warm up, and return how many batches come in about that time."""
+        """Warm up, and return how many batches come in about that time, one at the least."""
         next(self._iterator)
         start, count = time.perf_counter(), 0
-        while count == 0 or time.perf_counter() - start < seconds:
+        while count == 0 or time.perf_counter() - start < _WARM_UP_SECONDS:
             next(self._iterator)
             count += 1
         self.usual_seconds = (time.perf_counter() - start) / count
-        return count
+        return max(1, round(seconds / self.usual_seconds))
 
     def seconds_per_batch(self, batches: int) -> float:
         """Return the time of a batch, those aside that were made while nobody asked."""

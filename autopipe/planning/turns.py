@@ -27,12 +27,12 @@ def taking_turns(endless: ir.Node, each: int = 1) -> Any:
     """
     fixed = without_autotune(endless)
     few = fixed if each == 1 else ir.Shard(input=fixed, num_shards=each, index=each - 1)
-    return build(ir.Prefetch(input=few, buffer_size=1))
+    return _unattended(ir.Prefetch(input=few, buffer_size=1))
 
 
 def elements_in_one_turn(endless: ir.Node) -> int:
     """Return how many elements take so long that what Python does with one of them is little beside it."""
-    elements = iter(build(without_autotune(endless)))
+    elements = iter(_unattended(without_autotune(endless)))
     next(elements)
     began, count, taken = time.perf_counter(), 0, 0.0
     while count < _FEW and taken < _FEW * _TURN_SECONDS:
@@ -72,6 +72,23 @@ def without_autotune(node: ir.Node) -> ir.Node:
         return each
 
     return trees.transform(node, fixed)
+
+
+def _unattended(fixed: ir.Node) -> Any:
+    """Build a pipeline whose iterators end without waiting for the thread in which TensorFlow looks after AUTOTUNE.
+
+    Where that has a number left to choose, it stays.
+    """
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    if not any(_leaves_a_number(node) for node in trees.walk(fixed)):
+        options.autotune.enabled = False
+    return build(fixed).with_options(options)
+
+
+def _leaves_a_number(node: ir.Node) -> bool:
+    return isinstance(node, ir.Map | ir.Interleave) and node.num_parallel_calls == ir.AUTOTUNE
 
 
 def _threads(tree: ir.Node) -> int:

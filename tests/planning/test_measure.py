@@ -123,6 +123,17 @@ def test_what_a_function_takes_is_asked_once_wherever_it_stands():
     assert measurements.working(mapped) == measurements.working(elsewhere)
 
 
+def test_a_sample_is_taken_once_for_a_pipeline_and_what_differs_from_it_by_parallel_calls(monkeypatch):
+    taken = []
+    monkeypatch.setattr(measure, "take_sample", lambda *asked: taken.append(asked) or [tf.constant(1), tf.constant(2)])
+    written = extract(Dataset.range(50).map(tf.square).batch(2))
+    parallel = replace(written, num_parallel_calls=2, input=replace(written.input, num_parallel_calls=ir.AUTOTUNE))
+    measurements = SampleMeasurements()
+    for over in (written, ir.Cache(input=parallel), written.input):
+        measurements.same(over, over, over, exact=True)
+    assert [node for node, _ in taken] == [written, written.input]
+
+
 def test_what_differs_late_in_a_sample_of_small_elements_is_found():
     late = sides(Dataset.range(250).map(lambda x: x), Dataset.range(250).map(lambda x: tf.where(x < 240, x, 0)))
     assert SampleMeasurements().same(*late, exact=True) == "values differ"
