@@ -19,6 +19,7 @@ import typer
 
 import autopipe
 from autopipe.planning.machine import Machine
+from autopipe.planning.pages import ASKING, HugePages
 from autopipe.quiet import load_tensorflow
 from benchmarks.cases._base import Case, case_named
 from benchmarks.children import load_data, run_child, save_data
@@ -39,6 +40,8 @@ _CLAIMED_BYTES = 2 * 2**30
 # The plan that is kept is that of the one before it.
 _VARIANTS = ("naive", "expert", _PLANNER, _PLANNED, "autopipe(expert)")
 _PLAN = "plan.json"
+# What differs is only how the process is started; what "autopipe doctor" says of it is judged by these.
+_IN_LARGE_PAGES = {f"{name}, 2 MiB pages": name for name in ("expert", _PLANNER)}
 
 
 @dataclass(frozen=True)
@@ -119,13 +122,14 @@ def compare_loaders(
         on_run: told of the loader before each process.
     """
     save_data(case, folder, **_LARGER.get(case.letter, {}))
-    notes = dict.fromkeys(_VARIANTS, "") | {peer.name: peer.note for peer in _peers_of(case)}
+    notes = dict.fromkeys(_VARIANTS, "") | _notes_on_pages() | {peer.name: peer.note for peer in _peers_of(case)}
     runs: dict[str, list[LoaderRun]] = {name: [] for name in notes}
     for number in range(processes):
         for name in rotated(list(notes), number):
             on_run(name)
-            options = {"case": case.name, "loader": name, "folder": folder, "epochs": epochs}
-            figures = run_child("benchmarks.epochs", **options)
+            loader, environment = (_IN_LARGE_PAGES[name], ASKING) if name in _IN_LARGE_PAGES else (name, {})
+            options = {"case": case.name, "loader": loader, "folder": folder, "epochs": epochs}
+            figures = run_child("benchmarks.epochs", environment, **options)
             runs[name].append(LoaderRun(figures["preparing"], tuple(figures["epochs"])))
     return [LoaderResult(name, tuple(runs[name]), note) for name, note in notes.items()]
 
@@ -144,6 +148,14 @@ def run_loader(case: Case, loader: str, folder: Path, epochs: int) -> LoaderRun:
     preparing, epoch = _timed(lambda: _made(case, loader, folder))
     _claim_memory()
     return LoaderRun(preparing, tuple(_timed(lambda: _read(epoch()))[0] for _ in range(epochs)))
+
+
+def _notes_on_pages() -> dict[str, str]:
+    """Return the variants that ask for large pages, with how; none where that changes nothing."""
+    pages = HugePages.here()
+    if pages is None or not pages.would_be_given:
+        return {}
+    return dict.fromkeys(_IN_LARGE_PAGES, "started with " + " ".join(f"{name}={ASKING[name]}" for name in ASKING))
 
 
 def _peers_of(case: Case) -> list[Peer]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import warnings
+from dataclasses import asdict
 from importlib.metadata import packages_distributions, version
 from typing import Any
 
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autopipe.cli._options import AsJson
+from autopipe.planning.pages import ASKING, HugePages
 from autopipe.quiet import load_tensorflow
 
 __all__ = ["doctor"]
@@ -70,7 +72,7 @@ def _machine() -> dict[str, Any]:
 
     from autopipe.planning.machine import Machine
 
-    here = Machine.here()
+    here, pages = Machine.here(), HugePages.here()
     memory = psutil.virtual_memory()
     return {
         "host": here.host,
@@ -80,6 +82,7 @@ def _machine() -> dict[str, Any]:
         "host_memory_bytes": memory.total,
         "available_bytes": here.available_bytes,
         "host_available_bytes": memory.available,
+        "huge_pages": None if pages is None else asdict(pages),
     }
 
 
@@ -102,6 +105,8 @@ def _table(report: dict[str, Any]) -> Table:
     ):
         sizes = machine[mine] / _GIBIBYTE, machine[hosts] / _GIBIBYTE
         table.add_row(title, _of_host(*sizes, "{:.1f} GiB", "a cgroup"))
+    if machine["huge_pages"] is not None:
+        table.add_row("memory, at a time", _pages(HugePages(**machine["huge_pages"])))
     return table
 
 
@@ -120,6 +125,15 @@ def _tensorflow(report: dict[str, Any]) -> list[Text]:
     backend = report["gpu"]["keras_backend"]
     where = "training runs on the CPU" if backend == "tensorflow" else f"Keras trains with {backend}"
     return [Text(name) for name in report["gpu"]["tensorflow"]] or [Text(f"none: {where}")]
+
+
+def _pages(pages: HugePages) -> Text:
+    """Return how much memory comes at a time, and how more would where only asking for it is missing."""
+    text = Text(f"{'2 MiB' if pages.given else '4 KiB'} (transparent_hugepage={pages.setting})")
+    if pages.would_be_given:
+        ask = " ".join(f"{name}={value}" for name, value in ASKING.items())
+        text.append(f"; 2 MiB, in which caches fill faster, if the script is started with {ask}", style="yellow")
+    return text
 
 
 def _of_host(mine: float, hosts: float, figures: str, limiter: str) -> Text:

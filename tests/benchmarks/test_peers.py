@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import autopipe
+from autopipe.planning.pages import ASKING, HugePages
 from benchmarks import epochs
 from benchmarks.cases import a_flowers, b_imagenet
 from benchmarks.children import save_data
@@ -152,6 +153,7 @@ def test_the_plan_that_is_kept_is_that_of_the_loader_before(tmp_path, monkeypatc
 
 def test_each_run_of_a_loader_has_a_process_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(epochs, "_VARIANTS", ("naive", "expert"))
+    monkeypatch.setattr(epochs, "_IN_LARGE_PAGES", {})
     monkeypatch.setattr(epochs, "all_peers", tuple)
     monkeypatch.setattr(epochs, "_LARGER", {"a": {"count": COUNT}})
     told = []
@@ -160,6 +162,26 @@ def test_each_run_of_a_loader_has_a_process_of_its_own(tmp_path, monkeypatch):
     assert [result.name for result in results] == ["naive", "expert"]
     assert all(len(run.epochs) == 3 for each in results for run in each.runs)
     assert all(len(each.runs) == 2 and each.seconds > 0 for each in results)
+
+
+@pytest.mark.parametrize("missing", [True, False], ids=["asking helps", "asking changes nothing"])
+def test_who_is_to_have_large_pages_is_the_same_loader_started_in_another_environment(tmp_path, monkeypatch, missing):
+    started = []
+    figures = {"preparing": 1.0, "epochs": [1.0]}
+    monkeypatch.setattr(
+        epochs,
+        "run_child",
+        lambda module, environment, **given: started.append((given["loader"], environment)) or figures,
+    )
+    pages = HugePages("madvise", asked=False, can_ask=missing)
+    monkeypatch.setattr(HugePages, "here", lambda: pages)
+    monkeypatch.setattr(epochs, "_VARIANTS", ("expert",))
+    monkeypatch.setattr(epochs, "all_peers", tuple)
+    monkeypatch.setattr(epochs, "_LARGER", {"a": {"count": COUNT}})
+    results = epochs.compare_loaders(a_flowers.CASES[0], tmp_path, processes=1, epochs=1)
+    asking = [("expert", ASKING), ("autopipe(naive)", ASKING)] if missing else []
+    assert started == [("expert", {}), *asking]
+    assert all(("GLIBC_TUNABLES" in each.note) is ("2 MiB" in each.name) for each in results)
 
 
 def test_what_a_loader_takes_is_the_median_of_its_runs():

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from autopipe import Plan
 from autopipe.cli.main import app
 from autopipe.planning.machine import Machine
+from autopipe.planning.pages import HugePages
 from autopipe.rules import catalogue
 from autopipe.telemetry import DeviceReading, GpuReading, TelemetryWarning
 from autopipe.tuning import offline
@@ -227,6 +228,17 @@ class TestDoctor:
         here = Machine(cores=4096, memory_bytes=2**50, available_bytes=2**50, host="big")
         monkeypatch.setattr(Machine, "here", lambda: here)
         assert "limited by" not in autopipe("doctor").stdout
+
+    def test_what_would_have_memory_come_in_large_pages_is_a_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for pages, advised in (
+            (HugePages("madvise", asked=False, can_ask=True), True),
+            (HugePages("madvise", asked=True, can_ask=True), False),
+            (None, False),
+        ):
+            monkeypatch.setattr(HugePages, "here", lambda found=pages: found)
+            said = autopipe("doctor").stdout
+            assert ("GLIBC_TUNABLES=glibc.malloc.hugetlb=1" in said) is advised
+            assert ("memory, at a time" in said) is (pages is not None)
 
     def test_why_there_is_no_gpu_is_a_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(FakeMeter, "reading", None)

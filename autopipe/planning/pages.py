@@ -1,0 +1,76 @@
+"""In what pieces the kernel gives this process its memory.
+
+A cache of a GiB that comes in pages of 4 KiB takes 262,144 of them, each with a fault that the kernel handles. Linux
+gives 2 MiB at a time to whoever asks (``transparent_hugepage=madvise``), and the C library asks where it is told to
+before the process starts: https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["ASKING", "HugePages"]
+
+ASKING = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+_SETTING = "sys/kernel/mm/transparent_hugepage/enabled"
+# The first version that can be told to ask.
+_ASKS_SINCE = (2, 35)
+
+
+@dataclass(frozen=True, slots=True)
+class HugePages:
+    """Whether memory comes 2 MiB at a time.
+
+    Attributes:
+        setting: what the kernel is set to: ``always``, ``madvise`` (to those who ask) or ``never``.
+        asked: whether the C library of this process asks.
+        can_ask: whether it could, if it were told to.
+    """
+
+    setting: str
+    asked: bool
+    can_ask: bool
+
+    @classmethod
+    def here(
+        cls,
+        root: str | os.PathLike[str] = "/",
+        environment: Mapping[str, str] = os.environ,
+        libc: tuple[str, str] | None = None,
+    ) -> HugePages | None:
+        """Return what holds for this process; ``None`` where the kernel has no such setting.
+
+        Args:
+            root: where ``sys`` is found.
+            environment: the variables that the process was started with.
+            libc: the C library and its version; by default those of this process.
+        """
+        try:
+            chosen = re.search(r"\[(\w+)\]", (Path(root) / _SETTING).read_text())
+        except OSError:
+            return None
+        if chosen is None:
+            return None
+        can_ask = _asks(*(libc or platform.libc_ver()))
+        asked = re.search(r"(^|:)glibc\.malloc\.hugetlb=[1-9]", environment.get("GLIBC_TUNABLES", ""))
+        return cls(chosen[1], can_ask and asked is not None, can_ask)
+
+    @property
+    def given(self) -> bool:
+        """Whether memory comes 2 MiB at a time."""
+        return self.setting == "always" or (self.setting == "madvise" and self.asked)
+
+    @property
+    def would_be_given(self) -> bool:
+        """Whether all that is missing is that this process asks."""
+        return self.setting == "madvise" and self.can_ask and not self.asked
+
+
+def _asks(name: str, version: str) -> bool:
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    return name == "glibc" and numbers >= _ASKS_SINCE
