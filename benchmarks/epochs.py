@@ -26,22 +26,31 @@ from benchmarks.children import load_data, run_child, save_data
 from benchmarks.measuring import Ratio, make_variant, rotated
 from benchmarks.peers._base import Peer, all_peers
 
-__all__ = ["EPOCHS", "PROCESSES", "LoaderResult", "LoaderRun", "compare_loaders", "missing_peers", "run_loader"]
+__all__ = [
+    "EPOCHS",
+    "PLANNER",
+    "PROCESSES",
+    "LoaderResult",
+    "LoaderRun",
+    "compare_loaders",
+    "missing_peers",
+    "run_loader",
+]
 
 EPOCHS = 10
 # There is but one first epoch in a process, and machines are noisy.
 PROCESSES = 5
-_PLANNER = "autopipe(naive)"
+PLANNER = "autopipe(naive)"
 _PLANNED = "autopipe(naive), its plan kept"
 # As many as the flowers of the talk are.
 _LARGER = {"a": {"count": 3670}}
 # A cache of all flowers is not larger.
 _CLAIMED_BYTES = 2 * 2**30
 # The plan that is kept is that of the one before it.
-_VARIANTS = ("naive", "expert", _PLANNER, _PLANNED, "autopipe(expert)")
+_VARIANTS = ("naive", "expert", PLANNER, _PLANNED, "autopipe(expert)")
 _PLAN = "plan.json"
 # What differs is only how the process is started; what "autopipe doctor" says of it is judged by these.
-_IN_LARGE_PAGES = {f"{name}, 2 MiB pages": name for name in ("expert", _PLANNER)}
+_IN_LARGE_PAGES = {f"{name}, 2 MiB pages": name for name in ("expert", PLANNER)}
 
 
 @dataclass(frozen=True)
@@ -51,10 +60,13 @@ class LoaderRun:
     Attributes:
         preparing: until it can be read: ``optimize()`` with its measuring, for autopipe.
         epochs: each epoch; in the first, caches fill.
+        least: what each epoch would take if all cores shared the process's work on it and never waited. What other
+            processes of the loader work is not in it.
     """
 
     preparing: float
     epochs: tuple[float, ...]
+    least: tuple[float, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -96,6 +108,11 @@ class LoaderResult:
         """What an epoch after the first takes, the median of those of all runs."""
         return statistics.median(seconds for run in self.runs for seconds in run.epochs[1:])
 
+    @property
+    def least(self) -> float:
+        """What all epochs of a run take at the least on so many cores, the median; 0 where it was not measured."""
+        return statistics.median(sum(run.least) for run in self.runs)
+
     def times(self, slower: LoaderResult) -> Ratio:
         """Return how many times as long another one takes, run by run."""
         return Ratio.of([theirs.seconds / ours.seconds for ours, theirs in zip(self.runs, slower.runs, strict=True)])
@@ -130,7 +147,7 @@ def compare_loaders(
             loader, environment = (_IN_LARGE_PAGES[name], ASKING) if name in _IN_LARGE_PAGES else (name, {})
             options = {"case": case.name, "loader": loader, "folder": folder, "epochs": epochs}
             figures = run_child("benchmarks.epochs", environment, **options)
-            runs[name].append(LoaderRun(figures["preparing"], tuple(figures["epochs"])))
+            runs[name].append(LoaderRun(figures["preparing"], tuple(figures["epochs"]), tuple(figures["least"])))
     return [LoaderResult(name, tuple(runs[name]), note) for name, note in notes.items()]
 
 
@@ -145,9 +162,11 @@ def run_loader(case: Case, loader: str, folder: Path, epochs: int) -> LoaderRun:
     """
     _start_tensorflow()
     _claim_memory()
-    preparing, epoch = _timed(lambda: _made(case, loader, folder))
+    (preparing, _), epoch = _timed(lambda: _made(case, loader, folder))
     _claim_memory()
-    return LoaderRun(preparing, tuple(_timed(lambda: _read(epoch()))[0] for _ in range(epochs)))
+    taken, worked = zip(*(_timed(lambda: _read(epoch()))[0] for _ in range(epochs)), strict=True)
+    cores = Machine.here().cores
+    return LoaderRun(preparing, taken, tuple(seconds / cores for seconds in worked))
 
 
 def _notes_on_pages() -> dict[str, str]:
@@ -172,7 +191,7 @@ def _made(case: Case, loader: str, folder: Path) -> Callable[[], Iterable[Any]]:
         dataset = autopipe.optimize(case.naive(data), plan=plan, ram_budget=case.ram_budget)
     else:
         dataset = make_variant(case, loader, data, tuning_seconds=0.0)
-    if loader == _PLANNER:
+    if loader == PLANNER:
         dataset.plan.save(plan)
     return lambda: dataset
 
@@ -198,10 +217,11 @@ def _read(batches: Iterable[Any]) -> None:
         pass
 
 
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    began = time.perf_counter()
+def _timed(call: Callable[[], Any]) -> tuple[tuple[float, float], Any]:
+    """Return the seconds that passed, those that this process worked, and what the call returned."""
+    began, worked = time.perf_counter(), time.process_time()
     result = call()
-    return time.perf_counter() - began, result
+    return (time.perf_counter() - began, time.process_time() - worked), result
 
 
 def main(

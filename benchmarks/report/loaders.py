@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks.epochs import LoaderResult
+from benchmarks.epochs import PLANNER, LoaderResult
 
 __all__ = ["loader_lines"]
 
@@ -32,4 +32,18 @@ def _table(name: str, compared: Sequence[LoaderResult]) -> list[str]:
             f"| {each.name} | {each.seconds:.2f} | {each.times(slowest):.1f} | {each.preparing:.2f} "
             f"| {each.first_epoch:.2f} | {each.later_epoch:.2f} | {each.note} |"
         )
-    return [*lines, ""]
+    return [*lines, "", *_limits(compared, slowest)]
+
+
+def _limits(compared: Sequence[LoaderResult], slowest: LoaderResult) -> list[str]:
+    """Return what autopipe would take if nothing but its epochs' own work took time."""
+    ours = next((each for each in compared if each.name == PLANNER and each.least), None)
+    if ours is None:
+        return []
+    more = ours.seconds - ours.least
+    return [
+        f"The limit: what {PLANNER} works in these epochs keeps all cores busy for {ours.least:.2f} s, which would be "
+        f"{slowest.seconds / ours.least:.1f} times. It takes {more:.2f} s more: {ours.preparing:.2f} s to prepare, and "
+        "the rest while a core has nothing to do.",
+        "",
+    ]

@@ -130,7 +130,8 @@ def test_every_installed_loader_reads_its_epochs(augment, tmp_path, monkeypatch)
     for loader in (*LOADERS, *(peer.name for peer in all_peers() if peer.letter == "a" and peer.installed)):
         run = epochs.run_loader(case, loader, tmp_path, 2)
         assert len(run.epochs) == 2
-        assert min(run.preparing, *run.epochs) > 0
+        assert min(run.preparing, *run.epochs, *run.least) > 0
+        assert len(run.least) == 2
 
 
 def test_the_plan_that_is_kept_is_that_of_the_loader_before(tmp_path, monkeypatch):
@@ -167,7 +168,7 @@ def test_each_run_of_a_loader_has_a_process_of_its_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize("missing", [True, False], ids=["asking helps", "asking changes nothing"])
 def test_who_is_to_have_large_pages_is_the_same_loader_started_in_another_environment(tmp_path, monkeypatch, missing):
     started = []
-    figures = {"preparing": 1.0, "epochs": [1.0]}
+    figures = {"preparing": 1.0, "epochs": [1.0], "least": [0.5]}
     monkeypatch.setattr(
         epochs,
         "run_child",

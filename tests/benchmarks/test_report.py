@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import report
-from benchmarks.epochs import LoaderResult, LoaderRun
+from benchmarks.epochs import PLANNER, LoaderResult, LoaderRun
 from benchmarks.measuring import AGAIN, VARIANTS, CaseResult, VariantResult
 from benchmarks.report.results import commit_of
 
@@ -96,6 +96,18 @@ def test_all_files_are_written(tmp_path):
     assert "| a | fast | images | 5 | 20 | 160 | 80 | 4.00 (2.00-4.00) |" in text
     assert f"`{report.summary([FAST, SLOW])}`" in text
     assert "| ours | 5.00 | 5.0 (3.1-5.0) | 1.00 | 2.00 | 2.00 |  |" in text
+
+
+def test_what_limits_autopipe_beside_other_loaders_is_told_where_it_was_measured():
+    theirs = LoaderResult("theirs", (LoaderRun(0.0, (15.0, 15.0)),))
+
+    def told(*least):
+        ours = LoaderResult(PLANNER, (LoaderRun(1.0, (3.0, 1.0), least),))
+        return report.markdown(report.Results(loaders={"a": [ours, theirs]}))
+
+    limit = "busy for 3.00 s, which would be 10.0 times. It takes 2.00 s more: 1.00 s to prepare"
+    assert limit in told(2.5, 0.5)
+    assert "The limit" not in told()
 
 
 def test_a_part_that_did_not_run_has_no_section(tmp_path):
