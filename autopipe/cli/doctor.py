@@ -132,7 +132,7 @@ def _pages(pages: HugePages) -> Text:
     text = Text(f"{'2 MiB' if pages.given else '4 KiB'} (transparent_hugepage={pages.setting})")
     if pages.would_be_given:
         ask = " ".join(f"{name}={value}" for name, value in ASKING.items())
-        text.append(f"; 2 MiB, in which caches fill faster, if the script is started with {ask}", style="yellow")
+        text.append(f"; 2 MiB, in which caches may fill faster, if the script is started with {ask}", style="yellow")
     return text
 
 
