@@ -258,7 +258,10 @@ class SampleMeasurements:
         return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()))
 
     def _sample_source(self, node: ir.Node) -> ir.Node:
-        """Return a source of sampled elements, held in memory; those of the last few nodes asked for are kept."""
+        """Return a source of sampled elements, held in memory; those of the last few nodes asked for are kept.
+
+        Whatever parallel calls make them, they are the same.
+        """
         sampled = without_buffers(node)
         elements = _with_calls(sampled, None)
         if elements not in self._sources:

@@ -82,7 +82,8 @@ def _conclusion(results: Sequence[MemoryResult]) -> str:
     if not above:
         return "Nowhere is autopipe's peak above the expert's and the stated cache together."
     return (
-        f"Above the expert's peak and the stated cache together: {', '.join(above)}. Where a batch takes megabytes, "
-        "most of that is batches under way, with the elements they are made of, which a pipeline that its consumer "
-        "always waits for has fewer of; the rest is what TensorFlow's allocator keeps of tensors that were freed."
+        f"Above the expert's peak and the stated cache together: {', '.join(above)}. Where elements take hundreds of "
+        "kilobytes, most of that is TensorFlow's allocator, which gives a tensor a larger piece than it needs and keeps "
+        "what is freed, in a cache of the expert's own too (benchmarks/README.md); the rest is batches under way, with "
+        "the elements they are made of, which a pipeline that its consumer always waits for has fewer of."
     )

@@ -71,6 +71,7 @@ def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_datas
 
     with pytest.raises(RuntimeError, match="boom"):
         Recorder().fit(dataset, epochs=99, steps_per_epoch=steps_per_epoch, verbose=0, callbacks=[tuner, Boom()])
+        pytest.fail(f"no challenger ran at the end of a step in mid-epoch: {tuner.summary()}")
     assert tuner.search.running != dataset.knobs == tuner.best
     for _ in range(2):
         iterator = iter(dataset)
