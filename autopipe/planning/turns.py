@@ -77,17 +77,20 @@ def without_autotune(node: ir.Node) -> ir.Node:
 def _unattended(fixed: ir.Node) -> Any:
     """Build a pipeline whose iterators end without waiting for the thread in which TensorFlow looks after AUTOTUNE.
 
-    Where that has a number left to choose, it stays.
+    Where that has a number left to choose, or the author has asked for it, it stays.
     """
     import tensorflow as tf
 
     options = tf.data.Options()
-    if not any(_leaves_a_number(node) for node in trees.walk(fixed)):
+    if not any(map(_needs_autotune, trees.walk(fixed))):
         options.autotune.enabled = False
     return build(fixed).with_options(options)
 
 
-def _leaves_a_number(node: ir.Node) -> bool:
+def _needs_autotune(node: ir.Node) -> bool:
+    if isinstance(node, ir.Options):
+        # TensorFlow warns of an option that is changed.
+        return node.options.autotune.enabled is True
     return isinstance(node, ir.Map | ir.Interleave) and node.num_parallel_calls == ir.AUTOTUNE
 
 

@@ -54,10 +54,13 @@ def test_prefetches_at_the_end_are_left_out_and_others_stay():
     assert without_last_prefetch(extract(written.prefetch(2).prefetch(4))) == extract(written)
 
 
-def test_what_takes_turns_ends_without_autotune_unless_that_has_a_number_left_to_choose():
+def test_what_takes_turns_is_without_autotune_unless_that_has_a_number_left_to_choose_or_was_asked_for():
     def has_autotune(dataset):
         return taking_turns(extract(dataset.repeat())).options().autotune.enabled is not False
 
     assert not has_autotune(Dataset.range(9).map(tf.square, tf.data.AUTOTUNE).batch(2).prefetch(tf.data.AUTOTUNE))
+    asked = tf.data.Options()
+    asked.autotune.enabled = True
+    assert has_autotune(Dataset.range(9).with_options(asked))
     assert has_autotune(Dataset.range(9).map(tf.square, tf.data.AUTOTUNE, use_unbounded_threadpool=True))
     assert has_autotune(Dataset.range(9).interleave(Dataset.range, num_parallel_calls=tf.data.AUTOTUNE))
