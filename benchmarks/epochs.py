@@ -19,7 +19,7 @@ import typer
 
 import autopipe
 from autopipe.planning.machine import Machine
-from autopipe.planning.pages import ASKING, HugePages
+from autopipe.planning.pages import ASKING, ASKING_TEXT, HugePages
 from autopipe.quiet import load_tensorflow
 from benchmarks.cases._base import Case, case_named
 from benchmarks.children import load_data, run_child, save_data
@@ -174,7 +174,7 @@ def _notes_on_pages() -> dict[str, str]:
     pages = HugePages.here()
     if pages is None or not pages.would_be_given:
         return {}
-    return dict.fromkeys(_IN_LARGE_PAGES, "started with " + " ".join(f"{name}={ASKING[name]}" for name in ASKING))
+    return dict.fromkeys(_IN_LARGE_PAGES, f"started with {ASKING_TEXT}")
 
 
 def _peers_of(case: Case) -> list[Peer]:

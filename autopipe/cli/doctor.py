@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autopipe.cli._options import AsJson
-from autopipe.planning.pages import ASKING, HugePages
+from autopipe.planning.pages import ASKING_TEXT, HugePages
 from autopipe.quiet import load_tensorflow
 
 __all__ = ["doctor"]
@@ -131,8 +131,8 @@ def _pages(pages: HugePages) -> Text:
     """Return how much memory comes at a time, and how more would where only asking for it is missing."""
     text = Text(f"{'2 MiB' if pages.given else '4 KiB'} (transparent_hugepage={pages.setting})")
     if pages.would_be_given:
-        ask = " ".join(f"{name}={value}" for name, value in ASKING.items())
-        text.append(f"; 2 MiB, in which caches may fill faster, if the script is started with {ask}", style="yellow")
+        better = f"; 2 MiB, in which caches may fill faster, if the script is started with {ASKING_TEXT}"
+        text.append(better, style="yellow")
     return text
 
 

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ASKING", "HugePages"]
+__all__ = ["ASKING", "ASKING_TEXT", "HugePages"]
 
 ASKING = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+ASKING_TEXT = " ".join(map("=".join, ASKING.items()))
 _SETTING = "sys/kernel/mm/transparent_hugepage/enabled"
 # The first version that can be told to ask.
 _ASKS_SINCE = (2, 35)
@@ -43,7 +44,9 @@ class HugePages:
         environment: Mapping[str, str] = os.environ,
         libc: tuple[str, str] | None = None,
     ) -> HugePages | None:
-        """Return what holds for this process; ``None`` where the kernel has no such setting.
+        """Return what holds for this process; ``None`` where another mechanism decides.
+
+        That is so where the kernel has no such setting, or the C library was told to take pages that are set aside.
 
         Args:
             root: where ``sys`` is found.
@@ -54,11 +57,12 @@ class HugePages:
             chosen = re.search(r"\[(\w+)\]", (Path(root) / _SETTING).read_text())
         except OSError:
             return None
-        if chosen is None:
+        told = re.search(r"(?:^|:)glibc\.malloc\.hugetlb=(\d+)", environment.get("GLIBC_TUNABLES", ""))
+        manner = int(told[1]) if told else 0
+        if chosen is None or manner > 1:
             return None
         can_ask = _asks(*(libc or platform.libc_ver()))
-        asked = re.search(r"(^|:)glibc\.malloc\.hugetlb=[1-9]", environment.get("GLIBC_TUNABLES", ""))
-        return cls(chosen[1], can_ask and asked is not None, can_ask)
+        return cls(chosen[1], can_ask and manner == 1, can_ask)
 
     @property
     def given(self) -> bool:

@@ -25,8 +25,9 @@ def kernel(tmp_path):
     return with_setting
 
 
-TOLD_MORE = {"GLIBC_TUNABLES": "glibc.malloc.check=1:glibc.malloc.hugetlb=2"}
+TOLD_MORE = {"GLIBC_TUNABLES": "glibc.malloc.check=1:glibc.malloc.hugetlb=1"}
 TOLD_NOT_TO = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=0"}
+RESERVED = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"}
 
 
 @pytest.mark.parametrize(
@@ -50,8 +51,9 @@ def test_large_pages_are_given_to_all_or_to_who_asks(kernel, setting, environmen
     assert pages.would_be_given is (expected == "to be asked for")
 
 
-def test_nothing_is_said_where_the_kernel_has_no_such_setting(tmp_path):
+def test_nothing_is_said_where_the_kernel_has_no_such_setting_or_pages_that_are_set_aside_are_used(kernel, tmp_path):
     assert HugePages.here(tmp_path) is None
+    assert HugePages.here(kernel("madvise"), RESERVED, NEW) is None
 
 
 def test_a_process_that_is_told_to_ask_is_given_large_pages():
