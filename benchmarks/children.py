@@ -17,6 +17,8 @@ __all__ = ["load_data", "run_child", "save_data"]
 
 _ROOT = Path(__file__).parents[1]
 _DATA = "data.pickle"
+# Every package that is installed comes compiled; a checkout is, once a process may keep what it has compiled.
+_AS_INSTALLED = {"PYTHONDONTWRITEBYTECODE": ""}
 
 
 def save_data(case: Case, folder: Path, **size: int) -> None:
@@ -46,7 +48,7 @@ def run_child(module: str, environment: Mapping[str, str] | None = None, **optio
     command = [sys.executable, "-m", module]
     for name, value in options.items():
         command += [f"--{name.replace('_', '-')}", str(value)]
-    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})}
+    variables = {**os.environ, **_AS_INSTALLED, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})}
     done = subprocess.run(command, cwd=_ROOT, env=variables, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr or done.stdout}")
