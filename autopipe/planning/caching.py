@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +17,7 @@ from autopipe.pipeline.build import build
 from autopipe.planning.samples import SAMPLE_BYTES, SAMPLE_SECONDS, without_buffers
 from autopipe.rules import MeasurementError
 
-__all__ = ["making_and_reading"]
+__all__ = ["CachingCost", "caching_cost"]
 
 _SECONDS = 0.025
 _FEWEST_TURNS = 3
@@ -26,52 +29,78 @@ _END = object()
 _ALL = 10**9
 
 
-def making_and_reading(node: ir.Node, element_bytes: float, folder: Path | None) -> tuple[float, float]:
-    """Return the seconds it takes to make an element, and to read it from a cache in memory, or else in a folder."""
-    made = build(without_buffers(node))
+@dataclass(frozen=True)
+class CachingCost:
+    """What an element costs with and without a cache.
+
+    Attributes:
+        making: the seconds it takes to make one.
+        reading: the seconds it takes to read one from the cache.
+        made: the first elements, where they were seen one by one.
+    """
+
+    making: float
+    reading: float
+    made: Sequence[Any] = ()
+
+
+def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None) -> CachingCost:
+    """Return what it takes to make an element, and to read it from a cache in memory, or else in a folder."""
+    dataset = build(without_buffers(node))
     most = max(_FEW, int(SAMPLE_BYTES / max(element_bytes, 1)))
-    making, each = _making(made, min(_MANY, most))
+    making, each, made = _making(dataset, min(_MANY, most), most)
     if folder is None:
-        reading = _turns(made.take(each).cache().repeat(), each)
+        reading = _turns(dataset.take(each).cache().repeat(), each)
         if not reading:
             raise MeasurementError("the pipeline has no elements the second time")
         # What the pipeline makes ahead meanwhile takes cores from the first ones that are read.
-        return making, statistics.median(reading) / each
+        return CachingCost(making, statistics.median(reading) / each, made)
     count = max(_FEW, min(int(SAMPLE_SECONDS / making), most))
     with TemporaryDirectory(dir=folder, prefix="sample.") as place:
-        return _from_disk(made.take(count).cache(f"{place}/data"), Path(place))
+        return _from_disk(dataset.take(count).cache(f"{place}/data"), Path(place))
 
 
-def _making(made: Any, many: int) -> tuple[float, int]:
+def _making(dataset: Any, many: int, most: int) -> tuple[float, int, Sequence[Any]]:
     """Return the seconds it takes to make an element, and of how many Python is to be given one when they are read.
 
-    Where there are too few to look at one of many, what Python takes counts on both sides.
+    Where there are too few to look at one of many, what Python takes counts on both sides. The third are up to ``most``
+    of the elements, where it takes long to make others.
     """
-    turns = _turns(made)
+    made: deque[Any] = deque(maxlen=most)
+    turns = _turns(dataset, made=made)
     if not turns:
-        alone = _seconds(made)
-        if not _count(made.take(1)):
+        alone = _seconds(dataset)
+        if not _count(dataset.take(1)):
             raise MeasurementError("the pipeline has no elements")
-        return alone, 1
+        return alone, 1, ()
     one_by_one = statistics.fmean(turns)
     if one_by_one >= _SLOW_SECONDS:
-        return one_by_one, max(1, min(_FEW, int(SAMPLE_SECONDS / one_by_one)))
-    of_many = _turns(made, many)
-    return (statistics.fmean(of_many) / many, many) if of_many else (one_by_one, 1)
+        return one_by_one, max(1, min(_FEW, int(SAMPLE_SECONDS / one_by_one))), made
+    of_many = _turns(dataset, many)
+    return (statistics.fmean(of_many) / many, many, ()) if of_many else (one_by_one, 1, ())
 
 
-def _turns(dataset: Any, each: int = 1) -> list[float]:
+def _turns(dataset: Any, each: int = 1, made: deque[Any] | None = None) -> list[float]:
     """Return the seconds until one element in ``each`` comes, and the next one, and so on for a short while.
 
     What it takes to start, and to come to the first, is left out; there are none if there is no second.
+
+    Args:
+        dataset: what to read.
+        each: of so many elements one is looked at.
+        made: where to put those that come.
     """
     elements = iter(dataset if each == 1 else dataset.shard(each, each - 1))
     turns: list[float] = []
-    if next(elements, _END) is _END:
+    element = next(elements, _END)
+    if element is _END:
         return turns
     began = last = time.perf_counter()
     while last - began < (_SECONDS if len(turns) >= _FEWEST_TURNS else SAMPLE_SECONDS):
-        if next(elements, _END) is _END:
+        if made is not None:
+            made.append(element)
+        element = next(elements, _END)
+        if element is _END:
             break
         now = time.perf_counter()
         turns.append(now - last)
@@ -79,11 +108,11 @@ def _turns(dataset: Any, each: int = 1) -> list[float]:
     return turns
 
 
-def _from_disk(cached: Any, place: Path) -> tuple[float, float]:
+def _from_disk(cached: Any, place: Path) -> CachingCost:
     making, count = _seconds(cached), _count(cached)
     for file in place.iterdir():
         _forget(file)
-    return making / count, _seconds(cached) / count
+    return CachingCost(making / count, _seconds(cached) / count)
 
 
 def _forget(file: Path) -> None:

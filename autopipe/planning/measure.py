@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -18,7 +18,7 @@ from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_would_see
-from autopipe.planning.caching import making_and_reading
+from autopipe.planning.caching import caching_cost
 from autopipe.planning.content import UnknownContentError
 from autopipe.planning.count import most_elements
 from autopipe.planning.disk_cache import DiskCache
@@ -43,6 +43,8 @@ _Question = tuple[ir.Node, ir.Node, str]
 
 _SAMPLE_ELEMENTS = 256
 _CACHE_SAMPLE_ELEMENTS = 32
+# Of a sample that is limited by its bytes, this is worth as much.
+_SHARE_OF_SAMPLE = 0.5
 _FEW = 8
 _MOST_SOURCES = 2
 # No step of a Keras model is shorter, whatever the model: what is little beside that, nobody notices.
@@ -215,9 +217,11 @@ class SampleMeasurements:
         if witness:
             raise MeasurementError(f"a sample would show, since {witness}")
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(node)):
-            return making_and_reading(
-                node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None
-            )
+            cost = caching_cost(node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None)
+        if sum(map(bytes_of, cost.made)) >= _SHARE_OF_SAMPLE * SAMPLE_BYTES:
+            with suppress(MeasurementError):
+                self._hold(_without_calls(node), cost.made)
+        return cost.making, cost.reading
 
     def whole_speed(
         self, before: ir.Node, after: ir.Node, consumer_seconds: float = _FASTEST_CONSUMER
@@ -262,13 +266,29 @@ class SampleMeasurements:
 
         Whatever parallel calls make them, they are the same.
         """
-        sampled = without_buffers(node)
-        elements = _with_calls(sampled, None)
+        elements = _without_calls(node)
         if elements not in self._sources:
-            while len(self._sources) >= _MOST_SOURCES:
-                del self._sources[next(iter(self._sources))]
-            self._sources[elements] = _held(self._sample(sampled, _SAMPLE_ELEMENTS))
+            self._hold(elements, self._sample(self._from_what_is_held(without_buffers(node)), _SAMPLE_ELEMENTS))
         return self._sources[elements]
+
+    def _from_what_is_held(self, node: ir.Node) -> ir.Node:
+        """Return the pipeline with sampled elements in place of the stages that make them, where only maps follow.
+
+        Of elements of many shapes only those of one are held, which may be too few for a sample of what follows.
+        """
+        upstream = node
+        while isinstance(upstream, ir.Map):
+            upstream = upstream.input
+            held = self._sources.get(_without_calls(upstream))
+            if held is not None and signature(held).cardinality >= _FEW:
+                return trees.substitute(node, upstream, held)
+        return node
+
+    def _hold(self, elements: ir.Node, sampled: Sequence[Any]) -> None:
+        source = _held(sampled)
+        while len(self._sources) >= _MOST_SOURCES:
+            del self._sources[next(iter(self._sources))]
+        self._sources[elements] = source
 
     def _sample(self, node: ir.Node, count: int) -> list[Any]:
         if self.exhausted:
@@ -277,7 +297,7 @@ class SampleMeasurements:
             return take_sample(node, count)
 
 
-def _held(elements: list[Any]) -> ir.Node:
+def _held(elements: Sequence[Any]) -> ir.Node:
     import tensorflow as tf
 
     try:
@@ -324,6 +344,11 @@ def _question(before: ir.Node, after: ir.Node, over: ir.Node) -> _Question:
     stub = ir.Tensors(dataset=None, components=())
     old, new = (trees.substitute(side, over, stub) for side in (before, after))
     return old, new, repr(signature(over).element_spec)
+
+
+def _without_calls(pipeline: ir.Node) -> ir.Node:
+    """Return what decides each element of a pipeline: not what holds them, nor how many are made at once."""
+    return _with_calls(without_buffers(pipeline), None)
 
 
 def _with_calls(pipeline: ir.Node, calls: int | None) -> ir.Node:

@@ -7,6 +7,7 @@ element is nor what it costs, and filling a shuffle buffer or half a cache file 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from autopipe.errors import DatasetError
@@ -82,7 +83,7 @@ def _is_worth_more(attempts: int, taken: float) -> bool:
     return not attempts or taken < (SAMPLE_SECONDS if attempts < _SOME else _SECONDS_FOR_MORE)
 
 
-def of_one_shape(elements: list[Any]) -> list[Any]:
+def of_one_shape(elements: Sequence[Any]) -> list[Any]:
     """Return the elements of the most common shape: the last batch of a sample is often a smaller one."""
     import tensorflow as tf
 

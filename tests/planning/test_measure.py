@@ -12,6 +12,7 @@ from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.planning import caching, measure
+from autopipe.planning.caching import CachingCost
 from autopipe.planning.machine import Machine
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules._base import MeasurementError
@@ -134,6 +135,34 @@ def test_a_sample_is_taken_once_for_a_pipeline_and_what_differs_from_it_by_paral
     assert [node for node, _ in taken] == [written, written.input]
 
 
+def megabytes(count, different=0):
+    return [tf.fill([2**18 + (number < different)], float(number)) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("made", "is_sampled"),
+    [
+        pytest.param(megabytes(9), False, id="enough were made"),
+        pytest.param(megabytes(7), True, id="few were made"),
+        pytest.param(megabytes(9, different=2), True, id="few are of one shape"),
+        pytest.param([], True, id="none were seen one by one"),
+    ],
+)
+def test_what_was_made_to_time_a_cache_is_the_sample_of_the_maps_after_it(monkeypatch, made, is_sampled):
+    taken = []
+    take_sample = measure.take_sample
+    monkeypatch.setattr(measure, "caching_cost", lambda *asked: CachingCost(1e-3, 1e-5, made))
+    monkeypatch.setattr(measure, "take_sample", lambda node, count: taken.append(node) or take_sample(node, count))
+    costly = Dataset.range(50).map(lambda x: tf.fill([2**18], tf.cast(x, tf.float32)))
+    negative = extract(costly.map(tf.negative))
+    measurements = SampleMeasurements()
+    assert measurements.caching(negative.input) == (1e-3, 1e-5)
+    over = ir.Cache(input=replace(negative, num_parallel_calls=2))
+    assert measurements.same(over, over, over, exact=True) is None
+    (sampled,) = taken
+    assert (negative.input in set(trees.walk(sampled))) is is_sampled
+
+
 def test_what_differs_late_in_a_sample_of_small_elements_is_found():
     late = sides(Dataset.range(250).map(lambda x: x), Dataset.range(250).map(lambda x: tf.where(x < 240, x, 0)))
     assert SampleMeasurements().same(*late, exact=True) == "values differ"
@@ -183,7 +212,7 @@ def test_making_an_element_is_told_from_reading_it_out_of_a_cache():
 
 
 def test_what_gives_elements_once_only_is_not_said_to_be_read_from_a_cache(monkeypatch):
-    monkeypatch.setattr(caching, "_making", lambda made, many: (1e-3, 8))
+    monkeypatch.setattr(caching, "_making", lambda *asked: (1e-3, 8, ()))
     with pytest.raises(MeasurementError, match="no elements the second time"):
         SampleMeasurements().caching(extract(Dataset.range(3).filter(lambda x: x > 5)))
 
