@@ -52,7 +52,7 @@ def optimize(
             it found to be faster is not measured again. On a machine with other cores, its parallel calls and threads
             are scaled with them; ``explain()`` says so.
         ram_budget: bytes of memory that may be added for caches; by default half of what the process can get, and 0
-            for no new cache.
+            for no new cache. With room for that, memory that batches leave stays with the process for the next ones.
         disk_cache: a folder where caches that are too large for memory may be kept, also for the next run. What is
             found there is read only if nothing that decides its elements has changed since.
         rules: the names of the rules that may be used (``autopipe rules`` lists them); by default all.
@@ -76,23 +76,27 @@ def optimize(
     [[0, 1], [4, 9]]
     """
     from autopipe.planning.disk_cache import DiskCache
+    from autopipe.planning.freed import keep_freed_memory
     from autopipe.planning.ledger import promise
     from autopipe.planning.machine import give_back_free_memory
     from autopipe.runtime import OptimizedDataset
 
     given = _given(plan)
     tree, identity = _read(dataset)
-    keeps = _promise(given, identity, keeps)
+    promised = _keeps(_promise(given, identity, keeps))
     disk = None if disk_cache is None else DiskCache(disk_cache)
-    # The samples are gone with the measurements, of which no name is kept here.
-    rewriting = _rewriting(tree, given, rules, _keeps(keeps), _measurements(ram_budget, seconds, disk))
+    measurements = _measurements(ram_budget, seconds, disk)
+    freed = keep_freed_memory(tree, measurements.ram_budget)
+    rewriting = _rewriting(tree, given, rules, promised, measurements)
+    # The samples are gone with them.
+    del measurements
     if verify:
         rewriting = _verified(rewriting)
-    done = _done(identity, keeps, rewriting, given)
+    done = _done(identity, str(promised), rewriting, given)
     # Measuring needs much memory for a moment, which caches that are filled from other threads do not find again.
     if seconds > 0:
         give_back_free_memory()
-    optimized = OptimizedDataset(dataset, rewriting, done, disk)
+    optimized = OptimizedDataset(dataset, rewriting, done, disk, freed)
     promise(optimized, rewriting.new_cache_bytes)
     return optimized
 

@@ -24,6 +24,7 @@ from autopipe.pipeline.knobs import read_knobs, with_knobs, with_thread_pool
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.disk_cache import DiskCache
+from autopipe.planning.freed import FreedMemory
 from autopipe.planning.plan import Plan
 from autopipe.reading import Reading, Stages, observers, tree_after
 from autopipe.ready import ReadyPipeline, caches_on_disk, filling_at_once, with_files
@@ -50,9 +51,17 @@ class OptimizedDataset(tf.data.Dataset):
         original: the dataset as it was given to ``optimize()``.
     """
 
-    def __init__(self, original: Any, rewriting: Rewriting, plan: Plan, disk: DiskCache | None = None) -> None:
+    def __init__(
+        self,
+        original: Any,
+        rewriting: Rewriting,
+        plan: Plan,
+        disk: DiskCache | None = None,
+        freed: FreedMemory | None = None,
+    ) -> None:
         self.original = original
         self._disk = disk
+        self._freed = freed
         self._rewriting = rewriting
         self._plan = plan
         tree = with_knobs(_with_thread_pool(rewriting.after, original), plan.knobs)
@@ -133,7 +142,7 @@ class OptimizedDataset(tf.data.Dataset):
 
     def explain(self) -> Explanation:
         """Return what was done and why that is safe, and what was refused and why; printed, it is a report."""
-        return Explanation(self._rewriting, self.plan)
+        return Explanation(self._rewriting, self.plan, freed=self._freed)
 
     @property
     def tree(self) -> ir.Node:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autopipe.cli._options import AsJson
+from autopipe.planning.freed import KEPT_BYTES, allocator, who_says
 from autopipe.planning.pages import ASKING_TEXT, HugePages
 from autopipe.quiet import load_tensorflow
 
@@ -83,6 +84,8 @@ def _machine() -> dict[str, Any]:
         "available_bytes": here.available_bytes,
         "host_available_bytes": memory.available,
         "huge_pages": None if pages is None else asdict(pages),
+        "allocator": allocator(),
+        "freed_memory_by": who_says(),
     }
 
 
@@ -107,6 +110,7 @@ def _table(report: dict[str, Any]) -> Table:
         table.add_row(title, _of_host(*sizes, "{:.1f} GiB", "a cgroup"))
     if machine["huge_pages"] is not None:
         table.add_row("memory, at a time", _pages(HugePages(**machine["huge_pages"])))
+    table.add_row("memory, freed", _freed(machine["allocator"], machine["freed_memory_by"]))
     return table
 
 
@@ -134,6 +138,18 @@ def _pages(pages: HugePages) -> Text:
         better = f"; 2 MiB, in which caches may fill faster, if the script is started with {ASKING_TEXT}"
         text.append(better, style="yellow")
     return text
+
+
+def _freed(allocator: str, variable: str | None) -> Text:
+    """Return who keeps what a batch leaves for the next one."""
+    if allocator == "tensorflow":
+        return Text("kept for the next batch by TensorFlow's allocator")
+    if variable is not None:
+        return Text(f"kept as {variable} says")
+    if allocator == "glibc":
+        kept = f"optimize() has it keep up to {KEPT_BYTES // 2**20} MiB of each heap"
+        return Text(f"mostly given back by the C library, where batches are large; {kept}")
+    return Text("up to the C library")
 
 
 def _of_host(mine: float, hosts: float, figures: str, limiter: str) -> Text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from io import StringIO
 from typing import Any
@@ -21,6 +21,7 @@ from autopipe.pipeline.knobs import read_knobs, with_knobs
 from autopipe.pipeline.text import stage, tree_lines
 from autopipe.planning.diagnosis import Diagnosis
 from autopipe.planning.figures import bytes_text
+from autopipe.planning.freed import FreedMemory
 from autopipe.planning.plan import Carried, Plan
 from autopipe.report.findings import Finding, findings
 
@@ -35,11 +36,13 @@ class Explanation:
         rewriting: what was done, and what was refused.
         plan: the rules applied and the knobs.
         diagnosis: what limits the pipeline as written, if it was measured.
+        freed: what becomes of the memory of a batch, if that is for the C library to say.
     """
 
     rewriting: Rewriting
     plan: Plan
     diagnosis: Diagnosis | None = None
+    freed: FreedMemory | None = None
 
     def __str__(self) -> str:
         out = StringIO()
@@ -70,6 +73,7 @@ class Explanation:
             "findings": [finding.to_dict() for finding in self.findings],
             "unread": [{"stage": stage(node), "reason": node.reason} for node in self._opaque()],
             "knobs": dict(self.plan.knobs),
+            **({"freed_memory": asdict(self.freed)} if self.freed else {}),
             **({"plan": _carried_dict(self.plan.carried)} if self.plan.carried else {}),
         }
 
@@ -116,6 +120,10 @@ class Explanation:
             yield _heading("Knobs")
             for name, value in self.plan.knobs.items():
                 yield Padding(Text(f"{name} = {_value(name, value)}"), (0, 0, 0, 2))
+
+        if self.freed is not None:
+            yield _heading(f"Memory of a batch: {'kept' if self.freed.kept else 'not kept'} for the next one")
+            yield Padding(Text(f"because {self.freed.because}", style="dim"), (0, 0, 0, 2))
 
     def _opaque(self) -> Iterator[ir.Opaque]:
         return (node for node in trees.walk(self.rewriting.before) if isinstance(node, ir.Opaque))

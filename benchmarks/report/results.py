@@ -14,6 +14,7 @@ from typing import Any
 
 import cattrs
 
+from autopipe.planning.freed import allocator
 from autopipe.planning.machine import Machine
 from benchmarks.ceilings import CeilingResult
 from benchmarks.ends import EndsResult
@@ -30,6 +31,8 @@ __all__ = ["Made", "Results", "commit_of", "read", "store"]
 _FILE = "results.json"
 _OF = " of "
 _PACKAGES = ("tensorflow", "keras", "numpy", "keras-autopipe")
+# It decides what memory costs: with oneDNN, which not every processor has TensorFlow use, it is TensorFlow's own.
+_ALLOCATORS = {"tensorflow": "TensorFlow's allocator", "glibc": "glibc", "unknown": "the C library"}
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,19 @@ class Made:
             command,
             f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}",
             commit_of(Path(__file__).parents[2]),
-            f"{machine.cores:g} cores, {machine.memory_bytes / 2**30:.0f} GiB, {platform.machine()}, "
-            f"Python {platform.python_version()}, {versions}",
+            f"{machine.cores:g} cores ({_processor()}), {machine.memory_bytes / 2**30:.0f} GiB, {platform.machine()}, "
+            f"Python {platform.python_version()}, {versions}, tensors from {_ALLOCATORS[allocator()]}",
         )
+
+
+def _processor() -> str:
+    """Return what the processor calls itself."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor())
 
 
 @dataclass(frozen=True)

@@ -240,6 +240,26 @@ class TestDoctor:
             assert ("GLIBC_TUNABLES=glibc.malloc.hugetlb=1" in said) is advised
             assert ("memory, at a time" in said) is (pages is not None)
 
+    @pytest.mark.parametrize(
+        ("allocator", "variable", "said"),
+        [
+            ("tensorflow", None, "by TensorFlow's allocator"),
+            ("tensorflow", "MALLOC_TOP_PAD_", "by TensorFlow's allocator"),
+            ("glibc", None, "optimize() has it keep up to 48 MiB"),
+            ("glibc", "MALLOC_TOP_PAD_", "kept as MALLOC_TOP_PAD_ says"),
+            ("unknown", None, "up to the C library"),
+        ],
+    )
+    def test_who_keeps_the_memory_of_a_batch_is_a_line(
+        self, monkeypatch: pytest.MonkeyPatch, allocator: str, variable: str | None, said: str
+    ) -> None:
+        monkeypatch.setattr("autopipe.cli.doctor.allocator", lambda: allocator)
+        monkeypatch.setattr("autopipe.cli.doctor.who_says", lambda: variable)
+        shown = " ".join(autopipe("doctor").stdout.split())
+        assert said in shown
+        report = json.loads(autopipe("doctor", "--json").stdout)["machine"]
+        assert (report["allocator"], report["freed_memory_by"]) == (allocator, variable)
+
     def test_why_there_is_no_gpu_is_a_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(FakeMeter, "reading", None)
         monkeypatch.setattr("autopipe.telemetry.GpuMeter", FakeMeter)

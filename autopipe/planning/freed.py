@@ -1,0 +1,132 @@
+"""What becomes of the memory of a batch: kept for the next one, or given back to the kernel, which has to clear it.
+
+Where TensorFlow runs with oneDNN, an allocator of its own keeps it. Elsewhere, as on x86 without AVX-512, tensors are
+in the C library's memory, and glibc gives the end of a heap back as soon as that is twice as large as the largest block
+freed so far: that is two batches. Every page of the next one then faults. ``mallopt(3)`` has it keep more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.signature import signature
+from autopipe.planning.machine import Machine
+
+__all__ = ["KEPT_BYTES", "FreedMemory", "allocator", "keep_freed_memory", "who_says"]
+
+# A heap is never larger than 64 MiB. With 32 kept, batches of 13.5 MiB fault as they did; with 64, processes grow twice
+# as much as with 48, which are as fast.
+KEPT_BYTES = 48 * 2**20
+# What glibc itself goes up to: larger blocks do not come from heaps.
+_LARGEST_BLOCK = 32 * 2**20
+# What glibc takes from heaps in any case.
+_SMALL_BLOCK = 128 * 2**10
+# As mallopt(3) says of M_ARENA_MAX.
+_HEAPS_PER_CORE = 8
+# From malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_VARIABLES = ("MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_")
+_TUNABLE = re.compile(r"glibc\.malloc\.(mmap_max|mmap_threshold|top_pad|trim_threshold)=")
+
+
+@dataclass(frozen=True)
+class FreedMemory:
+    """Whether the C library was told to keep what is freed.
+
+    Attributes:
+        kept: whether it was.
+        because: why, or why not.
+    """
+
+    kept: bool
+    because: str
+
+
+def allocator() -> str:
+    """Return whose memory the tensors of pipelines are: ``"tensorflow"``, ``"glibc"`` or ``"unknown"``.
+
+    >>> allocator() in {"tensorflow", "glibc", "unknown"}
+    True
+    """
+    import tensorflow as tf
+
+    try:
+        tf.config.experimental.get_memory_info("CPU:0")
+    except ValueError:
+        # Another library that is preloaded answers in its place.
+        known = platform.libc_ver()[0] == "glibc" and "malloc" not in os.environ.get("LD_PRELOAD", "")
+        return "glibc" if known else "unknown"
+    return "tensorflow"
+
+
+def keep_freed_memory(
+    tree: ir.Node, ram_budget: int, environment: Mapping[str, str] = os.environ
+) -> FreedMemory | None:
+    """Tell the C library to keep what batches leave, for the next ones, if it would give it back.
+
+    That holds for the process, from now on; what is computed does not change. It takes: tensors that come from glibc,
+    blocks large enough to be given back and small enough to come from a heap, and a budget with room for it.
+
+    Args:
+        tree: the pipeline.
+        ram_budget: bytes of memory that may be added.
+        environment: the variables that the process was started with. Where they say what glibc keeps, that holds.
+
+    Returns:
+        What was done; ``None`` where it would change nothing.
+    """
+    if allocator() != "glibc":
+        return None
+    largest = _largest_block(tree)
+    if largest is None:
+        return None
+    variable = who_says(environment)
+    if variable is not None:
+        return FreedMemory(False, f"{variable} says how much of it the C library keeps")
+    kept = round(_HEAPS_PER_CORE * Machine.here().cores) * KEPT_BYTES
+    if kept > ram_budget:
+        return FreedMemory(False, f"up to {kept:,} bytes would be kept, above the RAM budget of {ram_budget:,}")
+    _keep()
+    return FreedMemory(
+        True,
+        f"the C library would give blocks of {largest / 2**20:,.1f} MiB back to the kernel, which clears them for the "
+        f"next batch; of each of its heaps it keeps up to {KEPT_BYTES // 2**20} MiB now, in this process",
+    )
+
+
+def _keep() -> None:
+    library = ctypes.CDLL(None)
+    library.mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK)
+    library.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def who_says(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the variable that says what the C library keeps, if the process was started with one.
+
+    >>> who_says({"MALLOC_TRIM_THRESHOLD_": "131072"})
+    'MALLOC_TRIM_THRESHOLD_'
+    """
+    for name in _VARIABLES:
+        if name in environment:
+            return name
+    return "GLIBC_TUNABLES" if _TUNABLE.search(environment.get("GLIBC_TUNABLES", "")) else None
+
+
+def _largest_block(tree: ir.Node) -> int | None:
+    """Return the largest block that may be given back and need not be, of those whose size the types tell."""
+    sizes = filter(None, map(_element_bytes, trees.walk(tree)))
+    return max((size for size in sizes if _SMALL_BLOCK <= size <= _LARGEST_BLOCK), default=None)
+
+
+def _element_bytes(node: ir.Node) -> int | None:
+    """Return the bytes of an element, and of a whole batch where the last one may be smaller."""
+    if isinstance(node, ir.Batch):
+        example = signature(node.input).element_bytes
+        return None if example is None else node.batch_size * example
+    return signature(node).element_bytes

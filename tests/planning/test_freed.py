@@ -1,0 +1,142 @@
+"""What a batch leaves is kept for the next one, where the C library would give it back and nobody has told it to."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.pipeline.extract import extract
+from autopipe.planning import freed
+from autopipe.planning.freed import KEPT_BYTES, allocator, keep_freed_memory, who_says
+
+Dataset = tf.data.Dataset
+MEBIBYTE = 2**20
+PLENTY = 2**40
+
+
+def elements_of(size):
+    return Dataset.range(20).map(lambda x: tf.fill([size], tf.cast(x, tf.uint8)))
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Have tensors come from glibc, and note what it is told in place of telling it."""
+    calls = []
+    monkeypatch.setattr(freed, "allocator", lambda: "glibc")
+    monkeypatch.setattr(freed, "_keep", lambda: calls.append("keep"))
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("dataset", "size"),
+    [
+        pytest.param(elements_of(MEBIBYTE), "1.0 MiB", id="elements"),
+        pytest.param(elements_of(MEBIBYTE).batch(8), "8.0 MiB", id="batches, of which the last may be smaller"),
+        pytest.param(elements_of(MEBIBYTE).batch(64), "1.0 MiB", id="batches that come from no heap"),
+        pytest.param(elements_of(MEBIBYTE).map(lambda x: x[0]), "1.0 MiB", id="elements on the way"),
+    ],
+)
+def test_large_blocks_are_kept(told, dataset, size):
+    found = keep_freed_memory(extract(dataset), PLENTY, {})
+    assert found.kept
+    assert f"blocks of {size}" in found.because
+    assert told == ["keep"]
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        pytest.param(Dataset.range(20), id="small elements"),
+        pytest.param(elements_of(64 * MEBIBYTE), id="elements that come from no heap"),
+        pytest.param(Dataset.from_tensors(["a text"]), id="texts"),
+    ],
+)
+def test_nothing_is_done_where_it_would_change_nothing(told, dataset):
+    assert keep_freed_memory(extract(dataset), PLENTY, {}) is None
+    assert told == []
+
+
+@pytest.mark.parametrize("other", ["tensorflow", "unknown"])
+def test_other_allocators_are_left_alone(told, monkeypatch, other):
+    monkeypatch.setattr(freed, "allocator", lambda: other)
+    assert keep_freed_memory(extract(elements_of(MEBIBYTE)), PLENTY, {}) is None
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"MALLOC_TRIM_THRESHOLD_": "131072"}, "MALLOC_TRIM_THRESHOLD_"),
+        ({"MALLOC_MMAP_THRESHOLD_": "131072"}, "MALLOC_MMAP_THRESHOLD_"),
+        ({"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=4096"}, "GLIBC_TUNABLES"),
+    ],
+)
+def test_what_the_process_was_started_with_holds(told, environment, named):
+    assert who_says(environment) == named
+    found = keep_freed_memory(extract(elements_of(MEBIBYTE)), PLENTY, environment)
+    assert not found.kept
+    assert named in found.because
+    assert told == []
+
+
+def test_variables_that_say_nothing_of_it_change_nothing():
+    assert who_says({"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "MALLOC_ARENA_MAX": "2"}) is None
+
+
+def test_a_small_budget_leaves_no_room_for_it(told):
+    found = keep_freed_memory(extract(elements_of(MEBIBYTE)), KEPT_BYTES, {})
+    assert not found.kept
+    assert f"{KEPT_BYTES:,}" in found.because
+    assert told == []
+
+
+@pytest.mark.parametrize("ram_budget", [0, PLENTY], ids=["not kept", "kept"])
+def test_the_account_says_whether_it_is_kept(told, monkeypatch, ram_budget):
+    for name in ("GLIBC_TUNABLES", *freed._VARIABLES):
+        monkeypatch.delenv(name, raising=False)
+    account = autopipe.optimize(elements_of(MEBIBYTE), ram_budget=ram_budget, seconds=0).explain()
+    assert told == ["keep"] * bool(ram_budget)
+    assert account.to_dict()["freed_memory"]["kept"] is bool(ram_budget)
+    assert f"Memory of a batch: {'kept' if ram_budget else 'not kept'} for the next one" in str(account)
+
+
+def test_the_account_is_silent_where_there_is_nothing_to_say():
+    account = autopipe.optimize(Dataset.range(5), seconds=0).explain()
+    assert "freed_memory" not in account.to_dict()
+    assert "Memory of a batch" not in str(account)
+
+
+CODE = """
+import resource, sys
+import tensorflow as tf
+from autopipe.pipeline.extract import extract
+from autopipe.planning.freed import allocator, keep_freed_memory
+assert allocator() == "glibc", allocator()
+image = tf.data.Dataset.range(256).map(lambda x: tf.fill([2**19], tf.cast(x, tf.uint8)), 2)
+dataset = image.batch(16).prefetch(2)
+if sys.argv[1] == "kept":
+    assert keep_freed_memory(extract(dataset), 2**40).kept
+faults = []
+for _ in range(8):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for batch in dataset:
+        pass
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(sorted(faults[2:])[3])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or allocator() == "unknown", reason="the C library is another one")
+def test_batches_of_a_process_that_keeps_what_they_leave_fault_less():
+    left_out = ("GLIBC_TUNABLES", *freed._VARIABLES)
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment["TF_ENABLE_ONEDNN_OPTS"] = "0"
+
+    def faults(manner):
+        command = [sys.executable, "-c", CODE, manner]
+        return int(subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout)
+
+    assert faults("kept") < faults("as it is") / 2
