@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -59,10 +59,12 @@ def allocator() -> str:
     try:
         tf.config.experimental.get_memory_info("CPU:0")
     except ValueError:
-        # Another library that is preloaded answers in its place.
-        known = platform.libc_ver()[0] == "glibc" and "malloc" not in os.environ.get("LD_PRELOAD", "")
-        return "glibc" if known else "unknown"
+        return "glibc" if _is_glibc() and "malloc" not in os.environ.get("LD_PRELOAD", "") else "unknown"
     return "tensorflow"
+
+
+def _is_glibc() -> bool:
+    return sys.platform == "linux" and hasattr(ctypes.CDLL(None), "gnu_get_libc_version")
 
 
 def keep_freed_memory(

@@ -43,8 +43,8 @@ _Question = tuple[ir.Node, ir.Node, str]
 
 _SAMPLE_ELEMENTS = 256
 _CACHE_SAMPLE_ELEMENTS = 32
-# Of a sample that is limited by its bytes, this is worth as much.
-_SHARE_OF_SAMPLE = 0.5
+# A sample of so many bytes tells as much as a full one.
+_LARGE_SAMPLE = SAMPLE_BYTES // 4
 _FEW = 8
 _MOST_SOURCES = 2
 # No step of a Keras model is shorter, whatever the model: what is little beside that, nobody notices.
@@ -218,7 +218,7 @@ class SampleMeasurements:
             raise MeasurementError(f"a sample would show, since {witness}")
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(node)):
             cost = caching_cost(node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None)
-        if sum(map(bytes_of, cost.made)) >= _SHARE_OF_SAMPLE * SAMPLE_BYTES:
+        if len(cost.made) >= _FEWEST_COMPARED and sum(map(bytes_of, cost.made)) >= _LARGE_SAMPLE:
             with suppress(MeasurementError):
                 self._hold(_without_calls(node), cost.made)
         return cost.making, cost.reading

@@ -16,6 +16,8 @@ __all__ = ["elements_in_one_turn", "taking_turns", "without_autotune", "without_
 _FEW = 8
 _TURN_SECONDS = 2e-3
 _MOST_IN_ONE_TURN = 64
+# TensorFlow fuses none of these, and makes none parallel whose calls are a number.
+_NOT_REWRITTEN = (ir.Cache, ir.Map, ir.Prefetch, ir.Repeat, ir.Shard, ir.TensorSlices)
 
 
 def taking_turns(endless: ir.Node, each: int = 1) -> Any:
@@ -77,13 +79,17 @@ def without_autotune(node: ir.Node) -> ir.Node:
 def _unattended(fixed: ir.Node) -> Any:
     """Build a pipeline whose iterators end without waiting for the thread in which TensorFlow looks after AUTOTUNE.
 
-    Where that has a number left to choose, or the author has asked for it, it stays.
+    Where that has a number left to choose, or the author has asked for it, it stays. So does TensorFlow's rewriting of
+    the graph where it might find something to do: for nothing it takes as long as all else that makes an iterator.
     """
     import tensorflow as tf
 
     options = tf.data.Options()
-    if not any(map(_needs_autotune, trees.walk(fixed))):
+    stages = list(trees.walk(fixed))
+    if not any(map(_needs_autotune, stages)):
         options.autotune.enabled = False
+        if all(isinstance(each, _NOT_REWRITTEN) for each in stages):
+            options.experimental_optimization.apply_default_optimizations = False
     return build(fixed).with_options(options)
 
 

@@ -135,16 +135,18 @@ def test_a_sample_is_taken_once_for_a_pipeline_and_what_differs_from_it_by_paral
     assert [node for node, _ in taken] == [written, written.input]
 
 
-def megabytes(count, different=0):
-    return [tf.fill([2**18 + (number < different)], float(number)) for number in range(count)]
+def megabytes(count, shapes=1):
+    return [tf.fill([2**18 + number % shapes], float(number)) for number in range(count)]
 
 
 @pytest.mark.parametrize(
     ("made", "is_sampled"),
     [
-        pytest.param(megabytes(9), False, id="enough were made"),
-        pytest.param(megabytes(7), True, id="few were made"),
-        pytest.param(megabytes(9, different=2), True, id="few are of one shape"),
+        pytest.param(megabytes(16), False, id="enough were made"),
+        pytest.param(megabytes(15), True, id="few were made"),
+        pytest.param([tf.zeros([2**10])] * 64, True, id="small ones were made"),
+        pytest.param(megabytes(17, shapes=2), False, id="half are of one shape"),
+        pytest.param(megabytes(16, shapes=3), True, id="few are of one shape"),
         pytest.param([], True, id="none were seen one by one"),
     ],
 )

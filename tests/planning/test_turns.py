@@ -64,3 +64,15 @@ def test_what_takes_turns_is_without_autotune_unless_that_has_a_number_left_to_c
     assert has_autotune(Dataset.range(9).with_options(asked))
     assert has_autotune(Dataset.range(9).map(tf.square, tf.data.AUTOTUNE, use_unbounded_threadpool=True))
     assert has_autotune(Dataset.range(9).interleave(Dataset.range, num_parallel_calls=tf.data.AUTOTUNE))
+
+
+def test_tensorflow_looks_for_something_to_rewrite_only_where_there_may_be_something():
+    def is_rewritten(dataset):
+        options = taking_turns(extract(dataset.repeat())).options()
+        return options.experimental_optimization.apply_default_optimizations is not False
+
+    arrays = Dataset.from_tensor_slices(np.ones(9)).cache()
+    assert not is_rewritten(arrays.map(tf.square))
+    assert is_rewritten(arrays.map(tf.square).batch(2))
+    assert is_rewritten(arrays.filter(lambda x: x > 0))
+    assert is_rewritten(arrays.map(lambda x: tf.random.uniform(()), tf.data.AUTOTUNE, use_unbounded_threadpool=True))
