@@ -76,7 +76,7 @@ def optimize(
     [[0, 1], [4, 9]]
     """
     from autopipe.planning.disk_cache import DiskCache
-    from autopipe.planning.freed import keep_freed_memory
+    from autopipe.planning.freed import freed_memory, keep_freed_memory
     from autopipe.planning.ledger import promise
     from autopipe.planning.machine import give_back_free_memory
     from autopipe.runtime import OptimizedDataset
@@ -86,7 +86,9 @@ def optimize(
     promised = _keeps(_promise(given, identity, keeps))
     disk = None if disk_cache is None else DiskCache(disk_cache)
     measurements = _measurements(ram_budget, seconds, disk)
-    freed = keep_freed_memory(tree, measurements.ram_budget)
+    freed = freed_memory(tree, measurements.ram_budget)
+    if freed is not None and freed.kept:
+        keep_freed_memory()
     rewriting = _rewriting(tree, given, rules, promised, measurements)
     # The samples are gone with them.
     del measurements
@@ -137,6 +139,7 @@ def explain(
     >>> [finding.code for finding in account.findings]
     ['AP107']
     """
+    from autopipe.planning.freed import freed_memory
     from autopipe.report.explanation import Explanation
 
     given = _given(plan)
@@ -146,7 +149,8 @@ def explain(
     rewriting = _rewriting(tree, given, None, _keeps(keeps), measurements)
     done = _done(identity, keeps, rewriting, given)
     _check_knobs(rewriting, done)
-    return Explanation(rewriting, done, _diagnose(tree, seconds, consumer))
+    freed = freed_memory(tree, measurements.ram_budget)
+    return Explanation(rewriting, done, _diagnose(tree, seconds, consumer), freed)
 
 
 def _diagnose(tree: ir.Node, seconds: float | None, consumer: Consumer | None) -> Diagnosis | None:

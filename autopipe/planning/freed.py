@@ -18,7 +18,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 from autopipe.planning.machine import Machine
 
-__all__ = ["KEPT_BYTES", "FreedMemory", "allocator", "keep_freed_memory", "who_says"]
+__all__ = ["KEPT_BYTES", "FreedMemory", "allocator", "freed_memory", "keep_freed_memory", "who_says"]
 
 # A heap is never larger than 64 MiB. With 32 kept, batches of 13.5 MiB fault as they did; with 64, processes grow twice
 # as much as with 48, which are as fast.
@@ -37,10 +37,10 @@ _TUNABLE = re.compile(r"glibc\.malloc\.(mmap_max|mmap_threshold|top_pad|trim_thr
 
 @dataclass(frozen=True)
 class FreedMemory:
-    """Whether the C library was told to keep what is freed.
+    """Whether the C library is to keep what is freed.
 
     Attributes:
-        kept: whether it was.
+        kept: whether it is.
         because: why, or why not.
     """
 
@@ -67,13 +67,11 @@ def _is_glibc() -> bool:
     return sys.platform == "linux" and hasattr(ctypes.CDLL(None), "gnu_get_libc_version")
 
 
-def keep_freed_memory(
-    tree: ir.Node, ram_budget: int, environment: Mapping[str, str] = os.environ
-) -> FreedMemory | None:
-    """Tell the C library to keep what batches leave, for the next ones, if it would give it back.
+def freed_memory(tree: ir.Node, ram_budget: int, environment: Mapping[str, str] = os.environ) -> FreedMemory | None:
+    """Return whether the C library is to keep what batches leave, for the next ones.
 
-    That holds for the process, from now on; what is computed does not change. It takes: tensors that come from glibc,
-    blocks large enough to be given back and small enough to come from a heap, and a budget with room for it.
+    It takes: tensors that come from glibc, blocks large enough to be given back and small enough to come from a heap,
+    and a budget with room for it.
 
     Args:
         tree: the pipeline.
@@ -81,7 +79,7 @@ def keep_freed_memory(
         environment: the variables that the process was started with. Where they say what glibc keeps, that holds.
 
     Returns:
-        What was done; ``None`` where it would change nothing.
+        The answer; ``None`` where it would change nothing.
     """
     if allocator() != "glibc":
         return None
@@ -94,18 +92,22 @@ def keep_freed_memory(
     kept = round(_HEAPS_PER_CORE * Machine.here().cores) * KEPT_BYTES
     if kept > ram_budget:
         return FreedMemory(False, f"up to {kept:,} bytes would be kept, above the RAM budget of {ram_budget:,}")
-    _keep()
     return FreedMemory(
         True,
         f"the C library would give blocks of {largest / 2**20:,.1f} MiB back to the kernel, which clears them for the "
-        f"next batch; of each of its heaps it keeps up to {KEPT_BYTES // 2**20} MiB now, in this process",
+        f"next batch; optimize() has it keep up to {KEPT_BYTES // 2**20} MiB of each of its heaps, in this process",
     )
 
 
-def _keep() -> None:
-    library = ctypes.CDLL(None)
-    library.mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK)
-    library.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+def keep_freed_memory() -> None:
+    """Tell the C library so, for this process and from now on; what is computed does not change.
+
+    >>> keep_freed_memory()
+    """
+    if _is_glibc():
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK)
+        library.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def who_says(environment: Mapping[str, str] = os.environ) -> str | None:

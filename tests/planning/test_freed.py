@@ -10,7 +10,7 @@ import tensorflow as tf
 import autopipe
 from autopipe.pipeline.extract import extract
 from autopipe.planning import freed
-from autopipe.planning.freed import KEPT_BYTES, allocator, keep_freed_memory, who_says
+from autopipe.planning.freed import KEPT_BYTES, allocator, freed_memory, who_says
 
 Dataset = tf.data.Dataset
 MEBIBYTE = 2**20
@@ -21,13 +21,12 @@ def elements_of(size):
     return Dataset.range(20).map(lambda x: tf.fill([size], tf.cast(x, tf.uint8)))
 
 
-@pytest.fixture
-def told(monkeypatch):
-    """Have tensors come from glibc, and note what it is told in place of telling it."""
-    calls = []
+@pytest.fixture(autouse=True)
+def glibc(monkeypatch):
+    """Have tensors come from glibc, which is told nothing."""
     monkeypatch.setattr(freed, "allocator", lambda: "glibc")
-    monkeypatch.setattr(freed, "_keep", lambda: calls.append("keep"))
-    return calls
+    for name in ("GLIBC_TUNABLES", *freed._VARIABLES):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(
@@ -39,11 +38,10 @@ def told(monkeypatch):
         pytest.param(elements_of(MEBIBYTE).map(lambda x: x[0]), "1.0 MiB", id="elements on the way"),
     ],
 )
-def test_large_blocks_are_kept(told, dataset, size):
-    found = keep_freed_memory(extract(dataset), PLENTY, {})
+def test_large_blocks_are_kept(dataset, size):
+    found = freed_memory(extract(dataset), PLENTY, {})
     assert found.kept
     assert f"blocks of {size}" in found.because
-    assert told == ["keep"]
 
 
 @pytest.mark.parametrize(
@@ -54,16 +52,14 @@ def test_large_blocks_are_kept(told, dataset, size):
         pytest.param(Dataset.from_tensors(["a text"]), id="texts"),
     ],
 )
-def test_nothing_is_done_where_it_would_change_nothing(told, dataset):
-    assert keep_freed_memory(extract(dataset), PLENTY, {}) is None
-    assert told == []
+def test_nothing_is_done_where_it_would_change_nothing(dataset):
+    assert freed_memory(extract(dataset), PLENTY, {}) is None
 
 
 @pytest.mark.parametrize("other", ["tensorflow", "unknown"])
-def test_other_allocators_are_left_alone(told, monkeypatch, other):
+def test_other_allocators_are_left_alone(monkeypatch, other):
     monkeypatch.setattr(freed, "allocator", lambda: other)
-    assert keep_freed_memory(extract(elements_of(MEBIBYTE)), PLENTY, {}) is None
-    assert told == []
+    assert freed_memory(extract(elements_of(MEBIBYTE)), PLENTY, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -74,33 +70,35 @@ def test_other_allocators_are_left_alone(told, monkeypatch, other):
         ({"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=4096"}, "GLIBC_TUNABLES"),
     ],
 )
-def test_what_the_process_was_started_with_holds(told, environment, named):
+def test_what_the_process_was_started_with_holds(environment, named):
     assert who_says(environment) == named
-    found = keep_freed_memory(extract(elements_of(MEBIBYTE)), PLENTY, environment)
+    found = freed_memory(extract(elements_of(MEBIBYTE)), PLENTY, environment)
     assert not found.kept
     assert named in found.because
-    assert told == []
 
 
 def test_variables_that_say_nothing_of_it_change_nothing():
     assert who_says({"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "MALLOC_ARENA_MAX": "2"}) is None
 
 
-def test_a_small_budget_leaves_no_room_for_it(told):
-    found = keep_freed_memory(extract(elements_of(MEBIBYTE)), KEPT_BYTES, {})
+def test_a_small_budget_leaves_no_room_for_it():
+    found = freed_memory(extract(elements_of(MEBIBYTE)), KEPT_BYTES, {})
     assert not found.kept
     assert f"{KEPT_BYTES:,}" in found.because
-    assert told == []
 
 
 @pytest.mark.parametrize("ram_budget", [0, PLENTY], ids=["not kept", "kept"])
-def test_the_account_says_whether_it_is_kept(told, monkeypatch, ram_budget):
-    for name in ("GLIBC_TUNABLES", *freed._VARIABLES):
-        monkeypatch.delenv(name, raising=False)
-    account = autopipe.optimize(elements_of(MEBIBYTE), ram_budget=ram_budget, seconds=0).explain()
+def test_it_is_done_and_told_by_optimize_and_told_by_explain(monkeypatch, ram_budget):
+    told = []
+    monkeypatch.setattr(freed, "keep_freed_memory", lambda: told.append("keep"))
+    accounts = [
+        autopipe.explain(elements_of(MEBIBYTE), ram_budget=ram_budget, seconds=0),
+        autopipe.optimize(elements_of(MEBIBYTE), ram_budget=ram_budget, seconds=0).explain(),
+    ]
     assert told == ["keep"] * bool(ram_budget)
-    assert account.to_dict()["freed_memory"]["kept"] is bool(ram_budget)
-    assert f"Memory of a batch: {'kept' if ram_budget else 'not kept'} for the next one" in str(account)
+    for account in accounts:
+        assert account.to_dict()["freed_memory"]["kept"] is bool(ram_budget)
+        assert f"Memory of a batch: {'kept' if ram_budget else 'not kept'} for the next one" in str(account)
 
 
 def test_the_account_is_silent_where_there_is_nothing_to_say():
@@ -112,13 +110,12 @@ def test_the_account_is_silent_where_there_is_nothing_to_say():
 CODE = """
 import resource, statistics, sys
 import tensorflow as tf
-from autopipe.pipeline.extract import extract
 from autopipe.planning.freed import allocator, keep_freed_memory
 assert allocator() == "glibc", allocator()
 image = tf.data.Dataset.range(256).map(lambda x: tf.fill([2**19], tf.cast(x, tf.uint8)), 2)
 dataset = image.batch(8).prefetch(1)
 if sys.argv[1] == "kept":
-    assert keep_freed_memory(extract(dataset), 2**40).kept
+    keep_freed_memory()
 faults = []
 for _ in range(11):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
