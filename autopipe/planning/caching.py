@@ -36,7 +36,7 @@ class CachingCost:
     Attributes:
         making: the seconds it takes to make one.
         reading: the seconds it takes to read one from the cache.
-        made: the first elements, where they were seen one by one.
+        made: the last elements that were made, where they were seen one by one; not more than a sample has.
     """
 
     making: float
@@ -47,8 +47,9 @@ class CachingCost:
 def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None) -> CachingCost:
     """Return what it takes to make an element, and to read it from a cache in memory, or else in a folder."""
     dataset = build(without_buffers(node))
-    most = max(_FEW, int(SAMPLE_BYTES / max(element_bytes, 1)))
-    making, each, made = _making(dataset, min(_MANY, most), most)
+    in_sample = int(SAMPLE_BYTES / max(element_bytes, 1))
+    most = max(_FEW, in_sample)
+    making, each, made = _making(dataset, min(_MANY, most), in_sample)
     if folder is None:
         reading = _turns(dataset.take(each).cache().repeat(), each)
         if not reading:
@@ -60,13 +61,13 @@ def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None) -> Ca
         return _from_disk(dataset.take(count).cache(f"{place}/data"), Path(place))
 
 
-def _making(dataset: Any, many: int, most: int) -> tuple[float, int, Sequence[Any]]:
+def _making(dataset: Any, many: int, held: int) -> tuple[float, int, Sequence[Any]]:
     """Return the seconds it takes to make an element, and of how many Python is to be given one when they are read.
 
-    Where there are too few to look at one of many, what Python takes counts on both sides. The third are up to ``most``
+    Where there are too few to look at one of many, what Python takes counts on both sides. The third are up to ``held``
     of the elements, where it takes long to make others.
     """
-    made: deque[Any] = deque(maxlen=most)
+    made: deque[Any] = deque(maxlen=held)
     turns = _turns(dataset, made=made)
     if not turns:
         alone = _seconds(dataset)

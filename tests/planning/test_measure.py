@@ -213,6 +213,13 @@ def test_making_an_element_is_told_from_reading_it_out_of_a_cache():
     assert making > 100 * reading
 
 
+@pytest.mark.parametrize(("elements", "held"), [(2**22, 4), (2**25, 0)], ids=["4 MiB each", "32 MiB each"])
+def test_no_more_of_what_was_made_is_held_than_a_sample_takes(monkeypatch, elements, held):
+    monkeypatch.setattr(caching, "_SLOW_SECONDS", 0.0)
+    tree = extract(Dataset.range(64).map(lambda x: tf.fill([elements], tf.cast(x, tf.uint8))))
+    assert len(caching.caching_cost(tree, float(elements), None).made) <= held
+
+
 def test_what_gives_elements_once_only_is_not_said_to_be_read_from_a_cache(monkeypatch):
     monkeypatch.setattr(caching, "_making", lambda *asked: (1e-3, 8, ()))
     with pytest.raises(MeasurementError, match="no elements the second time"):
