@@ -135,3 +135,12 @@ def test_code_that_was_changed_since_the_commit_is_told_and_results_are_not(tmp_
     assert commit_of(tmp_path) == name != ""
     code.write_text("2\n")
     assert commit_of(tmp_path) == f"{name} with changes"
+
+
+def test_how_a_part_was_measured_names_what_its_figures_depend_on(monkeypatch):
+    for whose, named in (("tensorflow", "TensorFlow's allocator"), ("glibc", "glibc"), ("unknown", "the C library")):
+        monkeypatch.setattr("benchmarks.report.results.allocator", lambda answer=whose: answer)
+        monkeypatch.setattr("benchmarks.report.results._processor", lambda: "a processor")
+        machine = report.Made.now("a command").machine
+        assert " (a processor), " in machine
+        assert machine.endswith(f", tensors from {named}")
