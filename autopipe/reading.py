@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 
 if TYPE_CHECKING:
     from autopipe.memories import Memories
@@ -85,3 +85,9 @@ class Reading:
     def tree(self) -> ir.Node:
         """The pipeline that the iterator runs, to its last stage."""
         return tree_after(self.dataset.tree, self.after)
+
+    @property
+    def ends_synchronously(self) -> bool:
+        """Whether TensorFlow would put a prefetch of its own at the end of that."""
+        last = trees.last_stage(self.tree)
+        return not isinstance(last, ir.Prefetch) and getattr(last, "num_parallel_calls", None) is None

@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import tensorflow as tf
@@ -27,7 +27,7 @@ from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.freed import FreedMemory
 from autopipe.planning.plan import Plan
 from autopipe.reading import Reading, Stages, observers, tree_after
-from autopipe.ready import ReadyPipeline, caches_on_disk, filling_at_once, with_files
+from autopipe.ready import ReadyPipeline, filling_at_once, with_files
 from autopipe.repoint import (
     MOST_HELD,
     has_large_buffer,
@@ -39,6 +39,7 @@ from autopipe.repoint import (
 )
 from autopipe.report.explanation import Explanation
 from autopipe.rules import Keeps
+from autopipe.stores import Stores
 from autopipe.telemetry.stall import StallCounter, metered
 
 __all__ = ["OptimizedDataset"]
@@ -60,18 +61,15 @@ class OptimizedDataset(tf.data.Dataset):
         freed: FreedMemory | None = None,
     ) -> None:
         self.original = original
-        self._disk = disk
         self._freed = freed
         self._rewriting = rewriting
         self._plan = plan
         tree = with_knobs(_with_thread_pool(rewriting.after, original), plan.knobs)
         self._autopipe_tree = trees.transform(tree, with_seed_generator)
-        self._files = tuple(disk.filename(cache.input) for cache in caches_on_disk(tree)) if disk else ()
-        self._guarded = may_leave_out(rewriting)
-        self._holds_much = False
-        self._memories = self._new_memories()
+        self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting))
         # Iterators over what is derived from this dataset are not known, so they fill and read memories of their own.
-        self._derived = self._new_memories()
+        self._derived = self._stores.new_memories()
+        self._holds_much = False
         # Iterators hold their readings, and those this dataset: it is gone with the last of them, and its memories too.
         self._readings: list[Callable[[], Reading | None]] = []
         self._ready: list[ReadyPipeline] = []
@@ -152,7 +150,7 @@ class OptimizedDataset(tf.data.Dataset):
     @property
     def caches_are_full(self) -> bool:
         """Whether its memory caches hold all they will."""
-        return self._memories.full
+        return self._stores.memories_are_full
 
     @cached_property
     def counts_its_stages(self) -> bool:
@@ -263,8 +261,8 @@ class OptimizedDataset(tf.data.Dataset):
         tree = self._autopipe_tree
         if self._tried_next is not None and not early:
             tree, self._tried_next = self._tried_next, None
-        files, memories = self._files_of_next_iterator(), self._memories_of_next_iterator()
-        writes = not self._holds(files)
+        files, memories = self._stores.next_files(), self._stores.next_memories(self._memories_in_use())
+        writes = not self._stores.are_whole(files)
         taken = number_taken() if writes or memories.watches else None
         reading = Reading(self, after, _knobs_of(tree), memories, taken, files, writes)
         ready = self._made_before(tree, reading, early=early) if taken is None else None
@@ -312,30 +310,11 @@ class OptimizedDataset(tf.data.Dataset):
 
     def _may_start_early(self, after: Stages) -> bool:
         tree = tree_after(self._autopipe_tree, after)
-        if who_would_see(tree) is not None or not self._holds(self._files):
+        if who_would_see(tree) is not None or not self._stores.files_are_whole:
             return False
         if self._plan.keeps == str(Keeps.SEQUENCE) and any(map(is_reseeded, trees.walk(tree))):
             return False
-        return not self._memories.caches or self._memories_of_next_iterator().full
-
-    def _files_of_next_iterator(self) -> tuple[str, ...]:
-        """Return the file of each disk cache: the one that is whole, or a new one that nobody else writes."""
-        if self._disk is not None:
-            self._files = tuple(map(self._disk.again, self._files))
-        return self._files
-
-    def _memories_of_next_iterator(self) -> Memories:
-        """Return the memories of the next iterator: those that are full, or that no other iterator fills."""
-        others = [reading.memories for reading in self._live()]
-        full = next((each for each in (self._memories, *others) if each.full), None) if others else None
-        if full is not None:
-            self._memories = full
-        elif self._memories in others or self._memories.spoiled:
-            self._memories = self._new_memories()
-        return self._memories
-
-    def _holds(self, files: tuple[str, ...]) -> bool:
-        return self._disk is None or all(map(self._disk.holds, files))
+        return not self._stores.has_memories or self._stores.next_memories(self._memories_in_use()).full
 
     def _change(self, reading: Reading, tree: ir.Node) -> None:
         """Make an iterator go on over a pipeline of the same stages, but for the knobs that wait for the next one."""
@@ -355,8 +334,7 @@ class OptimizedDataset(tf.data.Dataset):
         pipeline = self._pipeline(dataset, reading, reading.stall, memories)
         if not repoint(iterator, state, pipeline, aside=self._ends_aside(reading.after)):
             return
-        if self._memories is reading.memories:
-            self._memories = memories
+        self._stores.succeed(reading.memories, memories)
         reading.knobs, reading.memories = knobs, memories
 
     def _state_of(self, reading: Reading, iterator: Any) -> Any:
@@ -379,11 +357,8 @@ class OptimizedDataset(tf.data.Dataset):
         They are emptied for a moment then, which nobody else must see: neither another iterator, nor the pipeline
         before, which may still be coming to its end.
         """
-        shared = sum(each.memories is reading.memories for each in self._live()) > 1
+        shared = self._memories_in_use().count(reading.memories) > 1
         return reading.memories.successor() if shared or self._ends_aside(reading.after) else reading.memories
-
-    def _new_memories(self) -> Memories:
-        return Memories(self._autopipe_tree, guarded=self._guarded)
 
     def _ends_aside(self, after: Stages) -> bool:
         """Return whether a pipeline may still be coming to its end while the next one runs: nobody must notice."""
@@ -392,16 +367,11 @@ class OptimizedDataset(tf.data.Dataset):
     def _pipeline(self, dataset: Any, reading: Reading, stall: StallCounter | None, memories: Memories) -> Any:
         """Return the dataset an iterator runs: with a meter and a note of its end where there are counters for them."""
         dataset = built_after(dataset, reading.after)
-        synchronous = _ends_synchronously(reading.tree)
+        synchronous = reading.ends_synchronously
         if stall is not None:
             dataset = metered(dataset, stall, inner_prefetch=synchronous)
         if reading.taken is not None:
-
-            def tell() -> None:
-                memories.note_end()
-                if self._disk is not None:
-                    self._disk.note_end(reading.files)
-
+            tell = partial(self._stores.note_end, memories, reading.files)
             dataset = telling_its_end(dataset, tell, reading.taken, inner_prefetch=synchronous and stall is None)
         # The iterator holds its dataset; this makes it hold the functions and what caches keep their elements in too,
         # which TensorFlow frees otherwise.
@@ -411,6 +381,9 @@ class OptimizedDataset(tf.data.Dataset):
     def _live(self) -> list[Reading]:
         known = (each() for each in self._readings)
         return [reading for reading in known if reading is not None and reading.iterator() is not None]
+
+    def _memories_in_use(self) -> list[Memories]:
+        return [reading.memories for reading in self._live()]
 
 
 def _gone() -> None:
@@ -425,9 +398,3 @@ def _with_thread_pool(tree: ir.Node, original: Any) -> ir.Node:
     """Return the tree with a thread pool at its end, unless its author chose one."""
     chosen = original.options().threading.private_threadpool_size is not None
     return tree if chosen else with_thread_pool(tree)
-
-
-def _ends_synchronously(tree: ir.Node) -> bool:
-    """Return whether TensorFlow would put a prefetch of its own at the end."""
-    last = trees.last_stage(tree)
-    return not isinstance(last, ir.Prefetch) and getattr(last, "num_parallel_calls", None) is None

@@ -186,7 +186,7 @@ def test_an_element_that_failed_is_not_missing_from_the_cache_in_the_next_epoch(
             assert flat(dataset) == list(range(1, 41))
         bad.assign(7)
         assert flat(dataset) == list(range(1, 41))
-    assert dataset._memories.full
+    assert dataset.caches_are_full
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -260,7 +260,7 @@ def test_a_cache_of_the_author_under_an_endless_repeat_is_filled_once_though_a_m
         iterator = iter(dataset)
         for _step in range(11):
             next(iterator)
-    assert dataset._memories.full
+    assert dataset.caches_are_full
 
 
 def test_memories_hand_what_is_full_over_to_their_successor_and_keep_it():
@@ -294,4 +294,4 @@ def test_a_repeated_cache_is_filled_once_though_every_step_swaps_beside_pipeline
     assert dataset._ends_aside
     for _epoch in range(3):
         assert numbers(read_retuning(dataset)) == sorted([*range(1, COUNT + 1)] * 3)
-        assert dataset._memories.full
+        assert dataset.caches_are_full

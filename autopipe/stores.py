@@ -1,0 +1,92 @@
+"""Where the caches of an optimized dataset keep their elements: what its iterators share, and what is their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autopipe.memories import Memories
+from autopipe.pipeline import ir
+from autopipe.planning.disk_cache import DiskCache
+from autopipe.ready import caches_on_disk
+
+__all__ = ["Stores"]
+
+
+class Stores:
+    """The memories and the files of a pipeline's caches. Iterators share what is full; before, each fills its own.
+
+    Args:
+        tree: the pipeline.
+        disk: where the files are; ``None`` if it has no disk caches.
+        guarded: whether memories are to be filled by who reads to the end; see :func:`autopipe.memories.may_leave_out`.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> tree = extract(tf.data.Dataset.range(3).cache())
+    >>> stores = Stores(tree, None, guarded=False)
+    >>> first = stores.next_memories(())
+    >>> stores.next_memories([first]) is first
+    False
+    >>> [int(x) for x in first.build(tree)], stores.next_memories([first]) is first
+    ([0, 1, 2], True)
+    """
+
+    def __init__(self, tree: ir.Node, disk: DiskCache | None, *, guarded: bool) -> None:
+        self._tree = tree
+        self._disk = disk
+        self._guarded = guarded
+        self._memories = self.new_memories()
+        self._files = tuple(disk.filename(cache.input) for cache in caches_on_disk(tree)) if disk else ()
+
+    def new_memories(self) -> Memories:
+        """Return memories that hold nothing yet, and are nobody's."""
+        return Memories(self._tree, guarded=self._guarded)
+
+    @property
+    def has_memories(self) -> bool:
+        """Whether the pipeline has a memory cache."""
+        return bool(self._memories.caches)
+
+    @property
+    def memories_are_full(self) -> bool:
+        """Whether its memory caches hold all they will."""
+        return self._memories.full
+
+    def next_memories(self, in_use: Sequence[Memories]) -> Memories:
+        """Return the memories of the next iterator: those that are full, or that no other iterator fills.
+
+        Args:
+            in_use: those of the other iterators.
+        """
+        full = next((each for each in (self._memories, *in_use) if each.full), None) if in_use else None
+        if full is not None:
+            self._memories = full
+        elif self._memories in in_use or self._memories.spoiled:
+            self._memories = self.new_memories()
+        return self._memories
+
+    def succeed(self, memories: Memories, successor: Memories) -> None:
+        """Give the next iterator what holds the same, where it would have been given ``memories``."""
+        if self._memories is memories:
+            self._memories = successor
+
+    def next_files(self) -> tuple[str, ...]:
+        """Return the file of each disk cache: the one that is whole, or a new one that nobody else writes."""
+        if self._disk is not None:
+            self._files = tuple(map(self._disk.again, self._files))
+        return self._files
+
+    @property
+    def files_are_whole(self) -> bool:
+        """Whether nothing is left to write into the files of the last iterator."""
+        return self.are_whole(self._files)
+
+    def are_whole(self, files: tuple[str, ...]) -> bool:
+        """Return whether nothing is left to write into these files."""
+        return self._disk is None or all(map(self._disk.holds, files))
+
+    def note_end(self, memories: Memories, files: tuple[str, ...]) -> None:
+        """Take note, in a graph, that an iterator came to its end, while it fills one of them."""
+        memories.note_end()
+        if self._disk is not None:
+            self._disk.note_end(files)

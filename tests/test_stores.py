@@ -1,0 +1,78 @@
+"""Iterators share what is full, and fill each their own."""
+
+import tensorflow as tf
+
+import autopipe
+from autopipe.pipeline.extract import extract
+from autopipe.planning.disk_cache import DiskCache
+from autopipe.ready import caches_on_disk, with_files
+from autopipe.stores import Stores
+
+Dataset = tf.data.Dataset
+
+
+def in_memory():
+    tree = extract(Dataset.range(4).cache())
+    return tree, Stores(tree, None, guarded=False)
+
+
+def on_disk(folder):
+    dataset = autopipe.optimize(
+        Dataset.range(4).map(lambda x: tf.strings.length(tf.strings.as_string(x))),
+        rules=("cache_fixed_work_on_disk",),
+        disk_cache=folder,
+        ram_budget=0,
+    )
+    assert caches_on_disk(dataset.tree)
+    return dataset.tree, Stores(dataset.tree, DiskCache(folder), guarded=False)
+
+
+def test_memories_that_nobody_fills_go_to_the_next_iterator():
+    _tree, stores = in_memory()
+    assert stores.next_memories(()) is stores.next_memories(())
+
+
+def test_memories_that_another_iterator_fills_are_not_shared():
+    _tree, stores = in_memory()
+    first = stores.next_memories(())
+    second = stores.next_memories([first])
+    assert second is not first
+    assert not stores.memories_are_full
+
+
+def test_full_memories_are_shared_also_when_others_were_begun_after_them():
+    tree, stores = in_memory()
+    first = stores.next_memories(())
+    second = stores.next_memories([first])
+    assert list(first.build(tree).as_numpy_iterator()) == [0, 1, 2, 3]
+    assert stores.next_memories([first, second]) is first
+    assert stores.memories_are_full
+
+
+def test_a_successor_takes_the_place_of_the_memories_it_follows_only():
+    _tree, stores = in_memory()
+    first = stores.next_memories(())
+    second = stores.next_memories([first])
+    stores.succeed(first, stores.new_memories())
+    assert stores.next_memories(()) is second
+    successor = stores.new_memories()
+    stores.succeed(second, successor)
+    assert stores.next_memories(()) is successor
+
+
+def test_a_pipeline_without_caches_has_nothing_to_fill():
+    stores = Stores(extract(Dataset.range(4)), None, guarded=False)
+    assert not stores.has_memories
+    assert stores.next_files() == ()
+    assert stores.files_are_whole
+
+
+def test_a_file_is_whole_once_somebody_read_to_its_end(tmp_path):
+    tree, stores = on_disk(tmp_path)
+    files = stores.next_files()
+    assert not stores.files_are_whole
+    memories = stores.next_memories(())
+    assert len(list(memories.build(with_files(tree, files)))) == 4
+    stores.note_end(memories, files)
+    assert stores.files_are_whole
+    assert stores.next_files() == files
