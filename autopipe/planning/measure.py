@@ -16,7 +16,6 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
-from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.caching import caching_cost
 from autopipe.planning.content import UnknownContentError
@@ -24,6 +23,7 @@ from autopipe.planning.count import most_elements
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.ledger import promised_bytes
 from autopipe.planning.machine import Machine, resident_bytes
+from autopipe.planning.passing import refuse_if_nothing_passes
 from autopipe.planning.samples import (
     SAMPLE_BYTES,
     bytes_of,
@@ -236,6 +236,8 @@ class SampleMeasurements:
             sides = [self._in_later_epochs(side) for side in (before, after)]
             if sides[0] == sides[1]:
                 return 1.0, 1.0, 1.0
+            for side in sides:
+                refuse_if_nothing_passes(side)
             old, new = map(taking_turns, sides)
             seconds = min(_SPEED_SECONDS, self._seconds_left())
             return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True)
@@ -254,11 +256,11 @@ class SampleMeasurements:
         return ir.Repeat(input=steady(without_last_prefetch(tree)))
 
     def _compare(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
-        sample = self._sample_source(over)
-        _refuse_if_nothing_passes(before, over, sample)
-        source = _without_end(sample)
-        each = elements_in_one_turn(trees.substitute(before, over, source))
-        old, new = (taking_turns(trees.substitute(side, over, source), each) for side in (before, after))
+        source = _without_end(self._sample_source(over))
+        sides = [trees.substitute(side, over, source) for side in (before, after)]
+        refuse_if_nothing_passes(sides[0])
+        each = elements_in_one_turn(sides[0])
+        old, new = (taking_turns(side, each) for side in sides)
         return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()))
 
     def _sample_source(self, node: ir.Node) -> ir.Node:
@@ -325,14 +327,6 @@ def _failures_are_unmeasurable() -> Iterator[None]:
         yield
     except tf.errors.OpError as error:
         raise MeasurementError(f"an element of the sample raised: {one_sentence(error)}") from error
-
-
-def _refuse_if_nothing_passes(pipeline: ir.Node, over: ir.Node, sample: ir.Node) -> None:
-    """Repeated without end, a sample that a filter drops whole would never give an element."""
-    for node in trees.walk(pipeline):
-        passing = not isinstance(node, ir.Filter) or over not in trees.walk(node.input)
-        if not passing and next(_run(node, over, sample), None) is None:
-            raise MeasurementError(f"of the elements tried, none passes {stage(node)}")
 
 
 def _run(pipeline: ir.Node, over: ir.Node, source: ir.Node) -> Iterator[Any]:
