@@ -16,6 +16,7 @@ from autopipe.functions.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.disposal import put_in_place, resource_of
+from autopipe.pipeline.restoring import restored_wrongly
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.signature import signature
 
@@ -83,11 +84,12 @@ def state_of(iterator: Any) -> Any:
 def waits_for_next_epoch(tree: ir.Node) -> bool:
     """Return whether changing an iterator of this pipeline would change what it, or the next one, yields.
 
-    TensorFlow does not save the state of a seeded random function. It takes one of two readers of a memory cache for
-    one that has read all of it, once the other has filled it. And a seeded shuffle that starts anew within one
-    iterator, repeated or joined to itself, takes its seeds from where the next iterator will.
+    TensorFlow does not save the state of a seeded random function, and does not restore all stages as they were. It
+    takes one of two readers of a memory cache for one that has read all of it, once the other has filled it. And a
+    seeded shuffle that starts anew within one iterator, repeated or joined to itself, takes its seeds from where the
+    next iterator will.
     """
-    if any(effects(fn).seeded_random for fn in trees.functions(tree)):
+    if restored_wrongly(tree) or any(effects(fn).seeded_random for fn in trees.functions(tree)):
         return True
     read = sum(isinstance(node, ir.Cache) and node.in_memory for node in trees.walk(tree))
     if read > len(memory_caches(tree)):

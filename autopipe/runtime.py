@@ -174,8 +174,8 @@ class OptimizedDataset(tf.data.Dataset):
         that takes them. What a memory cache holds is kept. A knob that is not ``live``, such as the cycle of an
         interleave, changes from the next iterator on. So do all where an iterator cannot be changed (TensorFlow
         cannot save a generator's state, that of a seeded random function, a cache file half written, or a memory
-        cache that is read at two places, and takes too long with more than 20,000 elements in memory caches and shuffle
-        buffers): it goes on as it is.
+        cache that is read at two places, does not restore ``sample_from_datasets`` as it was, and takes too long with
+        more than 20,000 elements in memory caches and shuffle buffers): it goes on as it is.
 
         Args:
             knobs: values by the names in :attr:`knobs`; the others stay.

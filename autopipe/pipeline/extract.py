@@ -88,14 +88,17 @@ def _read(dataset: Any) -> ir.Node:
 
 def _opaque(dataset: Any, reason: str) -> ir.Opaque:
     label = type(dataset).__name__.strip("_")
-    return ir.Opaque(dataset=dataset, label=label, reason=reason, functions=tuple(_functions_upstream(dataset)))
+    hidden = tuple(_upstream(dataset))
+    functions = tuple(_function(wrapper, each) for each in hidden for wrapper in each._functions())
+    classes = tuple(type(each).__name__ for each in hidden)
+    return ir.Opaque(dataset=dataset, label=label, reason=reason, functions=functions, classes=classes)
 
 
-def _functions_upstream(dataset: Any) -> Iterator[Function]:
-    for wrapper in dataset._functions():
-        yield _function(wrapper, dataset)
+def _upstream(dataset: Any) -> Iterator[Any]:
+    """Yield a dataset and all that it reads from, itself first."""
+    yield dataset
     for source in dataset._inputs():
-        yield from _functions_upstream(source)
+        yield from _upstream(source)
 
 
 def element_types(dataset: Any) -> list[Any]:

@@ -130,11 +130,13 @@ class Opaque(Source):
         label: the name of its class in TensorFlow.
         reason: why it was not read.
         functions: those it and all upstream of it call.
+        classes: those of it and of all upstream of it, by their names in TensorFlow.
     """
 
     label: str
     reason: str
     functions: tuple[Function, ...] = field(default=(), compare=False, repr=False)
+    classes: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

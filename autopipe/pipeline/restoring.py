@@ -1,0 +1,63 @@
+"""Which stages TensorFlow restores right, when an iterator goes on from the state of another one.
+
+Of those named here a test saves and restores an iterator after every element. Others count as restored wrongly, as what
+chooses among datasets is: once one of them has ended, a restored ``sample_from_datasets`` never does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from autopipe.functions.function import Function
+from autopipe.functions.memo import remembered
+from autopipe.pipeline import ir, trees
+
+__all__ = ["restored_wrongly"]
+
+# Classes of TensorFlow's Python datasets and its ops, without their versions.
+_RESTORED = frozenset(
+    "assertcardinality batch cache concatenate csv densetoragged densetosparsebatch filter fixedlengthrecord "
+    "flatmap generator groupbyreducer groupbywindow ignoreerrors interleave list load map mapandbatch "
+    "maxintraopparallelism model options paddedbatch parallelbatch parallelinterleave parallelmap "
+    "parseexample prefetch privatethreadpool random range rebatch repeat restructured rewrite scan shard "
+    "shuffle shuffleandrepeat skip sparsetensorslice sql take takewhile tensor tensorslice textline tfrecord "
+    "unbatch unique variant window zip".split()
+)
+# It has read its input to the end when it gives its only element.
+_WITHOUT_STATE = "reduce"
+
+
+def restored_wrongly(tree: ir.Node) -> str | None:
+    """Return a stage of a pipeline that is not known to be restored right; ``None`` if there is none.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> one, other = tf.data.Dataset.range(3), tf.data.Dataset.range(9)
+    >>> restored_wrongly(extract(one.unique().batch(2)))
+    >>> restored_wrongly(extract(tf.data.Dataset.sample_from_datasets([one, other]).batch(2)))
+    '_DirectedInterleaveDataset'
+    """
+    return next((name for name in _stages(tree) if _plain(name) not in _RESTORED), None)
+
+
+def _stages(tree: ir.Node) -> Iterator[str]:
+    """Yield the class of every dataset that autopipe has not read, and the ops that make one in a function."""
+    for node in trees.walk(tree):
+        if isinstance(node, ir.Opaque):
+            yield from node.classes
+    for fn in trees.functions(tree):
+        yield from _made_in(fn)
+
+
+@remembered
+def _made_in(fn: Function) -> tuple[str, ...]:
+    graph = fn.concrete.graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    types = dict.fromkeys(node.op for node in nodes if re.search(r"Dataset(V\d+)?$", node.op))
+    return tuple(each for each in types if _plain(each) != _WITHOUT_STATE)
+
+
+def _plain(name: str) -> str:
+    without_version = re.sub(r"V\d+$", "", name.strip("_").removeprefix("Legacy").removeprefix("Experimental"))
+    return without_version.removesuffix("Dataset").lower()

@@ -1,0 +1,191 @@
+"""What counts as restored right is: an iterator that goes on from the state of another gives what that would have."""
+
+import sqlite3
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.pipeline.disposal import resource_of
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.restoring import restored_wrongly
+from autopipe.repoint import state_of
+
+Dataset = tf.data.Dataset
+experimental = tf.data.experimental
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+
+class Files(NamedTuple):
+    lines: list
+    records: list
+    saved: str
+    table: str
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    lines, records = ([str(folder / f"{number}.{kind}") for number in range(3)] for kind in ("csv", "records"))
+    for number in range(3):
+        with open(lines[number], "w") as file:
+            file.writelines(f"{number},{each}\n" for each in range(3 * number))
+        with tf.io.TFRecordWriter(records[number]) as writer:
+            for each in range(3 * number):
+                writer.write(f"{number}-{each}".encode())
+    Dataset.range(12).save(str(folder / "saved"))
+    with sqlite3.connect(folder / "table") as table:
+        table.execute("create table numbers (number integer)")
+        table.executemany("insert into numbers values (?)", [(each,) for each in range(9)])
+    return Files(lines, records, str(folder / "saved"), str(folder / "table"))
+
+
+def sums(total, number):
+    return total + number, total + number
+
+
+def zero(*_):
+    return tf.constant(0, tf.int64)
+
+
+def examples():
+    features = ({"a": tf.train.Feature(int64_list=tf.train.Int64List(value=[each]))} for each in range(12))
+    return [tf.train.Example(features=tf.train.Features(feature=each)).SerializeToString() for each in features]
+
+
+def batched_in_groups(groups):
+    return groups.group_by_window(lambda x: x % 3, lambda _key, group: group.batch(2), 4)
+
+
+NOT_READ = {
+    "assert_cardinality": lambda _: Dataset.range(9).apply(experimental.assert_cardinality(9)),
+    "csv": lambda files: experimental.CsvDataset(files.lines, [0, 0]),
+    "dense_to_sparse": lambda _: (
+        Dataset.range(12).map(lambda x: tf.ones([x % 5])).apply(experimental.dense_to_sparse_batch(2, [8]))
+    ),
+    "group_by_reducer": lambda _: Dataset.range(12).apply(
+        experimental.group_by_reducer(lambda x: x % 5, experimental.Reducer(zero, lambda s, x: s + x, lambda s: s))
+    ),
+    "list": lambda _: experimental.from_list(list(range(9))),
+    "load": lambda files: Dataset.load(files.saved),
+    "map_and_batch": lambda _: Dataset.range(12).apply(experimental.map_and_batch(lambda x: x * 2, 4, 2)),
+    "parallel_interleave": lambda _: Dataset.range(5).apply(
+        experimental.parallel_interleave(lambda x: Dataset.range(x), cycle_length=2)
+    ),
+    "parse_example": lambda _: (
+        Dataset.from_tensor_slices(examples())
+        .batch(2)
+        .apply(experimental.parse_example_dataset({"a": tf.io.FixedLenFeature([], tf.int64)}, 2))
+    ),
+    "random": lambda _: Dataset.random(seed=3).take(9),
+    "random, the same in every epoch": lambda _: Dataset.random(seed=3, rerandomize_each_iteration=False).take(9),
+    "rebatch": lambda _: Dataset.range(20).batch(6).rebatch([3, 4, 1]),
+    "scan": lambda _: Dataset.range(9).scan(tf.constant(0, tf.int64), sums),
+    "shuffle_and_repeat": lambda _: Dataset.range(7).apply(experimental.shuffle_and_repeat(3, 2, seed=1)),
+    "sparse": lambda _: Dataset.from_tensor_slices(tf.sparse.from_dense(np.eye(5))),
+    "sql": lambda files: experimental.SqlDataset("sqlite", files.table, "select number from numbers", (tf.int32,)),
+    "take_while": lambda _: Dataset.range(20).take_while(lambda x: x < 9),
+    "unique": lambda _: Dataset.range(20).map(lambda x: x % 7).unique(),
+}
+
+IN_FUNCTIONS = {
+    "batch": lambda _: Dataset.range(4).flat_map(lambda x: Dataset.range(3 * x).batch(2)),
+    "cache": lambda _: Dataset.range(4).flat_map(lambda x: Dataset.range(3 * x).cache()),
+    "concatenate": lambda _: Dataset.range(4).flat_map(lambda x: Dataset.range(x).concatenate(Dataset.range(x))),
+    "csv": lambda files: Dataset.from_tensor_slices(files.lines).interleave(
+        lambda file: experimental.CsvDataset(file, [0, 0]), cycle_length=2, num_parallel_calls=2
+    ),
+    "filter": lambda _: Dataset.range(4).flat_map(lambda x: Dataset.range(4 * x).filter(lambda y: y % 3 > 0)),
+    "group_by_window": lambda _: Dataset.range(4).flat_map(lambda x: batched_in_groups(Dataset.range(4 * x))),
+    "interleave": lambda _: Dataset.range(3).flat_map(
+        lambda x: Dataset.range(2 * x).interleave(lambda y: Dataset.range(y), cycle_length=2)
+    ),
+    "map, prefetch, skip and take": lambda _: Dataset.range(4).interleave(
+        lambda x: Dataset.range(9).map(lambda y: x * y, num_parallel_calls=2).prefetch(2).skip(1).take(x), 2
+    ),
+    "padded_batch": lambda _: Dataset.range(4).flat_map(
+        lambda x: Dataset.range(2 * x).map(lambda y: tf.ones([y])).padded_batch(2)
+    ),
+    "records": lambda files: Dataset.from_tensor_slices(files.records).interleave(tf.data.TFRecordDataset, 2),
+    "repeat": lambda _: Dataset.range(4).flat_map(lambda x: Dataset.range(x).repeat(2).enumerate()),
+    "scan": lambda _: Dataset.range(4).flat_map(lambda x: Dataset.range(3 * x).scan(tf.constant(0, tf.int64), sums)),
+    "shuffle": lambda _: Dataset.range(4).flat_map(lambda x: Dataset.range(4 * x).shuffle(3, seed=1)),
+    "slices": lambda _: Dataset.range(5).map(tf.range).flat_map(Dataset.from_tensor_slices),
+    "take_while": lambda _: Dataset.range(4).flat_map(lambda x: Dataset.range(5 * x).take_while(lambda y: y < 6)),
+    "unbatch": lambda _: Dataset.range(4).flat_map(lambda x: Dataset.from_tensors(tf.range(x)).unbatch()),
+    "unique": lambda _: Dataset.range(4).flat_map(lambda x: Dataset.range(4 * x).map(lambda y: y % 5).unique()),
+    "window": lambda _: Dataset.range(14).window(4, 2).flat_map(lambda window: window.batch(3)),
+    "zip": lambda _: Dataset.range(4).flat_map(lambda x: Dataset.zip((Dataset.range(3 * x), Dataset.range(2 * x)))),
+}
+
+
+def plain(elements):
+    return [[np.asarray(part).tolist() for part in tf.nest.flatten(each, expand_composites=True)] for each in elements]
+
+
+def gone_on_after(number, dataset, same):
+    """Read some elements, and the others from an iterator over another dataset that is given the state of that one."""
+    first, then = iter(dataset), iter(same)
+    seen = [next(first) for _ in range(number)]
+    tf.raw_ops.DeserializeIterator(resource_handle=resource_of(then), serialized=state_of(first))
+    return plain([*seen, *then])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [pytest.param(each, id=name) for cases in (NOT_READ, IN_FUNCTIONS) for name, each in cases.items()],
+)
+def test_an_iterator_goes_on_from_the_state_of_another(make, files):
+    dataset = make(files)
+    assert restored_wrongly(extract(dataset)) is None
+    expected = plain(dataset)
+    for number in range(len(expected) + 1):
+        assert gone_on_after(number, make(files), make(files)) == expected
+
+
+CHOOSING = {
+    "sample_from_datasets": lambda few, many: Dataset.sample_from_datasets([few, many], [0.5, 0.5], seed=2),
+    "choose_from_datasets": lambda few, many: Dataset.choose_from_datasets(
+        [few, many], Dataset.range(2).repeat(), stop_on_empty_dataset=False
+    ),
+    "rejection_resample": lambda few, _: few.repeat(9).rejection_resample(
+        lambda x: tf.cast(x > 0, tf.int32), [0.5, 0.5], [0.2, 0.8], seed=1
+    ),
+    "in a function": lambda few, many: Dataset.range(2).flat_map(
+        lambda _: Dataset.choose_from_datasets([few, many], Dataset.range(2).repeat(), stop_on_empty_dataset=False)
+    ),
+    "before a stage that is not read": lambda few, many: Dataset.sample_from_datasets(
+        [few, many], [0.5, 0.5], seed=2
+    ).unique(),
+}
+
+
+@pytest.mark.parametrize("kind", CHOOSING)
+def test_what_chooses_among_datasets_is_not_changed_while_it_is_read_and_loses_nothing(kind):
+    chosen = CHOOSING[kind](Dataset.range(5), Dataset.range(100, 120))
+    dataset = autopipe.optimize(chosen.map(lambda *x: x), keeps="sequence", seconds=0)
+    assert restored_wrongly(dataset.tree) == "_DirectedInterleaveDataset" or kind == "in a function"
+    seen = []
+    for number, element in enumerate(dataset):
+        seen.append(element)
+        dataset.retune({"thread_pool.size": number % 3 + 1})
+    assert plain(seen) == plain(chosen.map(lambda *x: x))
+
+
+def test_a_stage_that_nobody_tried_counts_as_restored_wrongly():
+    class Own(tf.data.Dataset):
+        def __init__(self, source):
+            self._source = source
+            super().__init__(source._variant_tensor)
+
+        def _inputs(self):
+            return [self._source]
+
+        @property
+        def element_spec(self):
+            return self._source.element_spec
+
+    assert restored_wrongly(extract(Own(Dataset.range(3)).batch(2))) == "Own"
