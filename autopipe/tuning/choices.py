@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import read_knobs
 from autopipe.planning.machine import Machine
 from autopipe.tuning.distributions import fits, suggest
@@ -92,6 +93,37 @@ class Choices:
             first += [self._parameters(name, {**each.knobs, **numbers}) for numbers in usual]
         return first
 
+    def refuse_other_choices(self, study: Any) -> None:
+        """Raise where trials of a study chose among something else by the same name: Optuna can go on with none.
+
+        Raises:
+            ArgumentError: if one did.
+        """
+        from optuna.distributions import check_distribution_compatibility
+
+        here = self._distributions()
+        for trial in study.get_trials(deepcopy=False):
+            for name in trial.distributions.keys() & here.keys():
+                try:
+                    check_distribution_compatibility(trial.distributions[name], here[name])
+                except ValueError as other:
+                    raise ArgumentError(
+                        "A study must go on with the choices it began with, but it has tried "
+                        f"{_told(trial.distributions[name])} for {name!r}, and here it is {_told(here[name])}. "
+                        "With other cores, another space or another pipeline, give the study another name (--study)."
+                    ) from other
+
+    def _distributions(self) -> dict[str, Any]:
+        from optuna.distributions import CategoricalDistribution
+
+        found = {
+            _parameter(structure, name): distribution
+            for structure, space in self.spaces.items()
+            for name, distribution in space.items()
+        }
+        structures = {_STRUCTURE: CategoricalDistribution(tuple(self.datasets))} if len(self.datasets) > 1 else {}
+        return structures | found
+
     def _parameters(self, structure: str, knobs: Mapping[str, int]) -> dict[str, Any]:
         space = self.spaces[structure].items()
         fitting = {_parameter(structure, name): knobs[name] for name, of in space if fits(knobs[name], of)}
@@ -100,3 +132,10 @@ class Choices:
 
 def _parameter(structure: str, knob: str) -> str:
     return f"{structure}: {knob}"
+
+
+def _told(distribution: Any) -> str:
+    choices = getattr(distribution, "choices", None)
+    if choices is None:
+        return f"{distribution.low} to {distribution.high}"
+    return " or ".join(map(str, choices))

@@ -50,12 +50,18 @@ class Session:
     seeded: bool = True
 
     def search(self, trials: int, deadline: float) -> None:
-        """Run trials until so many have come to an end in the study, whoever ran them, or the time is up."""
+        """Run trials until so many have come to an end in the study, whoever ran them, or the time is up.
+
+        Raises:
+            ArgumentError: if the study chose among something else before.
+        """
         fail_abandoned(self.study)
         if self.seeded and not self.study.get_trials(deepcopy=False):
             for parameters in self.choices.to_try_first():
                 self.study.enqueue_trial(parameters, skip_if_exists=True)
         while complete(self.study) < trials and time.monotonic() < deadline:
+            # Another process may have begun it meanwhile.
+            self.choices.refuse_other_choices(self.study)
             trial = self.study.ask()
             sign(trial)
             self._run(trial)

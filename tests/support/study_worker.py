@@ -31,6 +31,9 @@ class MadeUpChoices:
             },
         )
 
+    def refuse_other_choices(self, study):
+        """There are no others."""
+
     def of_trial(self, trial):
         return Choice("made up", dict(trial.params))
 

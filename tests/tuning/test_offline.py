@@ -10,8 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
+from optuna.distributions import CategoricalDistribution
 
 import autopipe
+from autopipe.errors import ArgumentError
 from autopipe.search_spaces import default
 from autopipe.tuning.choices import Choice, Choices
 from autopipe.tuning.consumer import StandIn
@@ -19,7 +21,7 @@ from autopipe.tuning.isolation import IsolatedWorkbench, Job
 from autopipe.tuning.offline import tune, tune_choices
 from autopipe.tuning.session import Session
 from autopipe.tuning.structures import AS_WRITTEN, OPTIMIZED, structures
-from autopipe.tuning.studies import open_study
+from autopipe.tuning.studies import complete, open_study
 from autopipe.tuning.workbench import LocalWorkbench, TrialFailedError
 
 
@@ -102,6 +104,47 @@ def test_a_trial_that_fails_is_a_failed_trial_and_not_the_end():
     assert {trial.failure for trial in told} == {"", "it gave no answer"}
     assert plan.measured["trials"] == 25
     assert plan.knobs["prefetch.buffer_size"] == 4
+
+
+def of_buffers(*sizes, others=None):
+    def space(knobs, machine):
+        return {"prefetch.buffer_size": CategoricalDistribution(sizes)}
+
+    return Choices.of(autopipe.optimize(waiting(), seconds=0), space, others)
+
+
+def as_written():
+    return autopipe.optimize(waiting(), rules=(), seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("begun", "here"),
+    [
+        pytest.param(lambda: of_buffers(1, 4), lambda: of_buffers(1, 8), id="another space"),
+        pytest.param(
+            lambda: of_buffers(1, 4, others={"a": as_written()}),
+            lambda: of_buffers(1, 4, others={"a": as_written(), "b": as_written()}),
+            id="other structures",
+        ),
+    ],
+)
+def test_a_study_that_began_with_other_choices_is_not_gone_on_with(begun, here):
+    study = open_study()
+    bench = Bench(lambda choice: 1.0)
+    tune_choices(begun(), StandIn(0.0), trials=1, seconds=60, study=study, workbench=bench)
+    tried = len(study.trials)
+    with pytest.raises(ArgumentError, match=r"choices it began with, .* another name \(--study\)"):
+        tune_choices(here(), StandIn(0.0), trials=9, seconds=60, study=study, workbench=bench)
+    assert len(study.trials) == tried
+
+
+def test_a_study_is_gone_on_with_by_who_chooses_among_the_same():
+    study = open_study()
+    for trials in (1, 2):
+        tune_choices(
+            of_buffers(1, 4), StandIn(0.0), trials=trials, seconds=60, study=study, workbench=Bench(lambda choice: 1.0)
+        )
+    assert complete(study) == 2
 
 
 def test_a_hopeless_trial_has_one_turn():
