@@ -6,7 +6,8 @@ it is named by a failing test. A class that is not known here, or that lost an a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,8 @@ __all__ = ["element_shapes", "element_types", "extract", "function_of", "op_dete
 
 # The datasets met while one pipeline is read, each with its node; it holds them so that no other takes their place.
 _SEEN: ContextVar[dict[int, tuple[Any, ir.Node]]] = ContextVar("_SEEN")
+# Which of them it reads at two places.
+_READ_TWICE: ContextVar[frozenset[int]] = ContextVar("_READ_TWICE")
 
 
 def extract(dataset: Any) -> ir.Node:
@@ -56,11 +59,12 @@ def extract(dataset: Any) -> ir.Node:
             "autopipe reads a dataset that was made eagerly, but received one made inside a tf.function. "
             "Call autopipe.optimize() where the training script calls fit()."
         )
-    seen = _SEEN.set({})
+    seen, twice = _SEEN.set({}), _READ_TWICE.set(_read_twice(dataset))
     try:
         return _extract(dataset)
     finally:
         _SEEN.reset(seen)
+        _READ_TWICE.reset(twice)
 
 
 def _extract(dataset: Any) -> ir.Node:
@@ -69,6 +73,20 @@ def _extract(dataset: Any) -> ir.Node:
     if id(dataset) not in seen:
         seen[id(dataset)] = dataset, with_line(_read(dataset), dataset)
     return seen[id(dataset)][1]
+
+
+def _read_twice(dataset: Any) -> frozenset[int]:
+    """Return the ids of the datasets of a pipeline that several others read, and of all upstream of those."""
+    readers: Counter[int] = Counter()
+    waiting, met = [dataset], {id(dataset): dataset}
+    while waiting:
+        for source in waiting.pop()._inputs():
+            readers[id(source)] += 1
+            if id(source) not in met:
+                met[id(source)] = source
+                waiting.append(source)
+    shared = (met[number] for number, count in readers.items() if count > 1)
+    return frozenset(id(each) for dataset in shared for each in _upstream(dataset))
 
 
 def _read(dataset: Any) -> ir.Node:
@@ -88,17 +106,21 @@ def _read(dataset: Any) -> ir.Node:
 
 def _opaque(dataset: Any, reason: str) -> ir.Opaque:
     label = type(dataset).__name__.strip("_")
-    hidden = tuple(_upstream(dataset))
+    hidden = _upstream(dataset)
     functions = tuple(_function(wrapper, each) for each in hidden for wrapper in each._functions())
     classes = tuple(type(each).__name__ for each in hidden)
     return ir.Opaque(dataset=dataset, label=label, reason=reason, functions=functions, classes=classes)
 
 
-def _upstream(dataset: Any) -> Iterator[Any]:
-    """Yield a dataset and all that it reads from, itself first."""
-    yield dataset
-    for source in dataset._inputs():
-        yield from _upstream(source)
+def _upstream(dataset: Any) -> list[Any]:
+    """Return a dataset and all that it reads from, each once, itself first."""
+    found = {id(dataset): dataset}
+    waiting = [dataset]
+    while waiting:
+        new = {id(source): source for source in waiting.pop()._inputs() if id(source) not in found}
+        found |= new
+        waiting.extend(new.values())
+    return list(found.values())
 
 
 def element_types(dataset: Any) -> list[Any]:
@@ -305,11 +327,19 @@ def _ignore_errors(ds: Any) -> ir.Node:
 
 
 def _shuffle(ds: Any) -> ir.Node:
+    seeds = (_scalar(ds._seed), _scalar(ds._seed2))
+    reshuffles = ds._reshuffle_each_iteration is not False
+    if seeds == (0, 0) and not reshuffles:
+        return _opaque(ds, "it has drawn its one order already, which another one would not have")
+    draws_anew = reshuffles and seeds != (0, 0)
+    if draws_anew and id(ds) in _READ_TWICE.get():
+        return _opaque(ds, "the orders of two branches are drawn from its seed in turn")
     return ir.Shuffle(
         input=_extract(ds._input_dataset),
         buffer_size=_scalar(ds._buffer_size),
-        seeds=(_scalar(ds._seed), _scalar(ds._seed2)),
-        reshuffle_each_iteration=ds._reshuffle_each_iteration is not False,
+        seeds=seeds,
+        reshuffle_each_iteration=reshuffles,
+        origin=ds if draws_anew else None,
         name=ds._name,
     )
 

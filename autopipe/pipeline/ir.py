@@ -250,12 +250,14 @@ class Shuffle(Unary):
 
     Attributes:
         seeds: TensorFlow's (graph seed, op seed) pair; (0, 0) when unseeded.
+        origin: which shuffle it was, where it draws every epoch's order from its seeds: another one draws its own.
         seed_generator: the live object that gives each epoch its seed; ``None`` makes one with the dataset.
     """
 
     buffer_size: int
     seeds: tuple[int, int] = (0, 0)
     reshuffle_each_iteration: bool = True
+    origin: Any = field(default=None, repr=False)
     seed_generator: Any = field(default=None, compare=False, repr=False)
 
     @property

@@ -7,7 +7,7 @@ chooses among datasets is: once one of them has ended, a restored ``sample_from_
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from itertools import chain
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
@@ -20,12 +20,13 @@ _RESTORED = frozenset(
     "assertcardinality batch cache concatenate csv densetoragged densetosparsebatch filter fixedlengthrecord "
     "flatmap generator groupbyreducer groupbywindow ignoreerrors interleave list load map mapandbatch "
     "maxintraopparallelism model options paddedbatch parallelbatch parallelinterleave parallelmap "
-    "parseexample prefetch privatethreadpool random range rebatch repeat restructured rewrite scan shard "
-    "shuffle shuffleandrepeat skip sparsetensorslice sql take takewhile tensor tensorslice textline tfrecord "
-    "unbatch unique variant window zip".split()
+    "parseexample prefetch privatethreadpool random range rebatch repeat restructured rewrite scan shard skip "
+    "sparsetensorslice sql take takewhile tensor tensorslice textline tfrecord unbatch unique variant window "
+    "zip".split()
 )
-# It has read its input to the end when it gives its only element.
-_WITHOUT_STATE = "reduce"
+# One that is not read may draw its orders from a seed, where the next iterator does too; and a reduction has read its
+# input to the end when it gives its only element.
+_IN_FUNCTIONS = _RESTORED | {"reduce", "shuffle"}
 
 
 def restored_wrongly(tree: ir.Node) -> str | None:
@@ -38,24 +39,21 @@ def restored_wrongly(tree: ir.Node) -> str | None:
     >>> restored_wrongly(extract(tf.data.Dataset.sample_from_datasets([one, other]).batch(2)))
     '_DirectedInterleaveDataset'
     """
-    return next((name for name in _stages(tree) if _plain(name) not in _RESTORED), None)
-
-
-def _stages(tree: ir.Node) -> Iterator[str]:
-    """Yield the class of every dataset that autopipe has not read, and the ops that make one in a function."""
-    for node in trees.walk(tree):
-        if isinstance(node, ir.Opaque):
-            yield from node.classes
-    for fn in trees.functions(tree):
-        yield from _made_in(fn)
+    unread = (name for node in trees.walk(tree) if isinstance(node, ir.Opaque) for name in node.classes)
+    made = (name for fn in trees.functions(tree) for name in _made_in(fn))
+    wrongly = chain(
+        (name for name in unread if _plain(name) not in _RESTORED),
+        (name for name in made if _plain(name) not in _IN_FUNCTIONS),
+    )
+    return next(wrongly, None)
 
 
 @remembered
 def _made_in(fn: Function) -> tuple[str, ...]:
+    """Return the types of the ops in a function that make a dataset."""
     graph = fn.concrete.graph.as_graph_def()
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
-    types = dict.fromkeys(node.op for node in nodes if re.search(r"Dataset(V\d+)?$", node.op))
-    return tuple(each for each in types if _plain(each) != _WITHOUT_STATE)
+    return tuple(dict.fromkeys(node.op for node in nodes if re.search(r"Dataset(V\d+)?$", node.op)))
 
 
 def _plain(name: str) -> str:

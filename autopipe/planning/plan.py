@@ -35,7 +35,9 @@ _CORES = (0.01, 1_000_000)
 # Knobs that are so many for each core; what a buffer holds does not depend on the cores.
 _PER_CORE = frozenset({"max_intra_op_parallelism", "num_parallel_calls", "num_parallel_reads", "size"})
 # Where data lies and which objects hold it differ between machines; the pipeline is the same.
-_NOT_IDENTITY = frozenset({"dataset", "components", "filename", "options", "reason", "line", "seed_generator"})
+_NOT_IDENTITY = frozenset(
+    {"dataset", "components", "filename", "options", "reason", "line", "seed_generator", "origin", "classes"}
+)
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,9 @@ NOT_READ = {
     ),
     "random": lambda _: Dataset.random(seed=3).take(9),
     "random, the same in every epoch": lambda _: Dataset.random(seed=3, rerandomize_each_iteration=False).take(9),
+    "random, another in every epoch": lambda _: Dataset.random(seed=3, rerandomize_each_iteration=True).take(9),
     "rebatch": lambda _: Dataset.range(20).batch(6).rebatch([3, 4, 1]),
     "scan": lambda _: Dataset.range(9).scan(tf.constant(0, tf.int64), sums),
-    "shuffle_and_repeat": lambda _: Dataset.range(7).apply(experimental.shuffle_and_repeat(3, 2, seed=1)),
     "sparse": lambda _: Dataset.from_tensor_slices(tf.sparse.from_dense(np.eye(5))),
     "sql": lambda files: experimental.SqlDataset("sqlite", files.table, "select number from numbers", (tf.int32,)),
     "take_while": lambda _: Dataset.range(20).take_while(lambda x: x < 9),
@@ -144,6 +144,40 @@ def test_an_iterator_goes_on_from_the_state_of_another(make, files):
     expected = plain(dataset)
     for number in range(len(expected) + 1):
         assert gone_on_after(number, make(files), make(files)) == expected
+
+
+@pytest.mark.parametrize("kind", NOT_READ)
+def test_a_dataset_of_it_gives_the_same_epochs_if_it_is_changed_in_one_of_them(kind, files):
+    dataset = autopipe.optimize(NOT_READ[kind](files).prefetch(1), keeps="sequence", seconds=0)
+    epochs = []
+    for _epoch in range(3):
+        epochs.append([])
+        for element in dataset:
+            epochs[-1].append(element)
+            if len(epochs[-1]) == 2:
+                dataset.retune({"prefetch.buffer_size": len(epochs) + 1})
+    same = NOT_READ[kind](files)
+    assert [plain(epoch) for epoch in epochs] == [plain(same) for _epoch in range(3)]
+
+
+SHUFFLED = {
+    "and not read": lambda numbers: numbers.shuffle(9, seed=1).unique(),
+    "and not read, repeated": lambda numbers: numbers.shuffle(9, seed=1).unique().repeat(2),
+    "by two branches": lambda numbers: Dataset.zip((shared := numbers.shuffle(9, seed=1), shared)),
+    "once, with a seed": lambda numbers: numbers.shuffle(9, seed=1, reshuffle_each_iteration=False).unique(),
+}
+
+
+@pytest.mark.parametrize("kind", SHUFFLED)
+def test_a_shuffle_that_is_not_read_draws_the_same_orders_if_the_dataset_is_changed_in_mid_epoch(kind):
+    shuffled = SHUFFLED[kind](Dataset.range(9))
+    dataset = autopipe.optimize(SHUFFLED[kind](Dataset.range(9)).prefetch(1), keeps="sequence", seconds=0)
+    for number in range(3):
+        epoch = []
+        for element in dataset:
+            epoch.append(element)
+            dataset.retune({"prefetch.buffer_size": (len(epoch) + number) % 3 + 1})
+        assert plain(epoch) == plain(shuffled)
 
 
 CHOOSING = {

@@ -14,7 +14,12 @@ Dataset = tf.data.Dataset
 
 
 def shared():
-    mixed = Dataset.range(12).shuffle(12, seed=5).enumerate().map(lambda place, x: place + x)
+    mixed = (
+        Dataset.range(12)
+        .shuffle(12, seed=5, reshuffle_each_iteration=False)
+        .enumerate()
+        .map(lambda place, x: place + x)
+    )
     return mixed.concatenate(mixed.take(3))
 
 

@@ -1,0 +1,82 @@
+"""Shuffles that are equal draw apart, one that is shared draws in turn, and one that has drawn stays as it is."""
+
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.extract import extract
+
+Dataset = tf.data.Dataset
+
+
+def heavy(x):
+    product = tf.linalg.matmul(tf.fill([100, 100], tf.cast(x, tf.float32)), tf.ones([100, 100]))
+    return x + 0 * tf.cast(tf.reduce_max(tf.sin(product)) * 1000, tf.int64)
+
+
+def add_none(x):
+    return x + 0
+
+
+def same(x):
+    return x
+
+
+def epochs(dataset, number=3):
+    return [[[int(part) for part in tf.nest.flatten(each)] for each in dataset] for _epoch in range(number)]
+
+
+def equal_ones():
+    numbers = Dataset.range(30)
+    left, right = (numbers.shuffle(30, seed=1).take(-1).map(function) for function in (same, add_none))
+    return Dataset.zip((left, right))
+
+
+def equal_ones_after_one_map():
+    mapped = Dataset.range(30).map(heavy)
+    return Dataset.zip((mapped.shuffle(30, seed=1).map(same), mapped.shuffle(30, seed=1).map(add_none)))
+
+
+def shared_with_a_seed():
+    shared = Dataset.range(20).cache().shuffle(20, seed=1)
+    return Dataset.zip((shared.map(heavy), shared))
+
+
+def shared_upstream_of_two_others():
+    shared = Dataset.range(20).shuffle(20, seed=1).map(heavy)
+    return Dataset.zip((shared.shuffle(5, seed=2), shared))
+
+
+PAIRED = [equal_ones, equal_ones_after_one_map, shared_with_a_seed, shared_upstream_of_two_others]
+
+
+@pytest.mark.parametrize("seconds", [0, 5])
+@pytest.mark.parametrize("make", PAIRED)
+def test_seeded_orders_of_several_branches_stay_what_they_were(make, seconds):
+    ours = autopipe.optimize(make(), keeps="sequence", seconds=seconds)
+    assert epochs(ours) == epochs(make())
+
+
+def test_equal_shuffles_that_draw_from_a_seed_are_two():
+    left, right = (node for node in trees.walk(extract(equal_ones())) if isinstance(node, ir.Shuffle))
+    assert left != right
+    assert extract(dataset := Dataset.range(9).shuffle(9, seed=1)) == extract(dataset)
+
+
+@pytest.mark.parametrize("keeps", ["training", "sequence"])
+def test_an_order_that_was_drawn_when_the_dataset_was_made_parts_training_from_validation(keeps):
+    numbers = Dataset.range(100).shuffle(100, reshuffle_each_iteration=False)
+    train, validation = numbers.take(80), numbers.skip(80)
+    ours = autopipe.optimize(train.batch(8), keeps=keeps, seconds=0)
+    seen = []
+    for number, batch in enumerate(ours):
+        seen += batch.numpy().tolist()
+        ours.retune({"thread_pool.size": number % 3 + 1})
+    assert sorted([*seen, *map(int, validation)]) == list(range(100))
+
+
+def test_two_branches_of_an_order_that_was_drawn_once_stay_paired():
+    shared = Dataset.range(20).cache().shuffle(20, reshuffle_each_iteration=False)
+    ours = autopipe.optimize(Dataset.zip((shared.map(heavy), shared)), keeps="sequence")
+    assert all(left == right for epoch in epochs(ours) for left, right in epoch)
