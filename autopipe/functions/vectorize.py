@@ -200,8 +200,11 @@ def _refuse_changing_shapes(fn: Function) -> None:
 
     for part in tf.nest.flatten(fn.input_spec):
         _refuse_changing_shape(fn, "takes", part)
+    given = tf.nest.flatten(fn.output_spec)
+    if len(given) != len(fn.concrete.outputs):
+        raise NotVectorizableError(f"{fn} gives None, which is not a plain tensor")
     parsing = parsing_op(fn)
-    for output, part in zip(fn.concrete.outputs, tf.nest.flatten(fn.output_spec), strict=True):
+    for output, part in zip(fn.concrete.outputs, given, strict=True):
         if not _parsed_parts(parsing, output, part):
             _refuse_changing_shape(fn, "gives", part)
 

@@ -48,10 +48,13 @@ def telling_its_end(dataset: Any, tell: Callable[[], None], taken: Any, *, inner
 
 
 def _at_the_last(dataset: Any, number: int, tell: Callable[[], None], taken: Any) -> Any:
+    # TensorFlow gives the parts of a tuple one by one, also where there is only one.
+    is_tuple = type(dataset.element_spec) is tuple
+
     def pass_on(*element: Any) -> Any:
         is_last = tf.equal(taken.assign_add(1), number)
         tf.cond(is_last, lambda: _true_after(tell), lambda: tf.constant(False))
-        return element if len(element) > 1 else element[0]
+        return element if is_tuple else element[0]
 
     return dataset.map(_plain(pass_on), synchronous=True)
 

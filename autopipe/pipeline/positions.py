@@ -49,8 +49,8 @@ def columns(node: ir.Node) -> Columns | None:
     match node:
         case ir.TensorSlices() if not any(array.dtype.name == "variant" for array in node.components):
             return tuple(_rows_of(array) for array in node.components)
-        case ir.Range(start=start, step=step):
-            return (lambda positions: start + step * positions,)
+        case ir.Range():
+            return (_number_of(node),)
         case ir.Take():
             return columns(node.input)
         case ir.Skip():
@@ -70,6 +70,13 @@ def _rows_of(array: Any) -> Callable[[Any], Any]:
     import tensorflow as tf
 
     return lambda positions: tf.gather(array, positions)
+
+
+def _number_of(node: ir.Range) -> Callable[[Any], Any]:
+    import tensorflow as tf
+
+    kind = node.dataset.element_spec.dtype
+    return lambda positions: tf.cast(node.start + node.step * positions, kind)
 
 
 def _later(column: Callable[[Any], Any], first: int) -> Callable[[Any], Any]:

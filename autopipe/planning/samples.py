@@ -84,9 +84,15 @@ def _is_worth_more(attempts: int, taken: float) -> bool:
 
 
 def of_one_shape(elements: Sequence[Any]) -> list[Any]:
-    """Return the elements of the most common shape: the last batch of a sample is often a smaller one."""
+    """Return the elements of the most common shape: the last batch of a sample is often a smaller one.
+
+    Raises:
+        MeasurementError: if they are not made of tensors.
+    """
     import tensorflow as tf
 
+    for element in elements:
+        _refuse_what_is_no_tensor(tf.nest.flatten(element))
     shapes = [tuple(tuple(part.shape) for part in tf.nest.flatten(element)) for element in elements]
     common = max(set(shapes), key=shapes.count)
     return [element for element, shape in zip(elements, shapes, strict=True) if shape == common]
@@ -101,18 +107,33 @@ def without_buffers(node: ir.Node) -> ir.Node:
 
 
 def bytes_of(element: Any) -> int:
-    """Return the bytes an element takes in memory; strings count their characters."""
+    """Return the bytes an element takes in memory; strings count their characters.
+
+    Raises:
+        MeasurementError: if it is not made of tensors: what a dataset in it takes is not known.
+    """
     import numpy as np
     import tensorflow as tf
 
+    parts = tf.nest.flatten(element, expand_composites=True)
+    _refuse_what_is_no_tensor(parts)
     total = 0
-    for tensor in tf.nest.flatten(element, expand_composites=True):
+    for tensor in parts:
         if tensor.dtype == tf.string:
             strings = np.asarray(tensor.numpy(), dtype=object).ravel()
             total += sum(map(len, strings)) + _STRING_BYTES * strings.size
         else:
             total += tensor.dtype.size * tensor.shape.num_elements()
     return total
+
+
+def _refuse_what_is_no_tensor(parts: Sequence[Any]) -> None:
+    import tensorflow as tf
+
+    for part in parts:
+        if not tf.is_tensor(part) or part.dtype == tf.variant:
+            kind = "None" if part is None else type(part).__name__.strip("_")
+            raise MeasurementError(f"its elements hold {kind}, which is no plain tensor")
 
 
 def held_beside(spec: Any) -> int:

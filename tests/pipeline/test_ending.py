@@ -65,3 +65,11 @@ def test_one_that_never_ends_never_tells():
     dataset, ended = told(Dataset.range(3).repeat())
     assert [int(x) for x in dataset.take(7)] == [0, 1, 2, 0, 1, 2, 0]
     assert not ended.numpy()
+
+
+@pytest.mark.parametrize("inner_prefetch", [True, False])
+def test_a_tuple_of_one_stays_a_tuple(inner_prefetch):
+    numbers = tf.data.Dataset.range(3).map(lambda x: (x,))
+    told = telling_its_end(numbers, lambda: None, number_taken(), inner_prefetch=inner_prefetch)
+    assert told.element_spec == numbers.element_spec
+    assert [type(each) for each in told] == [tuple] * 3

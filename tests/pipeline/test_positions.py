@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from autopipe.pipeline.extract import extract
@@ -36,6 +37,14 @@ def test_columns_of_ranges():
         Dataset.range(0),
     ):
         assert looked_up(dataset) == [list(dataset.as_numpy_iterator())]
+
+
+@pytest.mark.parametrize("kind", [tf.int32, tf.uint8, tf.float32, tf.float64])
+def test_columns_of_ranges_are_of_their_type(kind):
+    numbers = tf.data.Dataset.range(2, 9, 3, output_type=kind)
+    (column,) = columns(extract(numbers))
+    assert column(tf.constant([0, 1, 2], tf.int64)).dtype == kind
+    assert column(tf.constant([0, 1, 2], tf.int64)).numpy().tolist() == list(numbers.as_numpy_iterator())
 
 
 def test_other_elements_have_no_columns():
