@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import called_graphs, fed_by, regrouped
+from autopipe.functions.subgraph import called_graphs, fed_by, regrouped, regrouped_ops
 
-__all__ = ["jumps", "rounds_alike"]
+__all__ = ["jumps", "jumps_after", "jumps_after_regrouping", "rounds_alike"]
 
 # Ops that give floats, and do not give nearly the same for nearly the same.
 _JUMPS = frozenset("Ceil Floor FloorDiv FloorMod Mod Rint Round Sign TruncateMod UnsortedSegmentSum".split())
@@ -27,6 +28,28 @@ def rounds_alike(whole: Function, *parts: Function) -> bool:
     False
     """
     return regrouped(whole.concrete.graph) == sum(regrouped(part.concrete.graph) for part in parts)
+
+
+def jumps_after(fn: Function, rounding: Set[Any]) -> str | None:
+    """Return the type of an op as for :func:`jumps`, that comes after ops of the function which may round differently.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.functions.subgraph import regrouped_ops
+    >>> from autopipe.pipeline.extract import extract
+    >>> floats = tf.data.Dataset.from_tensors(0.5)
+    >>> fn = extract(floats.map(lambda x: tf.cast(tf.floor(x) + x + x, tf.int32))).fn
+    >>> jumps_after(fn, regrouped_ops(fn.concrete.graph))
+    'Cast'
+    """
+    graph = fn.concrete.graph
+    reached = fed_by(tensor for op in rounding for tensor in op.outputs if tensor.dtype.is_floating)
+    reached |= {op for op in rounding if called_graphs(graph, op)}
+    return next((found for op in graph.get_operations() if op in reached and (found := _jump(graph, op))), None)
+
+
+def jumps_after_regrouping(fn: Function) -> str | None:
+    """Return such an op after sums or products that may be taken in another order in a part, or in a larger whole."""
+    return jumps_after(fn, regrouped_ops(fn.concrete.graph))
 
 
 @remembered

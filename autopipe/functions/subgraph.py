@@ -12,7 +12,7 @@ from typing import Any
 from autopipe.functions.function import Function
 from autopipe.functions.source import copy_source
 
-__all__ = ["called_graphs", "copy_into_trace", "fed_by", "needed_ops", "origin", "regrouped", "trace"]
+__all__ = ["called_graphs", "copy_into_trace", "fed_by", "needed_ops", "origin", "regrouped", "regrouped_ops", "trace"]
 
 _SUMS = frozenset("Add AddN AddV2".split())
 _CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
@@ -82,6 +82,17 @@ def regrouped(graph: Any) -> int:
                 pairs += _is_regrouped(origin(tensor).op.type, op.type)
         pairs += sum(regrouped(body) for body in called_graphs(graph, op) if body is not None)
     return pairs
+
+
+def regrouped_ops(graph: Any) -> set[Any]:
+    """Return the later ops of those pairs, and those that call a function with such a pair."""
+    found = set()
+    for op in graph.get_operations():
+        floats = (tensor for tensor in op.inputs if tensor.dtype.is_floating or tensor.dtype.is_complex)
+        called = (body for body in called_graphs(graph, op) if body is not None)
+        if any(_is_regrouped(origin(each).op.type, op.type) for each in floats) or any(map(regrouped, called)):
+            found.add(op)
+    return found
 
 
 def _is_regrouped(earlier: str, later: str) -> bool:

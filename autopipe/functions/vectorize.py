@@ -19,9 +19,10 @@ from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.parse import parse_batch, parsing_op, ragged_parts, sparse_parts
-from autopipe.functions.subgraph import copy_into_trace, needed_ops, origin, regrouped, trace
+from autopipe.functions.rounding import jumps_after
+from autopipe.functions.subgraph import copy_into_trace, needed_ops, origin, regrouped, regrouped_ops, trace
 
-__all__ = ["NotVectorizableError", "computes_exactly", "vectorize"]
+__all__ = ["NotVectorizableError", "computes_exactly", "jumps_in_batch", "vectorize"]
 
 # Each element of the result depends on matching elements of the operands by one IEEE or integer operation, or by
 # moving data: the same bits whether it is computed alone or in a batch. Transcendental functions are not here, since
@@ -35,6 +36,9 @@ _EXACT = frozenset(
     "SelectV2 SerializeSparse Shape Sign Slice Split SplitV Sqrt Square Squeeze StatelessIf StridedSlice Sub Tile "
     "Transpose Unpack ZerosLike _Arg _Retval".split()
 )
+
+# It rounds nothing, but not-a-number may come out otherwise.
+_CLIP = "ClipByValue"
 
 
 class NotVectorizableError(Exception):
@@ -56,6 +60,44 @@ def computes_exactly(fn: Function) -> bool:
     graph = fn.concrete.graph.as_graph_def()
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     return all((node.op in _EXACT or node.op in BATCHED_OPS) and not _is_saturating(node) for node in nodes)
+
+
+def jumps_in_batch(fn: Function) -> str | None:
+    """Return the type of an op that may give something else altogether, and not only other last bits, in a batch.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> floats = tf.data.Dataset.from_tensors([0.5])
+    >>> fns = (tf.exp, lambda x: tf.round(tf.exp(x)), lambda x: tf.cast(x * 255, tf.uint8), tf.round)
+    >>> [jumps_in_batch(extract(floats.map(each)).fn) for each in fns]
+    [None, 'Round', 'Cast', None]
+    """
+    graph = fn.concrete.graph
+    unclipped = (op for op in graph.get_operations() if _is_saturating(op.node_def) and not _is_clipped(op.inputs[0]))
+    return "Cast" if any(unclipped) else jumps_after(fn, _inexact_ops(fn))
+
+
+def _inexact_ops(fn: Function) -> set[Any]:
+    """Return the ops that may round differently in a batch, and those that call a function with such an op."""
+    graph = fn.concrete.graph
+    bodies = {function.signature.name: function for function in graph.as_graph_def().library.function}
+
+    def is_exact(node: Any) -> bool:
+        called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
+        inner = (each for name in called if name in bodies for each in bodies[name].node_def)
+        known = node.op in _EXACT or node.op in BATCHED_OPS or node.op == _CLIP
+        return known and not _is_saturating(node) and all(map(is_exact, inner))
+
+    return {op for op in graph.get_operations() if not is_exact(op.node_def)} | regrouped_ops(graph)
+
+
+def _is_clipped(tensor: Any) -> bool:
+    """Return whether a tensor was brought within two bounds, as ``tf.saturate_cast`` does."""
+    outer = origin(tensor).op
+    if outer.type == _CLIP:
+        return True
+    sides = {outer.type, *(origin(each).op.type for each in outer.inputs)}
+    return {"Maximum", "Minimum"} <= sides
 
 
 def _is_saturating(node: Any) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from autopipe.functions.fixed_part import split_before_growth
-from autopipe.functions.rounding import rounds_alike
+from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Cache, Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import ErrorsSurface, FitsMemory, InMemory, OutgrowsMemory, RoundingUnseen
@@ -29,5 +29,5 @@ def cache_fewer_bytes(node: Node) -> Rewrite | None:
             needed = (InMemory(node), OutgrowsMemory(mapped), FitsMemory(early), ErrorsSurface(rest))
             if rounds_alike(mapped.fn, first, rest):
                 return Rewrite(after, needed)
-            return Rewrite(after, (*needed, RoundingUnseen()), Keeps.ELEMENTS)
+            return Rewrite(after, (*needed, RoundingUnseen(jumps_after_regrouping(mapped.fn))), Keeps.ELEMENTS)
     return None

@@ -2,7 +2,7 @@
 
 from autopipe.functions.cut import IllegalCutError
 from autopipe.functions.fixed_part import changes_between_epochs, does_work, split_fixed_part
-from autopipe.functions.rounding import rounds_alike
+from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._caching import cached_before_mixing
@@ -41,6 +41,8 @@ def cache_fixed_work(node: Node) -> Rewrite | None:
             same, fits = SameEveryEpoch(fixed), FitsMemory(fixed)
             safe = (fixable, NotCachedYet(node), same, NoErrorIsIgnored())
             if parts and not rounds_alike(node.fn, *parts):
-                return Rewrite(result, (*safe, RoundingUnseen(), worth, fits), Keeps.ELEMENTS)
+                return Rewrite(
+                    result, (*safe, RoundingUnseen(jumps_after_regrouping(node.fn)), worth, fits), Keeps.ELEMENTS
+                )
             return Rewrite(result, (*safe, worth, fits))
     return None

@@ -2,7 +2,7 @@
 
 from autopipe.functions.cut import IllegalCutError
 from autopipe.functions.fixed_part import changes_between_epochs, does_work, split_fixed_part
-from autopipe.functions.rounding import rounds_alike
+from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._caching import cached_before_mixing
@@ -43,6 +43,8 @@ def cache_fixed_work_on_disk(node: Node) -> Rewrite | None:
             safe = (*fixable, SameEveryEpoch(fixed), NoErrorIsIgnored(), OneReader(node))
             measured = (OutgrowsMemory(fixed), FitsDisk(fixed), WorthCachingOnDisk(fixed))
             if parts and not rounds_alike(node.fn, *parts):
-                return Rewrite(result, (*safe, RoundingUnseen(), *measured), Keeps.ELEMENTS)
+                return Rewrite(
+                    result, (*safe, RoundingUnseen(jumps_after_regrouping(node.fn)), *measured), Keeps.ELEMENTS
+                )
             return Rewrite(result, (*safe, *measured))
     return None

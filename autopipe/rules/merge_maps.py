@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from autopipe.functions.compose import compose
 from autopipe.functions.effects import effects
-from autopipe.functions.rounding import rounds_alike
+from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._calls import calls_of_both
@@ -27,7 +27,7 @@ def merge_maps(node: Node) -> Rewrite | None:
             unseen = (CallsUnseen(first.fn), CallsUnseen(node.fn))
             errors = (ErrorsSurface(first.fn), ErrorsSurface(node.fn))
             alike = rounds_alike(merged.fn, first.fn, node.fn)
-            rounding = () if alike else (RoundingUnseen(),)
+            rounding = () if alike else (RoundingUnseen(jumps_after_regrouping(merged.fn)),)
             faster = Faster(node, merged, over=first.input)
             keeps = Keeps.TRAINING if effects(merged.fn).unseeded_random else None if alike else Keeps.ELEMENTS
             return Rewrite(merged, (*unseen, *errors, *rounding, NotCachedYet(node), faster), keeps)

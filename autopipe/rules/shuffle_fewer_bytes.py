@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from autopipe.functions.fixed_part import split_before_growth
-from autopipe.functions.rounding import rounds_alike
+from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Map, Node, Shuffle
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import WHOLE_EPOCH, CallsUnseen, ErrorsSurface, FewerBytes, RoundingUnseen
@@ -32,5 +32,5 @@ def shuffle_fewer_bytes(node: Node) -> Rewrite | None:
             needed = (CallsUnseen(mapped.fn), ErrorsSurface(rest), fewer)
             if rounds_alike(mapped.fn, first, rest):
                 return Rewrite(after, needed)
-            return Rewrite(after, (*needed, RoundingUnseen()), Keeps.ELEMENTS)
+            return Rewrite(after, (*needed, RoundingUnseen(jumps_after_regrouping(mapped.fn))), Keeps.ELEMENTS)
     return None

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from autopipe.functions.compose import compose
-from autopipe.functions.vectorize import NotVectorizableError, computes_exactly, vectorize
+from autopipe.functions.vectorize import NotVectorizableError, computes_exactly, jumps_in_batch, vectorize
 from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._calls import calls_on_batches
@@ -49,7 +49,7 @@ def vectorize_map(node: Node) -> Rewrite | None:
             safe = (batchable, ErrorsSurface(mapped.fn), light)
             return Rewrite(
                 after,
-                (*safe, faster, same) if exact else (*safe, RoundingUnseen(), faster, same),
+                (*safe, faster, same) if exact else (*safe, RoundingUnseen(jumps_in_batch(mapped.fn)), faster, same),
                 keeps=Keeps.SEQUENCE if exact else None,
             )
     return None

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from autopipe.functions.batchable_part import split_batchable_part
 from autopipe.functions.function import Function
-from autopipe.functions.rounding import rounds_alike
-from autopipe.functions.vectorize import NotVectorizableError, computes_exactly, vectorize
+from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.vectorize import NotVectorizableError, computes_exactly, jumps_in_batch, vectorize
 from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._calls import calls_on_batches
@@ -43,13 +43,14 @@ def vectorize_rest(node: Node) -> Rewrite | None:
             calls = calls_on_batches(mapped.num_parallel_calls)
             after = replace(mapped, fn=batched, input=node.on(early), num_parallel_calls=calls)
             exact = computes_exactly(rest) and rounds_alike(mapped.fn, first, rest)
+            jump = jumps_in_batch(rest) or jumps_after_regrouping(mapped.fn)
             one_by_one = node.on(replace(mapped, fn=rest, input=early))
             same = SameOnSample(one_by_one, after, over=early, exact=exact)
             faster = Faster(node, after, over=mapped.input)
             safe = (HasBatchedForm(rest, size), ErrorsSurface(rest), light)
             return Rewrite(
                 after,
-                (*safe, faster, same) if exact else (*safe, RoundingUnseen(), faster, same),
+                (*safe, faster, same) if exact else (*safe, RoundingUnseen(jump), faster, same),
                 keeps=Keeps.SEQUENCE if exact else None,
             )
     return None

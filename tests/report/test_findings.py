@@ -96,7 +96,7 @@ GOOD = [
     NUMBERS.repeat(3).cache(),
     NUMBERS.repeat().take(30).cache(),
     Dataset.zip((NUMBERS, NUMBERS.repeat())).cache(),
-    NUMBERS.shuffle(40, reshuffle_each_iteration=False).cache(),
+    NUMBERS.shuffle(40, seed=1, reshuffle_each_iteration=False).cache(),
     NUMBERS.map(scale).batch(4),
     NUMBERS.batch(4).map(lambda x: x * 2),
     BYTES.batch(4).map(lambda x: tf.cast(tf.reduce_sum(x), tf.float32)),

@@ -13,7 +13,7 @@ IDLE = {
     "shard": lambda d: d.shard(1, 0),
     "shuffle": lambda d: d.shuffle(1),
     "seeded shuffle": lambda d: d.shuffle(1, seed=3),
-    "shuffle once": lambda d: d.shuffle(1, reshuffle_each_iteration=False),
+    "shuffle once": lambda d: d.shuffle(1, seed=1, reshuffle_each_iteration=False),
     "prefetch": lambda d: d.prefetch(0),
 }
 SOURCES = {

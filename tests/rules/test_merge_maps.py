@@ -141,3 +141,16 @@ def test_does_not_match_maps_that_are_called_differently():
     assert_no_match(RULE, numbers.map(double, 2, deterministic=False).map(thirds, 2))
     assert_no_match(RULE, numbers.map(double, 2, use_unbounded_threadpool=True).map(thirds, 2))
     assert_no_match(RULE, numbers.map(double, 2).batch(2).map(thirds, 2))
+
+
+def add_fifth(x):
+    return x + 0.2
+
+
+def thousandfold(x):
+    return tf.cast((x + 0.1) * 1000, tf.int64)
+
+
+def test_refuses_a_sum_that_goes_on_and_of_which_a_whole_number_is_made():
+    floats = tf.data.Dataset.from_tensor_slices(np.linspace(0, 1, 9, dtype=np.float32))
+    assert_refuses(RULE, of(floats, add_fifth, thousandfold), "its own Cast may make", Keeps.ELEMENTS)

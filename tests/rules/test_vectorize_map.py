@@ -60,6 +60,25 @@ def test_refuses_rounding_where_the_sequence_is_promised():
     assert_refuses(RULE, numbers().map(wave).batch(8), "it keeps elements only", Keeps.SEQUENCE)
 
 
+def exponent_as_a_number(x):
+    return tf.cast(tf.exp(tf.cast(x, tf.float32) / 9.0) * 10_000.0, tf.int64)
+
+
+def brightened(x):
+    return tf.cast(tf.fill([3], tf.cast(x, tf.float32)) * 25.5, tf.uint8)
+
+
+@pytest.mark.parametrize("function", [exponent_as_a_number, brightened])
+@pytest.mark.parametrize("keeps", [Keeps.TRAINING, Keeps.ELEMENTS])
+def test_refuses_what_makes_of_other_last_bits_or_of_an_overflow_another_number(function, keeps):
+    assert_refuses(RULE, numbers().map(function).batch(8), "its own Cast may make", keeps)
+
+
+def test_numbers_that_are_clipped_first_may_be_cast():
+    dataset = numbers().map(lambda x: tf.saturate_cast(tf.cast(x, tf.float32) * 25.5, tf.uint8)).batch(8)
+    assert_rewrites(RULE, dataset, "range(0, 50) | batch(8) | map(vectorized <lambda>)", Keeps.ELEMENTS)
+
+
 def test_refuses_where_it_is_not_faster():
     slower = Answers(speed=(1.2, 0.9, 1.4))
     assert_refuses(RULE, numbers().map(double).batch(8), "measured 1.20x (0.90-1.40)", answers=slower)

@@ -133,10 +133,18 @@ def _assigned_elsewhere(fn: Function, site: Site) -> Proof:
 
 @dataclass(frozen=True)
 class RoundingUnseen:
-    """Nothing downstream makes more of the last bits of a float than a difference in the last bits."""
+    """Nothing makes more of the last bits of a float than a difference in the last bits.
+
+    Args:
+        jump: an op of what is rewritten that may, of those that come after what rounds differently.
+    """
+
+    jump: str | None = None
 
     def check(self, site: Site) -> Proof:
         """Look at the functions downstream: a filter on a float may let an element pass that it kept out before."""
+        if self.jump:
+            return Proof(False, f"its own {self.jump} may make of a difference in rounding a larger one")
         below = set(trees.walk(site.node))
         for node in trees.walk(site.pipeline):
             if node in below or site.node not in trees.walk(node):
