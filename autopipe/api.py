@@ -9,6 +9,7 @@ from dataclasses import asdict, astuple, replace
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
+from autopipe.arguments import bytes_or_none, number
 from autopipe.errors import ArgumentError, DatasetError, PlanError
 from autopipe.planning.plan import Plan
 
@@ -84,7 +85,7 @@ def optimize(
     given = _given(plan)
     tree, identity = _read(dataset)
     promised = _keeps(_promise(given, identity, keeps))
-    disk = None if disk_cache is None else DiskCache(disk_cache)
+    disk = None if disk_cache is None else DiskCache(_folder(disk_cache))
     measurements = _measurements(ram_budget, seconds, disk)
     freed = freed_memory(tree, measurements.ram_budget)
     if freed is not None and freed.kept:
@@ -187,13 +188,17 @@ def _read(dataset: Any) -> tuple[ir.Node, str]:
 def _measurements(ram_budget: int | None, seconds: float, disk: DiskCache | None = None) -> SampleMeasurements:
     from autopipe.planning.measure import SampleMeasurements
 
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds >= 0:
-        raise ArgumentError(f"seconds must be a number >= 0, but got {seconds!r}.")
-    if ram_budget is None:
+    seconds = number("seconds", seconds)
+    budget = bytes_or_none("ram_budget", ram_budget)
+    if budget is None:
         return SampleMeasurements(seconds=seconds, disk=disk)
-    if isinstance(ram_budget, int) and not isinstance(ram_budget, bool) and ram_budget >= 0:
-        return SampleMeasurements(ram_budget, seconds, disk)
-    raise ArgumentError(f"ram_budget must be a number of bytes >= 0, but got {ram_budget!r}.")
+    return SampleMeasurements(budget, seconds, disk)
+
+
+def _folder(disk_cache: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    if isinstance(disk_cache, str | os.PathLike) and os.fspath(disk_cache):
+        return disk_cache
+    raise ArgumentError(f"disk_cache must be the path of a folder, but got {disk_cache!r}.")
 
 
 def _verified(rewriting: Rewriting) -> Rewriting:
@@ -217,16 +222,22 @@ def _rules(names: Iterable[str] | None) -> tuple[Rule, ...]:
 
     if names is None:
         return catalogue()
+    if not isinstance(names, Iterable):
+        raise ArgumentError(f"rules must be the names of rules, but got {names!r}. autopipe rules lists them.")
     wanted = [names] if isinstance(names, str) else list(names)
     known = {rule.name: rule for rule in catalogue()}
     for name in wanted:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise ArgumentError(f"A rule must be one of {', '.join(known)}, but got {name!r}.")
     return tuple(rule for name, rule in known.items() if name in wanted)
 
 
 def _given(plan: Plan | str | os.PathLike[str] | None) -> Plan | None:
-    return Plan.load(plan) if isinstance(plan, str | os.PathLike) else plan
+    if plan is None or isinstance(plan, Plan):
+        return plan
+    if isinstance(plan, str | os.PathLike):
+        return Plan.load(plan)
+    raise ArgumentError(f"plan must be a plan, or the path of one, but got {plan!r}.")
 
 
 def _promise(given: Plan | None, identity: str, keeps: str) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from rich.console import Console
-
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.planning.profile import Profile, Stretch
 from autopipe.planning.profiling import Epoch, Looks, profile_of
 from autopipe.reading import Reading
 from autopipe.report.epochs import epochs_table
+from autopipe.report.printing import show
 
 __all__ = ["PipelineMonitor"]
 
@@ -136,6 +135,6 @@ class PipelineMonitor(WatchingCallback):
         super().on_train_end(logs)
         if not self.verbose:
             return
-        Console().print(epochs_table(self._figures))
+        show(epochs_table(self._figures))
         if self.profile is not None:
-            print(self.profile)
+            show(str(self.profile))

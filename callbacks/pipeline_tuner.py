@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
+from autopipe.arguments import bytes_or_none, file_to_write, number, whole_number
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.build import memory_caches
@@ -16,8 +17,9 @@ from autopipe.pipeline.knobs import read_knobs, used_knobs
 from autopipe.planning.machine import Machine
 from autopipe.planning.plan import Plan
 from autopipe.reading import Reading
+from autopipe.report.printing import show
 from autopipe.runtime import OptimizedDataset
-from autopipe.search_spaces import SearchSpace, default
+from autopipe.search_spaces import SearchSpace, by_name, default
 from autopipe.tuning.memory_guard import MemoryGuard
 from autopipe.tuning.next_epoch import NextEpoch
 from autopipe.tuning.outcome import in_one_line, measured, trials_of
@@ -62,7 +64,7 @@ class PipelineTuner(WatchingCallback):
 
     Args:
         trials: challengers to measure at the most.
-        space: what the knobs may be; see ``autopipe.search_spaces``.
+        space: what the knobs may be; see ``autopipe.search_spaces``. One of those may be given by its name.
         objective: ``"gpu"`` (utilization), ``"busy"`` (share of step time not spent waiting for data), ``"rate"``
             (steps per second), or ``"auto"``: the GPU where there is one, else ``"busy"``.
         window_seconds: the least length of a window. Where the GPU's utilization counts, it is at least five of the
@@ -100,7 +102,7 @@ class PipelineTuner(WatchingCallback):
         self,
         *,
         trials: int = 12,
-        space: SearchSpace = default,
+        space: SearchSpace | str = default,
         objective: str = "auto",
         window_seconds: float = 0.3,
         most_loss: float = 0.01,
@@ -111,25 +113,23 @@ class PipelineTuner(WatchingCallback):
         verbose: int = 1,
         on_trial: Callable[[Trial], None] | None = None,
     ) -> None:
-        if trials < 0:
-            raise ArgumentError(f"trials must be >= 0, but got {trials!r}.")
-        if not window_seconds > 0:
-            raise ArgumentError(f"window_seconds must be > 0, but got {window_seconds!r}.")
-        if not most_loss >= 0:
-            raise ArgumentError(f"most_loss must be a share >= 0, but got {most_loss!r}.")
-        if ram_budget is not None and not ram_budget >= 0:
-            raise ArgumentError(f"ram_budget must be a number of bytes >= 0, but got {ram_budget!r}.")
         if objective != "auto" and objective not in OBJECTIVES:
             raise ArgumentError(f"objective must be auto, {', '.join(OBJECTIVES)}, but got {objective!r}.")
-        self.trials = trials
-        self.space = space
+        if study is not None and not hasattr(study, "ask"):
+            raise ArgumentError(
+                f"study must be an Optuna study, but got {study!r}. Make one with optuna.create_study()."
+            )
+        if on_trial is not None and not callable(on_trial):
+            raise ArgumentError(f"on_trial must be a function of a trial, but got {on_trial!r}.")
+        self.trials = whole_number("trials", trials)
+        self.space = space if callable(space) else by_name(space)
         self.objective = objective
-        self.window_seconds = window_seconds
-        self.most_loss = most_loss
-        self.ram_budget = ram_budget
-        self.seed = seed
+        self.window_seconds = number("window_seconds", window_seconds, above=True, finite=True)
+        self.most_loss = number("most_loss", most_loss)
+        self.ram_budget = bytes_or_none("ram_budget", ram_budget)
+        self.seed = None if seed is None else whole_number("seed", seed)
         self.study = study
-        self.plan_path = plan
+        self.plan_path = None if plan is None else file_to_write("plan", plan)
         self.verbose = verbose
         self.on_trial = on_trial
         super().__init__()
@@ -327,12 +327,26 @@ class PipelineTuner(WatchingCallback):
         super().on_train_end(logs)
         self._next_epoch.let_go()
         if self.search is None or self.dataset is None:
+            self._tell_of_no_search()
             return
         self.dataset.retune(self.search.stop())
         if self.plan_path is not None and self.plan is not None:
             self.plan.save(self.plan_path)
         if self.verbose:
-            print(self.summary())
+            show(self.summary())
+
+    def _tell_of_no_search(self) -> None:
+        """Say that nothing was searched, where a dataset was read that could have been; of others one was warned."""
+        if self._reading is None:
+            return
+        if self.plan_path is not None:
+            warnings.warn(
+                f"PipelineTuner must see some steps to write a plan, but this training ended before a search began, so "
+                f"there is no {self.plan_path}. Train for more steps or epochs, or use autopipe tune.",
+                stacklevel=2,
+            )
+        elif self.verbose:
+            show(self.summary())
 
     def summary(self) -> str:
         """Return what the search did, in one line."""

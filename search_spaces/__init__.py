@@ -47,9 +47,9 @@ def by_name(name: str) -> SearchSpace:
     >>> by_name("low_memory") is low_memory
     True
     """
-    if name in SPACES:
+    if isinstance(name, str) and name in SPACES:
         return SPACES[name]
-    if name.endswith(".toml"):
+    if isinstance(name, str) and name.endswith(".toml"):
         return from_toml(name)
     raise ArgumentError(
         f"A search space must be one of {', '.join(SPACES)}, or a file that ends in .toml, but got {name!r}."

@@ -79,6 +79,12 @@ def test_one_bad_element_among_good_ones_fails_where_it_did_and_the_others_are_k
         ({"keeps": None}, "but got None"),
         ({"ram_budget": -1}, "ram_budget must be a number of bytes >= 0, but got -1"),
         ({"ram_budget": "2GB"}, "but got '2GB'"),
+        ({"plan": 5}, "plan must be a plan, or the path of one, but got 5"),
+        ({"disk_cache": 5}, "disk_cache must be the path of a folder, but got 5"),
+        ({"disk_cache": ""}, "disk_cache must be the path of a folder, but got ''"),
+        ({"rules": 5}, "rules must be the names of rules, but got 5"),
+        ({"rules": [[1]]}, "A rule must be one of .*, but got .1."),
+        ({"seconds": "long"}, "seconds must be a number >= 0, but got 'long'"),
         ({"rules": ["faster"]}, "A rule must be one of .*vectorize_map, .*, but got 'faster'"),
     ],
 )

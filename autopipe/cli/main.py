@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib.metadata import version
 from typing import Annotated
 
@@ -76,5 +78,8 @@ def _autopipe(
 
 
 def run() -> None:
-    """Run the command line; the console script."""
+    """Run the command line; the console script. What a terminal has no sign for is printed as a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     app()

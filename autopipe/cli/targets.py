@@ -9,7 +9,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -34,12 +34,16 @@ class UserCodeError(Exception):
 
 @contextmanager
 def user_code(origin: str) -> Iterator[None]:
-    """Run code of the user's: what it raises, a call of ``sys.exit()`` too, becomes a ``UserCodeError``."""
+    """Run code of the user's: what it raises, a call of ``sys.exit()`` too, becomes a ``UserCodeError``.
+
+    What it prints goes where errors go: the output is that of the command, JSON perhaps.
+    """
     try:
-        yield
-    except AutopipeError:
+        with redirect_stdout(sys.stderr):
+            yield
+    except (AutopipeError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise UserCodeError(origin) from error
 
 

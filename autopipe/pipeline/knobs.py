@@ -102,6 +102,8 @@ def with_knobs(tree: ir.Node, values: Mapping[str, int]) -> ir.Node:
     Raises:
         KnobError: for a knob the pipeline does not have, or a value outside its range.
     """
+    if not isinstance(values, Mapping):
+        raise KnobError(f"Knobs must be values by their names, as {{'prefetch.buffer_size': 4}}, but got {values!r}.")
     located = list(_located(tree))
     known = {knob.name: knob for _, knob in located}
     for name, value in values.items():

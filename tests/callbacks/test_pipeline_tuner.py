@@ -308,12 +308,40 @@ def test_an_exception_in_training_leaves_no_listener_behind():
     assert not observers()
 
 
+def test_a_training_too_short_for_a_search_is_told_and_a_plan_that_is_missing_too(tmp_path, capsys):
+    def fit(**arguments):
+        dataset = autopipe.optimize(rows().batch(4).cache(), seconds=0)
+        Recorder().fit(dataset, steps_per_epoch=1, epochs=1, verbose=0, callbacks=[PipelineTuner(**arguments)])
+
+    fit()
+    assert "too few steps to measure anything" in capsys.readouterr().out
+    with pytest.warns(UserWarning, match="ended before a search began, so there is no .*plan.json"):
+        fit(plan=tmp_path / "plan.json", trials=0)
+
+
+def test_a_search_space_may_be_named():
+    assert PipelineTuner(space="low_memory").space is autopipe.search_spaces.low_memory
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"trials": -1}, "trials must be >= 0, but got -1"),
-        ({"window_seconds": 0}, "window_seconds must be > 0"),
+        ({"trials": -1}, "trials must be a whole number >= 0, but got -1"),
+        ({"trials": "3"}, "trials must be a whole number >= 0, but got '3'"),
+        ({"trials": 2.5}, "trials must be a whole number >= 0, but got 2.5"),
+        ({"window_seconds": 0}, "window_seconds must be a finite number > 0, but got 0"),
+        ({"window_seconds": math.inf}, "window_seconds must be a finite number > 0, but got inf"),
+        ({"most_loss": None}, "most_loss must be a number >= 0, but got None"),
+        ({"ram_budget": "1GB"}, "ram_budget must be a number of bytes >= 0, but got '1GB'"),
+        ({"seed": -1}, "seed must be a whole number >= 0, but got -1"),
         ({"objective": "speed"}, "objective must be auto, busy, gpu, rate, but got 'speed'"),
+        ({"space": "tiny"}, "A search space must be one of default, .*, but got 'tiny'"),
+        ({"space": 5}, "A search space must be one of default, .*, but got 5"),
+        ({"study": "sqlite:///study.db"}, "study must be an Optuna study, but got 'sqlite:///study.db'"),
+        ({"on_trial": 5}, "on_trial must be a function of a trial, but got 5"),
+        ({"plan": "nowhere/plan.json"}, "plan must be a file in a folder that can be written to, but got 'nowhere"),
+        ({"plan": ""}, "plan must be a file in a folder"),
+        ({"plan": "."}, "plan must be a file in a folder"),
     ],
 )
 def test_a_wrong_argument_is_named(arguments, words):

@@ -46,6 +46,13 @@ def test_the_script_ends_with_the_exit_code_and_prints_nothing_else(project: Pat
     assert not done.stdout
 
 
+def test_an_output_of_few_signs_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = python("-c", RUN, "rules")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "cache_after_map" in done.stdout
+
+
 def test_two_plans_are_compared_without_tensorflow(tmp_path: Path) -> None:
     for name, rules in (("a", ("prefetch_at_end",)), ("b", ())):
         Plan("ab12", rules=rules).save(tmp_path / f"{name}.json")

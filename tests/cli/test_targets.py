@@ -78,6 +78,7 @@ def test_an_argument_the_function_does_not_take_is_refused() -> None:
         ("def broken(:", SyntaxError),
         ("import sys; sys.exit(0)", SystemExit),
         ("1 / 0", ZeroDivisionError),
+        ("raise GeneratorExit", GeneratorExit),
     ],
 )
 def test_what_an_import_raises_is_the_users_own(
@@ -90,6 +91,14 @@ def test_what_an_import_raises_is_the_users_own(
             load_target(f"{path}:make_dataset")
         assert isinstance(caught.value.__cause__, cause)
         assert caught.value.origin == path
+
+
+def test_what_a_script_prints_is_not_the_output_of_a_command(
+    user_file: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = user_file("print(5)\ndef make_dataset(): pass")
+    load_target(f"{path}:make_dataset")
+    assert capsys.readouterr() == ("", "5\n")
 
 
 def test_a_module_that_imports_a_missing_one_is_the_users_own(project: Path) -> None:
