@@ -27,6 +27,7 @@ from autopipe.planning.passing import refuse_if_nothing_passes
 from autopipe.planning.samples import (
     SAMPLE_BYTES,
     bytes_of,
+    from_several_places,
     held_beside,
     of_one_shape,
     one_sentence,
@@ -121,7 +122,9 @@ class SampleMeasurements:
         if known is not None:
             return [known]
         if node not in self._known_sizes:
-            self._known_sizes[node] = [bytes_of(each) for each in self._sample(node, _CACHE_SAMPLE_ELEMENTS)]
+            places = from_several_places(node, _CACHE_SAMPLE_ELEMENTS)
+            few = -(-_CACHE_SAMPLE_ELEMENTS // len(places))
+            self._known_sizes[node] = [bytes_of(each) for place in places for each in self._sample(place, few)]
         return self._known_sizes[node]
 
     def same(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from autopipe.errors import DatasetError
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import one_line
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.rules import MeasurementError
@@ -21,6 +22,7 @@ __all__ = [
     "SAMPLE_BYTES",
     "SAMPLE_SECONDS",
     "bytes_of",
+    "from_several_places",
     "held_beside",
     "of_one_shape",
     "one_sentence",
@@ -104,6 +106,24 @@ def without_buffers(node: ir.Node) -> ir.Node:
     if isinstance(node, ir.Shuffle | ir.Cache | ir.Repeat | ir.Prefetch):
         return inputs[0]
     return node.on(*inputs)
+
+
+def from_several_places(node: ir.Node, count: int) -> list[ir.Node]:
+    """Return pipelines of elements at the beginning, in the middle and at the end of one, about ``count`` in all.
+
+    Elements may be sorted, by their length say. Where those before a place would have to be made to come there, it is
+    the pipeline as it is, from its beginning.
+    """
+    source = whole = without_buffers(node)
+    while isinstance(source, ir.Map | ir.Batch | ir.PaddedBatch):
+        source = source.inputs[0]
+    places = 3
+    each = -(-count // places)
+    elements = signature(source).cardinality
+    if not isinstance(source, ir.Range | ir.TensorSlices) or elements <= count:
+        return [whole]
+    starts = (0, elements // 2, elements - each)
+    return [trees.substitute(whole, source, ir.Skip(input=source, count=start)) for start in starts]
 
 
 def bytes_of(element: Any) -> int:

@@ -4,7 +4,10 @@ import pytest
 import tensorflow as tf
 
 import autopipe
-from autopipe.planning.samples import bytes_of, of_one_shape
+from autopipe.pipeline.build import build
+from autopipe.pipeline.extract import extract
+from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.samples import bytes_of, from_several_places, of_one_shape
 from autopipe.rules import MeasurementError
 
 Dataset = tf.data.Dataset
@@ -39,3 +42,30 @@ def test_batches_with_none_in_them_are_the_same():
 def test_a_sample_is_of_the_most_common_shape():
     batches = list(Dataset.range(10).batch(4))
     assert [batch.shape[0] for batch in of_one_shape(batches)] == [4, 4]
+
+
+def growing(x):
+    return tf.zeros([tf.where(x < 500, 1, 10_000)])
+
+
+def test_elements_that_grow_towards_the_end_are_in_the_size_of_a_cache():
+    grown = Dataset.range(1000).map(growing)
+    taken = sum(bytes_of(each) for each in grown)
+    for dataset in (grown, grown.shuffle(9).batch(1).repeat(2)):
+        node = extract(dataset)
+        assert SampleMeasurements().element_bytes(node) * 1000 > 0.5 * taken
+        assert SampleMeasurements().cache_bytes(extract(grown)) > taken
+
+
+@pytest.mark.parametrize(
+    ("dataset", "firsts"),
+    [
+        (Dataset.range(300).map(lambda x: x), [0, 150, 297]),
+        (Dataset.from_tensor_slices(tf.range(300)).map(lambda x: x).prefetch(2), [0, 150, 297]),
+        (Dataset.range(9).map(lambda x: x), [0]),
+        (Dataset.range(300).filter(lambda x: x > 5), [6]),
+    ],
+)
+def test_a_sample_of_sizes_begins_where_it_costs_nothing_to_begin(dataset, firsts):
+    places = from_several_places(extract(dataset), 9)
+    assert [int(next(iter(build(place)))) for place in places] == firsts
