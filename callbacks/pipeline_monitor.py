@@ -54,7 +54,7 @@ class PipelineMonitor(WatchingCallback):
         self._epoch_was_seen = False
         self._looked_at, self._seconds_for_looks = 0, 0.0
         self._began = time.perf_counter()
-        self._figures: list[dict[str, float]] = []
+        self._figures: dict[int, dict[str, float]] = {}
 
     @property
     def profile(self) -> Profile | None:
@@ -106,7 +106,9 @@ class PipelineMonitor(WatchingCallback):
         super().on_epoch_end(epoch, figures)
         if logs is not None:
             logs.update(figures)
-        self._figures.append(figures)
+        if figures:
+            # Keras counts epochs from 0 here, and from 1 where people see them.
+            self._figures[epoch + 1] = figures
 
     def _epoch_ended(self, stretch: Stretch) -> None:
         """Count its elements where no look did."""
@@ -121,19 +123,23 @@ class PipelineMonitor(WatchingCallback):
             # Nobody tells that the last step ended: the next iterator was made, or the epoch is over.
             self._step_begun = False
             self._step_ended()
-        if self._looks is not None and self._looks.elements:
-            seen = self._looks.epoch()
-            self._epochs.append(seen)
-            self._epoch_was_seen = True
-            self._looked_at += bool(seen.looks)
-            self._seconds_for_looks += self._looks.seconds
-        self._looks = None
+        looks, self._looks = self._looks, None
+        if looks is None:
+            return
+        if not looks.elements:
+            looks.stop()
+            return
+        seen = looks.epoch()
+        self._epochs.append(seen)
+        self._epoch_was_seen = True
+        self._looked_at += bool(seen.looks)
+        self._seconds_for_looks += looks.seconds
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Stop listening."""
         self._keep_looks()
         super().on_train_end(logs)
-        if not self.verbose:
+        if not self.verbose or not self._figures:
             return
         show(epochs_table(self._figures))
         if self.profile is not None:

@@ -10,9 +10,10 @@ from typing import Any
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.knobs import Knob, read_knobs, with_knobs, with_thread_pool
+from autopipe.planning.failures import Failures, passing
+from autopipe.planning.filling import filled_at_once
 from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile
-from autopipe.planning.profiling import passing
 
 __all__ = ["Ceiling", "ceiling", "rate_with"]
 
@@ -54,7 +55,7 @@ def ceiling(tree: ir.Node, profile: Profile, seconds: float, caches: OwnCaches |
     if not tries:
         return best
     each = seconds / (len(tries) + 1)
-    tunable = with_thread_pool(tree)
+    tunable = with_thread_pool(filled_at_once(tree))
     for knobs in tries:
         rate = rate_with(tunable, knobs, each, caches.build)
         if rate > best.rate:
@@ -91,7 +92,7 @@ def rate_with(tree: ir.Node, knobs: Mapping[str, int], seconds: float, make: Cal
     counted_from, elements = began, 0
     while True:
         empty = True
-        for _ in passing(iter(dataset)):
+        for _ in passing(iter(dataset), Failures()):
             empty = False
             now = time.perf_counter()
             if now - began < _WARMING * seconds:

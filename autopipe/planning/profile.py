@@ -7,7 +7,7 @@ from io import StringIO
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +16,9 @@ from autopipe.planning.figures import bar, bytes_text, duration_text, rate_text
 from autopipe.planning.machine import Machine
 
 __all__ = ["Profile", "StageProfile", "Stretch"]
+
+# The columns after the stage, and how wide a terminal is that has room for all up to them.
+_COLUMNS = {"Time": 0, "Work": 0, "Calls": 56, "Gives": 64, "Holds": 72}
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class StageProfile:
         bytes_in: bytes it takes for each element that leaves the pipeline.
         bytes_per_element: bytes of one element that it gives.
         bytes_error: the standard error of that figure.
-        buffered_bytes: bytes it held at the last look.
+        buffered_bytes: bytes it held at the last look; of a shuffle that :func:`autopipe.profile` read, with a full
+            buffer.
         parallelism: calls that may run at once; ``None`` for one after the other.
         ahead: whether it works in threads of its own, ahead of what takes its elements.
         fused_with: the stage that TensorFlow made one with it, whose work is counted here.
@@ -105,6 +109,8 @@ class Profile:
         process_bytes: resident memory of the process at the end.
         machine: where.
         batch: how many examples an element holds; ``None`` where it is no batch.
+        failed: how many elements raised, and were passed over; reading the pipeline yourself ends at the first.
+        failure: what the first of them raised.
     """
 
     stages: tuple[StageProfile, ...]
@@ -114,6 +120,8 @@ class Profile:
     process_bytes: int
     machine: Machine
     batch: int | None = None
+    failed: int = 0
+    failure: str = ""
 
     def in_words(self, rate: float) -> str:
         """Return elements per second in words that tell what an element is."""
@@ -130,23 +138,23 @@ class Profile:
         Console(file=out, width=140, color_system=None).print(self)
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
-    def __rich__(self) -> Table:
-        """Return the stages, source first, with what each costs for one element of the pipeline."""
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the stages, source first, with what each costs for one element of the pipeline."""
         filling = ", in a first epoch, in which its cache fills" if self.filling else ""
         busy = f"{self.stretch.cores:.1f} of {self.machine.cores:g} cores busy"
         one = "one element of the pipeline" if self.batch is None else "one batch"
         caption = f"{self.in_words(self.stretch.rate)} with {busy}; times are for {one}{filling}"
+        if self.failed:
+            caption += f"\n{self.failed:,} elements raised and were passed over, the first: {self.failure}"
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
         table.add_column("Stage", overflow="fold")
-        table.add_column("Time", justify="right", no_wrap=True)
-        table.add_column("Work", no_wrap=True)
-        table.add_column("Calls", justify="right", no_wrap=True)
-        table.add_column("Gives", justify="right", no_wrap=True)
-        table.add_column("Holds", justify="right", no_wrap=True)
+        shown = [name for name, width in _COLUMNS.items() if options.max_width >= width]
+        for name in shown:
+            table.add_column(name, justify="left" if name == "Work" else "right", no_wrap=True)
         largest = max((each.share for each in self.stages), default=0.0)
         for each in self.stages:
-            table.add_row(*each.row(), style="bold red" if each.share == largest else "")
-        return table
+            table.add_row(*each.row()[: 1 + len(shown)], style="bold red" if each.share == largest else "")
+        yield table
 
     def to_dict(self) -> dict[str, Any]:
         """Return the profile as plain values; seconds and bytes."""
@@ -159,5 +167,7 @@ class Profile:
             "epochs": self.epochs,
             "filling": self.filling,
             "process_bytes": self.process_bytes,
+            "failed": self.failed,
+            "failure": self.failure,
             "stages": [{name: getattr(each, name) for name in names} for each in self.stages],
         }

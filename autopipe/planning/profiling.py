@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import math
 import statistics
+import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from autopipe.errors import ArgumentError, DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.count import examples_in_batch
+from autopipe.planning.failures import Failures, passing
+from autopipe.planning.filling import filled_at_once
 from autopipe.planning.machine import Machine, resident_bytes
 from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile, StageProfile, Stretch
 from autopipe.planning.stages import Counters, counters_in, model_of
 
-__all__ = ["Epoch", "Looks", "passing", "profile", "profile_of", "profile_tree"]
+__all__ = ["Epoch", "Looks", "profile", "profile_of", "profile_tree"]
 
 _LEAST_SECONDS = 0.2
 # Of the time given, later epochs than the one that fills a cache have at least so much, in addition if need be.
@@ -32,7 +36,8 @@ _SECONDS_BETWEEN_LOOKS = 0.25
 _MOST_LOOKS = 256
 # In the middle of training even a clock takes its time.
 _ELEMENTS_BETWEEN_CLOCKS = 8
-_MOST_FAILURES = 100
+# A buffer may take in the whole epoch before it gives its first element, and every stage before it is gone then.
+_SECONDS_TO_FIRST_LOOK = 0.001
 
 
 def profile(dataset: Any, seconds: float = 3.0) -> Profile:
@@ -50,7 +55,7 @@ def profile(dataset: Any, seconds: float = 3.0) -> Profile:
 
     Raises:
         ArgumentError: if ``seconds`` is below 0.2.
-        DatasetError: if ``dataset`` is not a dataset, or has no elements.
+        DatasetError: if ``dataset`` is not a dataset, has no elements, or every one tried raises.
 
     >>> import tensorflow as tf, autopipe
     >>> dataset = tf.data.Dataset.range(100_000).map(lambda x: x * x).batch(10)
@@ -76,54 +81,63 @@ def profile_tree(tree: ir.Node, seconds: float, caches: OwnCaches | None = None)
     if caches is None:
         with OwnCaches(tree) as own:
             return profile_tree(tree, seconds, own)
-    return profile_of(tree, _read(tree, caches, seconds))
+    failures = Failures()
+    read = _read(tree, caches, seconds, failures)
+    return replace(_with_full_shuffles(profile_of(tree, read)), failed=failures.count, failure=failures.first)
 
 
-def _read(tree: ir.Node, caches: OwnCaches, seconds: float) -> list[Epoch]:
+def _with_full_shuffles(profile: Profile) -> Profile:
+    """Return the profile with the bytes that shuffles hold once their buffers are full, which none was."""
+    return replace(profile, stages=tuple(_when_full(each, profile.epochs) for each in profile.stages))
+
+
+def _when_full(each: StageProfile, epochs: int) -> StageProfile:
+    if not isinstance(each.node, ir.Shuffle):
+        return each
+    elements: float = signature(each.node).cardinality
+    if elements < 0:
+        elements = each.elements / epochs if epochs else math.inf
+    size = each.node.buffer_size
+    held = min(size, elements) if size >= 0 else elements
+    return replace(each, buffered_bytes=round(held * each.bytes_per_element)) if held < math.inf else each
+
+
+def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) -> list[Epoch]:
     import tensorflow as tf
 
     options = tf.data.Options()
     options.autotune.enabled = True
-    dataset = caches.build(tree).with_options(options)
+    dataset = caches.build(filled_at_once(tree)).with_options(options)
     end = time.perf_counter() + seconds
     read: list[Epoch] = []
     while not read or time.perf_counter() < end:
         iterator = iter(dataset)
         look = Looks(tree, weakref.ref(iterator), warming=not read)
-        for _ in passing(iterator):
+        for _ in passing(iterator, failures):
             look.count_one()
             if time.perf_counter() >= end:
                 look.stop()
                 break
         if not look.elements:
-            raise DatasetError("A dataset must have elements to be measured, but the one received gave none.")
+            raise DatasetError(_no_elements(failures))
         read.append(look.epoch())
         if len(read) == 1 and read[0].complete and _has_cache(tree):
             end = max(end, time.perf_counter() + _SHARE_OF_LATER_EPOCHS * seconds)
     return read
 
 
+def _no_elements(failures: Failures) -> str:
+    law = "A dataset must have elements to be measured"
+    if not failures.count:
+        return f"{law}, but the one received gave none."
+    return (
+        f"{law}, but all {failures.count} of the one received raised: {failures.first} "
+        "Mend the function or its input; single bad elements can be left out with ignore_errors()."
+    )
+
+
 def _has_cache(tree: ir.Node) -> bool:
     return any(isinstance(node, ir.Cache) for node in trees.walk(tree))
-
-
-def passing(iterator: Iterator[Any]) -> Iterator[Any]:
-    """Yield the elements that can be made; many failures in a row are the pipeline's own, and raise."""
-    import tensorflow as tf
-
-    failures = 0
-    while True:
-        try:
-            element = next(iterator)
-        except StopIteration:
-            return
-        except tf.errors.OpError:
-            failures += 1
-            if failures > _MOST_FAILURES:
-                raise
-            continue
-        failures = 0
-        yield element
 
 
 @dataclass(frozen=True)
@@ -176,6 +190,9 @@ class Looks:
         self._warming = warming
         # Elements read, and both clocks, where the time that counts may begin.
         self._began = [(0, time.perf_counter(), time.process_time())]
+        self._given = threading.Event()
+        self._watch = threading.Thread(target=self._look_until_given, name="autopipe-looks", daemon=True)
+        self._watch.start()
 
     def count_one(self) -> None:
         """Note that an element was read, and look if it is time to.
@@ -186,7 +203,16 @@ class Looks:
         if self.elements >= self._next_clock:
             self._look_if_due()
 
+    def _look_until_given(self) -> None:
+        """Look while the first element is made, at double the distance each time: the last look has seen half of it."""
+        distance = _SECONDS_TO_FIRST_LOOK
+        while not self._given.wait(distance) and self._iterator() is not None:
+            self._look()
+            distance *= 2
+
     def _look_if_due(self) -> None:
+        if self.elements == 1:
+            self._watch_no_more()
         now = time.perf_counter()
         if self.elements == 1:
             self._began.append((1, now, time.process_time()))
@@ -197,8 +223,14 @@ class Looks:
             self._next_time = now + self._distance
         self._next_clock = min(2 * self.elements, self.elements + _ELEMENTS_BETWEEN_CLOCKS)
 
+    def _watch_no_more(self) -> None:
+        """Leave the looks to the one that counts, so that those come in order."""
+        self._given.set()
+        self._watch.join()
+
     def stop(self) -> None:
         """Note that the rest of the epoch is not read."""
+        self._watch_no_more()
         self._complete = False
         self._look()
 
@@ -209,7 +241,7 @@ class Looks:
         before, began, cpu = self._began[-1 if without_start else 0]
         now = time.perf_counter()
         stretch = Stretch(self.elements - before, now - began, time.process_time() - cpu)
-        looks = tuple(counters_in(model, self._tree, metered=self._metered) for model in self._models)
+        looks = tuple(counters_in(model, self._tree, metered=self._metered) for model in tuple(self._models))
         self.seconds += time.perf_counter() - now
         return Epoch(stretch, looks, self._complete)
 

@@ -6,6 +6,7 @@ element is nor what it costs, and filling a shuffle buffer or half a cache file 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -41,6 +42,7 @@ _STRING_BYTES = 24
 # bytes of its own, and equal ones differ by 10%, with what was freed around them.
 _HELD_BESIDE_ELEMENT = 45
 _HELD_BESIDE_COMPONENT = 155
+_IN_FUNCTION = re.compile(r"Error in user-defined function passed to \S+ transformation with iterator: \S+: ")
 
 
 def take_sample(node: ir.Node, count: int) -> list[Any]:
@@ -164,7 +166,7 @@ def held_beside(spec: Any) -> int:
 
 
 def one_sentence(error: BaseException) -> str:
-    """Return what an error of TensorFlow says, without the op and the graph it says it of."""
+    """Return what an error of TensorFlow says, without the dataset, the op and the graph it says it of."""
     text = getattr(error, "message", None) or str(error)
-    first = text.strip().splitlines()[0]
+    first = _IN_FUNCTION.sub("", text.strip().splitlines()[0])
     return first.rsplit("}} ", 1)[-1].split(" [Op:")[0].rstrip(".") + "."

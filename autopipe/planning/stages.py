@@ -244,12 +244,15 @@ def _apart(model: Any) -> tuple[int | None, list[int]]:
 
 
 def _counters(model: Any, needed: float) -> Counters:
+    """Return what a node counted; of its work and what it took, the share of the elements that it gave already."""
+    given, held = int(model.num_elements), int(model.buffered_elements)
+    share = given / (given + held) if given else 0.0
     return Counters(
-        elements=int(model.num_elements),
+        elements=given,
         needed=needed,
-        seconds=model.processing_time / 1e9,
+        seconds=share * model.processing_time / 1e9,
         bytes_out=int(model.bytes_produced),
-        bytes_in=int(model.bytes_consumed),
+        bytes_in=round(share * model.bytes_consumed),
         buffered_bytes=int(model.buffered_bytes),
         parallelism=_parallelism(model),
         ahead=_works_ahead(model),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rich import box
 from rich.table import Table
@@ -22,26 +22,26 @@ _COLUMNS = {
 }
 
 
-def epochs_table(epochs: Sequence[Mapping[str, float]]) -> Table:
+def epochs_table(epochs: Mapping[int, Mapping[str, float]]) -> Table:
     """Return a table with a row for each epoch; what was not measured has no column.
 
     Args:
-        epochs: the figures of each epoch, by their names in Keras logs.
+        epochs: the figures of each epoch by its number, and by their names in Keras logs.
 
     >>> from rich.console import Console
-    >>> table = epochs_table([{"input_stall": 0.5, "steps_per_second": 120.0}])
+    >>> table = epochs_table({7: {"input_stall": 0.5, "steps_per_second": 120.0}})
     >>> console = Console(width=60)
     >>> with console.capture() as shown:
     ...     console.print(table)
     >>> [line.split() for line in shown.get().splitlines() if "%" in line]
-    [['1', '█████', '50%', '120']]
+    [['7', '█████', '50%', '120']]
     """
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("epoch", justify="right")
-    known = {name: column for name, column in _COLUMNS.items() if any(name in epoch for epoch in epochs)}
+    known = {name: column for name, column in _COLUMNS.items() if any(name in epoch for epoch in epochs.values())}
     for heading, is_share in known.values():
         table.add_column(heading, justify="left" if is_share else "right")
-    for number, epoch in enumerate(epochs, 1):
+    for number, epoch in epochs.items():
         cells = (_cell(epoch.get(name), is_share) for name, (_, is_share) in known.items())
         table.add_row(Text(str(number)), *cells)
     return table

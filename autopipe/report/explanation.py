@@ -136,7 +136,7 @@ def _diagnosed(diagnosis: Diagnosis | None) -> dict[str, Any]:
 def _costs(diagnosis: Diagnosis | None) -> Iterator[Any]:
     if diagnosis is not None:
         yield Text(diagnosis.verdict, style="bold")
-        yield Padding(diagnosis.profile.__rich__(), (0, 0, 1, 0))
+        yield Padding(diagnosis.profile, (0, 0, 1, 0))
         yield from _cache_sizes(diagnosis)
 
 

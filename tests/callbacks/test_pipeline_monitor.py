@@ -75,6 +75,11 @@ def test_each_stage_of_the_training_is_told_with_its_line():
     assert profile.stretch.elements == 90
 
 
+def test_a_shuffle_that_holds_the_whole_dataset_is_not_blamed_for_what_fills_it():
+    profile = trained(autopipe.optimize(PAIRS.shuffle(1_000), rules=()))
+    assert max(profile.stages, key=lambda each: each.share).stage == "map(heavy)"
+
+
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
 def test_one_iterator_that_serves_all_epochs_is_looked_at_in_each():
     profile = trained(autopipe.optimize(PAIRS.repeat(), rules=()), steps_per_epoch=7)
@@ -122,6 +127,19 @@ def test_of_iterators_that_are_gone_only_the_sums_are_kept():
 def test_the_table_is_printed_when_it_was_asked_for(capsys):
     model().fit(autopipe.optimize(PAIRS, rules=()), verbose=0, callbacks=[PipelineMonitor(verbose=1)])
     assert "map(heavy)" in capsys.readouterr().out
+
+
+def test_epochs_are_numbered_as_keras_does(capsys):
+    monitor = PipelineMonitor(verbose=1)
+    model().fit(autopipe.optimize(PAIRS, rules=()), initial_epoch=4, epochs=6, verbose=0, callbacks=[monitor])
+    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines() if "%" in line and "map" not in line]
+    assert rows[:2] == ["5", "6"]
+
+
+@pytest.mark.filterwarnings("ignore:PipelineMonitor follows a dataset:UserWarning")
+def test_nothing_is_printed_of_a_training_it_did_not_see(capsys):
+    model().fit(PAIRS, verbose=0, callbacks=[PipelineMonitor(verbose=1)])
+    assert capsys.readouterr().out == ""
 
 
 def test_an_iterator_that_is_swapped_between_looks_trains_on_and_what_was_seen_of_it_stays():

@@ -3,6 +3,7 @@
 import json
 import math
 import time
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import assume, given
 from pipelines import recipes
+from rich.console import Console
 
 import autopipe
 from autopipe.errors import ArgumentError, DatasetError
@@ -27,6 +29,13 @@ MANY_EPOCHS = 100
 
 def plus_one(x):
     return x + 1
+
+
+def inverse_of(number):
+    def inverse(x):
+        return tf.debugging.check_numerics(1 / tf.cast(number(x), tf.float32), "no number")
+
+    return inverse
 
 
 def stages(cost):
@@ -77,20 +86,28 @@ class TestWhatIsRead:
         with pytest.raises(DatasetError, match="must have elements"):
             profile(dataset, SECONDS)
 
-    def test_elements_that_fail_now_and_then_are_passed_over(self):
-        def check(x):
-            return tf.debugging.check_numerics(1 / tf.cast(x % 5, tf.float32), "inf")
-
-        cost = profile(Dataset.range(50).map(check), SECONDS)
+    def test_elements_that_fail_now_and_then_are_passed_over_and_told_of(self):
+        cost = profile(Dataset.range(50).map(inverse_of(lambda x: x % 5)), SECONDS)
         assert cost.epochs > 0
-        assert stages(cost)[-1] == "map(check)"
+        assert stages(cost)[-1] == "map(inverse)"
+        assert cost.failed >= 10 * cost.epochs
+        assert f"{cost.failed:,} elements raised and were passed over, the first: no number" in str(cost)
+        assert cost.to_dict()["failure"].startswith("no number")
 
-    def test_a_pipeline_that_always_fails_raises_its_own_error(self):
-        def fail(x):
-            return tf.debugging.check_numerics(tf.cast(x, tf.float32) / 0, "always")
+    def test_elements_that_can_all_be_made_are_not_told_of(self):
+        cost = profile(Dataset.range(50).map(plus_one), SECONDS)
+        assert cost.failed == 0
+        assert "raised" not in str(cost)
 
-        with pytest.raises(tf.errors.InvalidArgumentError, match="always"):
-            profile(NUMBERS.map(fail), SECONDS)
+    @pytest.mark.parametrize("dataset", [Dataset.range(9), NUMBERS])
+    def test_a_pipeline_that_always_fails_is_refused_with_what_it_raises(self, dataset):
+        with pytest.raises(DatasetError, match=r"but all (9|100) of the one received raised: no number"):
+            profile(dataset.map(inverse_of(lambda x: x * 0)), SECONDS)
+
+    def test_a_pipeline_that_fails_from_some_place_on_is_measured_up_to_it(self):
+        cost = profile(NUMBERS.map(inverse_of(lambda x: tf.cast(x < 20, tf.int64))), SECONDS)
+        assert cost.stretch.elements > 0
+        assert cost.failed >= 100
 
     def test_an_optimized_dataset_is_measured_as_it_runs(self):
         dataset = autopipe.optimize(Dataset.range(500).cache().map(plus_one).batch(2), keeps="sequence")
@@ -104,6 +121,53 @@ class TestWhatIsRead:
         dataset = NUMBERS.map(plus_one).with_options(options).batch(2)
         assert stages(profile(dataset, SECONDS)) == ["range(0, 1000000)", "map(plus_one)", "batch(2)"]
         assert dataset.options().autotune.enabled is False
+
+
+class TestShuffles:
+    """A buffer of all elements has every stage before it gone when it gives its first."""
+
+    @staticmethod
+    def slow(x):
+        return tf.ensure_shape(tf.numpy_function(lambda value: time.sleep(2e-3) or value, [x], tf.int64), [])
+
+    def test_a_buffer_that_takes_longer_to_fill_than_there_is_time_is_not_filled(self):
+        began = time.perf_counter()
+        cost = profile(Dataset.range(10_000).map(self.slow).shuffle(10_000).batch(4), 2 * SECONDS)
+        assert time.perf_counter() - began < 10
+        assert cost.stretch.elements > 3
+        by_stage = {each.stage: each for each in cost.stages}
+        assert by_stage["map(slow)"].share > 0.5
+        assert by_stage["shuffle(10000)"].buffered_bytes == 10_000 * 8
+
+    @pytest.mark.parametrize(
+        ("dataset", "held"),
+        [
+            (Dataset.range(50).shuffle(1_000), 50 * 8),
+            (NUMBERS.shuffle(1_000), 1_000 * 8),
+            (Dataset.range(50).filter(lambda x: x >= 0).shuffle(tf.data.UNKNOWN_CARDINALITY), 50 * 8),
+        ],
+    )
+    def test_it_is_said_to_hold_what_it_does_once_it_is_full(self, dataset, held):
+        (shuffle,) = [each for each in profile(dataset, SECONDS).stages if isinstance(each.node, ir.Shuffle)]
+        assert held / 2 <= shuffle.buffered_bytes <= held
+
+    def test_what_comes_before_a_full_buffer_is_seen_while_it_fills(self):
+        dataset = Dataset.range(100).map(self.slow).shuffle(100)
+        options = tf.data.Options()
+        options.autotune.enabled = True
+        iterator = iter(dataset.with_options(options))
+        looks = Looks(extract(dataset), lambda: iterator)
+        for _ in iterator:
+            looks.count_one()
+        cost = profiling.profile_of(extract(dataset), [looks.epoch()])
+        assert {each.stage: each for each in cost.stages}["map(slow)"].share > 0.5
+
+    def test_nobody_looks_any_more_at_an_iterator_that_is_gone(self):
+        iterator = iter(NUMBERS)
+        looks = Looks(extract(NUMBERS), weakref.ref(iterator))
+        del iterator
+        looks._watch.join(10)
+        assert not looks._watch.is_alive()
 
 
 class TestCaches:
@@ -186,8 +250,23 @@ class TestFigures:
         assert sum("map(plus_one, calls=AUTOTUNE) + batch(32)" in line for line in lines) == 1
         assert max(map(len, lines)) <= 140
 
+    @pytest.mark.parametrize(
+        ("width", "without"), [(40, ["Calls", "Gives", "Holds"]), (60, ["Gives", "Holds"]), (80, [])]
+    )
+    def test_in_a_narrow_terminal_the_stages_and_their_work_stay(self, width, without):
+        cost = profile(NUMBERS.map(plus_one).batch(32).prefetch(2), SECONDS)
+        console = Console(width=width)
+        with console.capture() as shown:
+            console.print(cost)
+        text = shown.get()
+        assert all(part in text for part in ("plus_one", "prefetch", "%", "Time"))
+        assert [heading for heading in ("Calls", "Gives", "Holds") if heading not in text] == without
+
 
 class TestLooks:
+    # At 1 ms, 3 ms, 7 ms and so on: more than it takes a second for.
+    BEFORE_THE_FIRST = 10
+
     def test_the_start_of_an_epoch_counts_if_it_is_read_to_its_end(self):
         tree = extract(NUMBERS.take(20))
         for stopped, elements in ((False, 20), (True, 19)):
@@ -214,12 +293,12 @@ class TestLooks:
     def test_they_are_few_however_many_elements_there_are(self, looks):
         cost = profile(NUMBERS, 0.6)
         assert cost.stretch.elements > 500
-        # One whenever the number doubled, one every quarter of a second, and the last.
-        assert len(looks) <= math.log2(cost.stretch.elements) + 0.6 / 0.25 + 3
+        # One whenever the number doubled, one every quarter of a second, the last, and those before the first element.
+        assert len(looks) <= math.log2(cost.stretch.elements) + 0.6 / 0.25 + 3 + self.BEFORE_THE_FIRST
 
     def test_the_last_look_at_a_short_epoch_has_seen_half_of_it(self, looks):
         cost = profile(Dataset.from_tensor_slices(np.arange(100)).map(plus_one), SECONDS)
-        assert len(looks) <= 8 * (cost.epochs + 1)
+        assert len(looks) <= (8 + self.BEFORE_THE_FIRST) * (cost.epochs + 1)
 
 
 class TestStretch:
