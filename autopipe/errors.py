@@ -9,6 +9,7 @@
     ├── PlanError        a plan that cannot be read, or that belongs to another pipeline
     ├── RewriteError     a rule produced a pipeline of another type; the rule is named
     │   └── VerificationError    run, the rewritten pipeline does not yield what was promised; the rule is named
+    ├── StorageError     the storage of a study cannot be reached any more
     └── TargetError      ``file.py:function`` names nothing that can be run
 
 Each message states the law, then what was received, then the remedy.
@@ -21,6 +22,7 @@ __all__ = [
     "KnobError",
     "PlanError",
     "RewriteError",
+    "StorageError",
     "TargetError",
     "VerificationError",
 ]
@@ -51,6 +53,10 @@ class PlanError(AutopipeError, ValueError):
 
 class RewriteError(AutopipeError, RuntimeError):
     """A rule produced a pipeline of another type."""
+
+
+class StorageError(AutopipeError, OSError):
+    """The storage of a study cannot be reached any more, or somebody keeps it locked."""
 
 
 class TargetError(AutopipeError, LookupError):

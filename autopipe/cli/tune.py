@@ -106,7 +106,7 @@ def tune(
     with _warnings_as_notes(), running_users_pipeline(origin):
         choices = make()
         bench = None if isolate is None else _isolated(make, consume, isolate)
-        with _progress(console, trials, budget) as on_trial:
+        with _told_if_interrupted(storage), _progress(console, trials, budget) as on_trial:
             plan = offline.tune_choices(
                 choices,
                 consume(),
@@ -118,6 +118,20 @@ def tune(
             )
     plan.save(output)
     console.print(_summary(plan, output), soft_wrap=True, markup=False, highlight=False)
+
+
+@contextmanager
+def _told_if_interrupted(storage: str | None) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = (
+            "Its trials are gone, since they were in memory: with --storage sqlite:///study.db they are kept."
+            if storage is None
+            else f"Its trials are in {storage}: the same command goes on from there."
+        )
+        Console(stderr=True).print(Text(f"The search was interrupted, and no plan is written. {kept}"), soft_wrap=True)
+        raise
 
 
 def _choices(target: str, arguments: dict[str, Any], keeps: str, space: str, numbers_only: bool) -> Choices:
@@ -193,7 +207,12 @@ def _progress(console: Console, trials: int, seconds: float) -> Iterator[Callabl
     )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=trials, best="best so far 1.00x", latest="")
-        yield lambda trial: bar.update(task, completed=trial.number, best=follow(trial), latest=_setting(trial))
+
+        def move_bar(trial: Trial) -> None:
+            ended = trial.number - bool(trial.failure)
+            bar.update(task, completed=ended, best=follow(trial), latest=_setting(trial))
+
+        yield move_bar
 
 
 class _TimeLeft(TextColumn):

@@ -14,7 +14,7 @@ from autopipe.tuning.consumer import Consumer, ModelSteps, StandIn
 from autopipe.tuning.search import Trial
 from autopipe.tuning.session import Session
 from autopipe.tuning.structures import OPTIMIZED
-from autopipe.tuning.studies import open_study, quiet_optuna
+from autopipe.tuning.studies import open_study, quiet_optuna, reaching_storage
 from autopipe.tuning.workbench import LocalWorkbench, Workbench
 
 if TYPE_CHECKING:
@@ -91,13 +91,17 @@ def tune_choices(
 
     Returns:
         The plan of the best: its rules, its knobs, and what was measured.
+
+    Raises:
+        ArgumentError: if the study chose among something else before.
+        StorageError: if its storage cannot be reached any more.
     """
     given = choices.given
     if choices.none or next(iter(choices.datasets[OPTIMIZED]), None) is None:
         return _plan(choices, given, given, {})
     bench = workbench or LocalWorkbench(choices, consumer, TURN_SECONDS)
     session = Session(choices, given, bench, study or open_study(), on_trial)
-    with quiet_optuna():
+    with quiet_optuna(), reaching_storage():
         session.search(trials, time.monotonic() + seconds * (1 - _FOR_FINAL))
         chosen, found = session.final(time.monotonic() + seconds * _FOR_FINAL)
     return _plan(choices, given, chosen, found)

@@ -122,7 +122,9 @@ class Session:
         best = max((each.value for each in self._completed()), default=0.0)
         kept = not failure and 1 + gain >= max(best, 1 + _LEAST_GAIN)
         knobs = {name: value for name, value in choice.knobs.items() if value != self.given.knobs.get(name)}
-        return Trial(trial.number + 1, knobs, gain, noise, kept, seconds, failure=failure, structure=choice.structure)
+        # Of those that came to an end in the study, whoever ran them; one that failed is tried again.
+        number = complete(self.study) + bool(failure)
+        return Trial(number, knobs, gain, noise, kept, seconds, failure=failure, structure=choice.structure)
 
     def _completed(self) -> list[Any]:
         from optuna.trial import TrialState

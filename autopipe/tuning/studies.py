@@ -15,9 +15,19 @@ from typing import Any
 
 import psutil
 
-from autopipe.errors import ArgumentError
+from autopipe.errors import ArgumentError, StorageError
 
-__all__ = ["PRUNERS", "SAMPLERS", "complete", "fail_abandoned", "load_optuna", "open_study", "quiet_optuna", "sign"]
+__all__ = [
+    "PRUNERS",
+    "SAMPLERS",
+    "complete",
+    "fail_abandoned",
+    "load_optuna",
+    "open_study",
+    "quiet_optuna",
+    "reaching_storage",
+    "sign",
+]
 
 SAMPLERS = ("tpe", "random")
 PRUNERS = ("median", "wilcoxon", "none")
@@ -123,6 +133,25 @@ def quiet_optuna() -> Iterator[None]:
         optuna.logging.set_verbosity(verbosity)
 
 
+@contextmanager
+def reaching_storage() -> Iterator[None]:
+    """Say in words that a storage cannot be reached any more.
+
+    Raises:
+        StorageError: if it cannot.
+    """
+    import optuna
+
+    try:
+        yield
+    except optuna.exceptions.StorageInternalError as error:
+        raise StorageError(
+            "The storage of a study must be reachable as long as it is searched, but it says: "
+            f"{_first_line(error.__cause__ or error)} The trials before that are in it: once it can be reached again, "
+            "the same command goes on from there."
+        ) from error
+
+
 def _storage(text: str | None) -> Any:
     if text is None or not text.startswith(_JOURNAL):
         return text
@@ -176,5 +205,5 @@ def _started(process: int) -> str:
         return ""
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,6 +1,7 @@
 """What only a process of its own shows: what is imported, what is printed, and the exit code."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,31 @@ def test_an_output_of_few_signs_is_no_error(tmp_path: Path, monkeypatch: pytest.
     done = python("-c", RUN, "rules")
     assert (done.returncode, done.stderr) == (0, "")
     assert "cache_after_map" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("storage", "words"),
+    [
+        ((), "Its trials are gone, since they were in memory: with --storage sqlite:///study.db they are kept."),
+        (("--storage", "sqlite:///s.db"), "Its trials are in sqlite:///s.db: the same command goes on from there."),
+    ],
+)
+def test_a_search_that_is_interrupted_says_what_becomes_of_its_trials(
+    project: Path, storage: tuple[str, ...], words: str
+) -> None:
+    command = [sys.executable, "-uc", RUN, "tune", "train.py:make_dataset", "-o", "plan.json", "--trials=999", *storage]
+    with subprocess.Popen(
+        command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as search:
+        assert search.stdout is not None
+        assert search.stderr is not None
+        assert search.stdout.readline().startswith("trial 1/999")
+        search.send_signal(signal.SIGINT)
+        said = search.stderr.read()
+        assert search.wait() != 0
+    assert f"The search was interrupted, and no plan is written. {words}" in said
+    assert "Traceback" not in said
+    assert not (project / "plan.json").exists()
 
 
 def test_two_plans_are_compared_without_tensorflow(tmp_path: Path) -> None:

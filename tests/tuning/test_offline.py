@@ -2,6 +2,7 @@
 
 import functools
 import math
+import sqlite3
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import tensorflow as tf
 from optuna.distributions import CategoricalDistribution
 
 import autopipe
-from autopipe.errors import ArgumentError
+from autopipe.errors import ArgumentError, StorageError
 from autopipe.search_spaces import default
 from autopipe.tuning.choices import Choice, Choices
 from autopipe.tuning.consumer import StandIn
@@ -161,6 +162,42 @@ def test_pipelines_with_nothing_to_choose_or_no_elements_are_given_back():
     assert tune_choices(fixed, StandIn(0.0), seconds=5).measured == {}
     empty = autopipe.optimize(tf.data.Dataset.range(9).filter(lambda x: x > 99).batch(2), seconds=0)
     assert tune(empty, seconds=5).measured == {}
+
+
+def test_a_storage_that_is_lost_between_trials_is_told_in_words(tmp_path):
+    def lose(trial):
+        with sqlite3.connect(tmp_path / "study.db") as database:
+            database.execute("DROP TABLE trial_params")
+
+    with pytest.raises(StorageError, match=r"must be reachable .* no such table: trial_params.* goes on from there"):
+        tune_choices(
+            choices(),
+            StandIn(0.0),
+            trials=5,
+            study=open_study("lost", f"sqlite:///{tmp_path}/study.db"),
+            workbench=Bench(lambda choice: 1.0),
+            on_trial=lose,
+        )
+
+
+def test_trials_are_numbered_by_how_many_came_to_an_end_in_the_study(tmp_path):
+    def fails_at_second(choice):
+        if len(bench.compared) == 2:
+            raise TrialFailedError("out of memory")
+        return 1.0
+
+    bench = Bench(fails_at_second)
+    numbers = []
+    for trials in (2, 3):
+        tune_choices(
+            choices(),
+            StandIn(0.0),
+            trials=trials,
+            study=open_study("resumed", f"sqlite:///{tmp_path}/study.db", pruner="none"),
+            workbench=bench,
+            on_trial=lambda trial: numbers.append((trial.number, trial.failure)),
+        )
+    assert numbers == [(1, "out of memory"), (1, ""), (2, ""), (3, "")]
 
 
 def test_the_best_of_all_numbers_is_found_in_forty_trials():
