@@ -13,13 +13,32 @@ from autopipe.errors import KnobError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
 
-__all__ = ["Knob", "read_knobs", "used_knobs", "with_knobs", "with_thread_pool"]
+__all__ = ["PER_CORE", "Knob", "largest_number", "read_knobs", "used_knobs", "with_knobs", "with_thread_pool"]
 
 # What TensorFlow takes where the author says nothing: bytes of a reader's buffer, and processors for each dataset that
 # an interleave of AUTOTUNE calls reads in turn.
 _READ_BYTES = 256 * 1024
 _PROCESSORS_PER_DATASET = 3
 _THREAD_POOL = "thread_pool"
+# Knobs that are so many for each core; what a buffer holds does not depend on the cores.
+PER_CORE = frozenset({"max_intra_op_parallelism", "num_parallel_calls", "num_parallel_reads", "size"})
+# Threads and calls at once: more of them than this no machine starts.
+_MOST_AT_ONCE = 10_000
+_LARGEST_BUFFER = 2**31 - 1
+# It takes no memory before there are elements; some authors say so that it shall hold all.
+_LARGEST_SHUFFLE = 2**63 - 1
+
+
+def largest_number(name: str) -> int:
+    """Return the largest number that a knob of that name can be, whatever the pipeline.
+
+    >>> largest_number("map[load].num_parallel_calls"), largest_number("prefetch.buffer_size")
+    (10000, 2147483647)
+    """
+    stage, _, field = name.rpartition(".")
+    if field in PER_CORE:
+        return _MOST_AT_ONCE
+    return _LARGEST_SHUFFLE if stage.startswith("shuffle") else _LARGEST_BUFFER
 
 
 @dataclass(frozen=True)
@@ -32,7 +51,7 @@ class Knob:
         value: the number now.
         automatic: the value that leaves the number to TensorFlow: -1 is AUTOTUNE, and 0 sets no option; of a reader's
             buffer it is the size TensorFlow takes by itself. ``None`` where TensorFlow does not choose.
-        most: the largest value there may be; ``None`` without a limit.
+        most: the largest value there may be; ``None`` without a limit but that of its name.
         least: the smallest value there may be, but for ``automatic`` and the value now.
         live: whether it may change under an iterator that is being read. The others change from the next iterator on,
             since the state that is carried over depends on them.
@@ -54,13 +73,17 @@ class Knob:
         """Raise a :class:`~autopipe.errors.KnobError` unless the knob can have that value."""
         if isinstance(value, int) and not isinstance(value, bool) and self.accepts(value):
             return
-        limit = "" if self.most is None else f" and <= {self.most}"
+        limit = f" and <= {self._largest:,}"
         unset = self.automatic is not None and not self._is_within(self.automatic)
         automatic = f", or {self.automatic} to leave it to TensorFlow" if unset else ""
         raise KnobError(f"{self.name} must be a whole number >= {self.least}{limit}{automatic}, but got {value!r}.")
 
     def _is_within(self, value: int) -> bool:
-        return self.least <= value and (self.most is None or value <= self.most)
+        return self.least <= value <= self._largest
+
+    @property
+    def _largest(self) -> int:
+        return largest_number(self.name) if self.most is None else self.most
 
 
 def read_knobs(tree: ir.Node) -> tuple[Knob, ...]:

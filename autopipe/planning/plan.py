@@ -18,7 +18,7 @@ from autopipe.errors import PlanError
 from autopipe.functions.fingerprint import function_fingerprint
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.knobs import Knob
+from autopipe.pipeline.knobs import PER_CORE, Knob, largest_number
 from autopipe.pipeline.signature import signature
 
 __all__ = ["Carried", "Plan", "carry_over", "fingerprint", "stage_fingerprint"]
@@ -26,14 +26,11 @@ __all__ = ["Carried", "Plan", "carry_over", "fingerprint", "stage_fingerprint"]
 _SCHEMA = 1
 _PROMISES = ("sequence", "elements", "training")
 _MOST_BYTES = 2**20
-_MOST_DIGITS = 18
+_MOST_DIGITS = 19
 _DEEPEST = 4
-_LARGEST_NUMBER = 2**31 - 1
-# Threads and calls at once: more of them than this no machine starts.
-_MOST_AT_ONCE = 10_000
+# More threads and calls at once than this are for who asks for them.
+_MOST_SCALED = 1024
 _CORES = (0.01, 1_000_000)
-# Knobs that are so many for each core; what a buffer holds does not depend on the cores.
-_PER_CORE = frozenset({"max_intra_op_parallelism", "num_parallel_calls", "num_parallel_reads", "size"})
 # Where data lies and which objects hold it differ between machines; the pipeline is the same.
 _NOT_IDENTITY = frozenset(
     {"dataset", "components", "filename", "options", "reason", "line", "seed_generator", "origin", "classes"}
@@ -172,15 +169,16 @@ class Carried:
 def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
     """Return what was done by the rules of a plan, with its numbers as they are on this machine.
 
-    Parallel calls and threads are so many for each core, and are scaled with the cores; buffers stay, and so does
-    what is left to TensorFlow. A knob of a stage that is not there, since a rule was refused, is left out.
+    Parallel calls and threads are so many for each core, and are scaled with the cores, to no more than 1,024 if they
+    were no more; buffers stay, and so does what is left to TensorFlow. A knob of a stage that is not there, since a
+    rule was refused, is left out.
 
     Args:
         given: the plan, perhaps of another machine.
         done: the rules applied here, this machine and its versions.
         knobs: those the pipeline has here.
 
-    >>> from autopipe.pipeline.knobs import Knob
+    >>> from autopipe.pipeline.knobs import PER_CORE, Knob, largest_number
     >>> given = Plan("ab12", knobs={"map[f].num_parallel_calls": 16}, machine={"cores": 8})
     >>> calls = Knob("map[f].num_parallel_calls", "num_parallel_calls", -1)
     >>> dict(carry_over(given, Plan("ab12", machine={"cores": 2}), [calls]).knobs)
@@ -216,10 +214,10 @@ def _cores(machine: Mapping[str, Any], unknown: float) -> float:
 
 
 def _scaled(value: int, knob: Knob | None, factor: float) -> int:
-    if knob is None or knob.field not in _PER_CORE or value == knob.automatic or factor == 1:
+    if knob is None or knob.field not in PER_CORE or value == knob.automatic or factor == 1:
         return value
     scaled = max(1, knob.least, round(value * factor))
-    return min(scaled, knob.most or _MOST_AT_ONCE)
+    return min(scaled, max(value, _MOST_SCALED) if knob.most is None else knob.most)
 
 
 def fingerprint(tree: ir.Node) -> str:
@@ -371,7 +369,7 @@ def _wrong_knob(knobs: dict[str, Any]) -> str | None:
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in knobs.values()):
         return "its knobs are not all whole numbers"
     for name, number in knobs.items():
-        most = _MOST_AT_ONCE if name.rpartition(".")[2] in _PER_CORE else _LARGEST_NUMBER
+        most = largest_number(name)
         if not -1 <= number <= most:
             return f"its knob {shortened(name)} is {number}, and not from -1 to {most:,}"
     return None

@@ -45,7 +45,9 @@ def test_only_the_named_knob_is_set():
     ("name", "value", "words"),
     [
         ("map[save].num_parallel_calls", 1, "but got 'map\\[save\\].num_parallel_calls'"),
-        ("prefetch.buffer_size", 0, "must be a whole number >= 1, or -1 to leave it to TensorFlow, but got 0"),
+        ("prefetch.buffer_size", 0, ">= 1 and <= 2,147,483,647, or -1 to leave it to TensorFlow, but got 0"),
+        ("prefetch.buffer_size", 10**12, "but got 1000000000000"),
+        ("map[load].num_parallel_calls", 20_000, "<= 10,000, or -1"),
         ("interleave[range].num_parallel_calls", 5, ">= 1 and <= 4, or -1"),
         ("map[load].use_unbounded_threadpool", 2, "must be a whole number >= 0 and <= 1, but got 2"),
         ("map[load].use_unbounded_threadpool", True, "but got True"),
@@ -131,7 +133,7 @@ def test_a_shuffle_may_hold_more_than_its_author_declared_and_never_less():
     assert (knob.value, knob.least, knob.live) == (50, 20, False)
     assert one_line(larger) == "range(0, 90) | shuffle(50)"
     assert with_knobs(larger, {"shuffle.buffer_size": 20}) == tree
-    with pytest.raises(KnobError, match="must be a whole number >= 20, but got 19"):
+    with pytest.raises(KnobError, match="must be a whole number >= 20 and <= 9,223,372,036,854,775,807, but got 19"):
         with_knobs(larger, {"shuffle.buffer_size": 19})
 
 

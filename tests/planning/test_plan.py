@@ -10,6 +10,7 @@ import sys
 import pytest
 import tensorflow as tf
 
+import autopipe
 from autopipe.errors import PlanError
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.knobs import Knob
@@ -294,7 +295,19 @@ def test_what_is_so_many_for_each_core_is_scaled_to_fewer_cores(knob, there, her
 
 def test_more_cores_scale_up_to_the_limit_of_the_knob():
     plan = carried({"interleave[g].num_parallel_calls": 4, "thread_pool.size": 9}, {"cores": 0.5}, {"cores": 4096})
-    assert plan.knobs == {"interleave[g].num_parallel_calls": 6, "thread_pool.size": 10_000}
+    assert plan.knobs == {"interleave[g].num_parallel_calls": 6, "thread_pool.size": 1_024}
+
+
+def test_a_shuffle_of_all_there_is_is_read_again(tmp_path):
+    dataset = tf.data.Dataset.range(9).shuffle(sys.maxsize).batch(2)
+    plan = autopipe.optimize(dataset, seconds=0).plan
+    plan.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json").knobs == plan.knobs
+    assert autopipe.optimize(dataset, plan=tmp_path / "plan.json").knobs == plan.knobs
+
+
+def test_who_asked_for_more_than_scaling_gives_keeps_it():
+    assert carried({"thread_pool.size": 3_000}, {"cores": 2}, {"cores": 4}).knobs == {"thread_pool.size": 3_000}
 
 
 @pytest.mark.parametrize("there", [{}, {"cores": 2}, {"cores": 2.0, "host": "other"}])
