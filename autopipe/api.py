@@ -143,6 +143,11 @@ def explain(
     from autopipe.planning.freed import freed_memory
     from autopipe.report.explanation import Explanation
 
+    if consumer is not None and not callable(getattr(consumer, "steps_per_second", None)):
+        raise ArgumentError(
+            f"consumer must take elements in steps, but got {consumer!r}. "
+            "For a compiled Keras model it is autopipe.tuning.consumer.ModelSteps(model)."
+        )
     given = _given(plan)
     tree, identity = _read(dataset)
     keeps = _promise(given, identity, keeps)

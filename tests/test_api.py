@@ -2,6 +2,7 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -174,3 +175,8 @@ def test_a_pipeline_is_not_run_where_python_code_would_notice():
     account = autopipe.explain(made)
     assert not ran
     assert "a sample would show, since the generator runs Python code (PyFunc)" in str(account)
+
+
+def test_a_consumer_that_is_a_model_is_told_how_to_be_one():
+    with pytest.raises(ArgumentError, match=r"consumer must take elements in steps, .*ModelSteps\(model\)"):
+        autopipe.explain(tf.data.Dataset.range(9), consumer=keras.Sequential([keras.layers.Dense(1)]))

@@ -14,6 +14,7 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
 
+from autopipe.arguments import file_to_write
 from autopipe.errors import PlanError
 from autopipe.functions.fingerprint import function_fingerprint
 from autopipe.functions.function import Function
@@ -82,8 +83,12 @@ class Plan:
         return json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the plan; a plan that was there is replaced whole or not at all."""
-        target = Path(path)
+        """Write the plan; a plan that was there is replaced whole or not at all.
+
+        Raises:
+            ArgumentError: if ``path`` is no file in a folder that can be written to.
+        """
+        target = file_to_write("path", path)
         draft = target.with_name(f".{target.name}.{os.getpid()}")
         draft.write_text(self.to_json(), encoding="utf-8")
         draft.replace(target)
@@ -97,9 +102,9 @@ class Plan:
         """
         try:
             text = _text_of(Path(path))
-        except (OSError, ValueError) as error:
+        except (OSError, TypeError, ValueError) as error:
             raise PlanError(
-                f"A plan must be a readable text file, but {os.fspath(path)!r} is not ({error}). "
+                f"A plan must be a readable text file, but {str(path)!r} is not ({error}). "
                 "Make one with: autopipe tune TARGET -o plan.json"
             ) from error
         return cls.from_json(text, where=os.fspath(path))

@@ -47,6 +47,10 @@ def test_the_script_ends_with_the_exit_code_and_prints_nothing_else(project: Pat
     assert not done.stdout
 
 
+def test_the_package_is_run_as_the_script() -> None:
+    assert python("-m", "autopipe", "--version").stdout == python("-c", RUN, "--version").stdout != ""
+
+
 def test_an_output_of_few_signs_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     done = python("-c", RUN, "rules")

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import autopipe
-from autopipe.errors import PlanError
+from autopipe.errors import ArgumentError, PlanError
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.knobs import Knob
 from autopipe.planning.plan import Plan, carry_over, fingerprint
@@ -182,6 +182,18 @@ def test_a_plan_replaces_the_one_that_was_there(tmp_path):
     Plan("two", knobs={"a": 1}, rules=("x",)).save(path)
     assert Plan.load(path) == Plan("two", knobs={"a": 1}, rules=("x",))
     assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.parametrize("path", ["", 5, None, "no_such_folder/plan.json"])
+def test_a_plan_is_saved_in_a_file_that_can_be_written_or_said_not_to_be(path):
+    with pytest.raises(ArgumentError, match="path must be a file in a folder that can be written to, but got"):
+        Plan("one").save(path)
+
+
+@pytest.mark.parametrize("path", ["", 5, None, "no_such_folder/plan.json"])
+def test_what_is_no_path_is_no_plan(path):
+    with pytest.raises(PlanError, match="A plan must be a readable text file, but"):
+        Plan.load(path)
 
 
 def test_a_plan_without_versions_is_an_older_one_and_loads():
