@@ -70,7 +70,7 @@ def _same_op(call: Any, inputs: list[Any]) -> list[Any]:
     import tensorflow as tf
 
     op = call.op
-    attributes = {key: op.node_def.attr[key] for key in op.node_def.attr}
+    attributes = dict(op.node_def.attr)
     graph = tf.compat.v1.get_default_graph()
     types = [tensor.dtype for tensor in op.outputs]
     return list(graph.create_op(op.type, inputs, types, attrs=attributes, op_def=op.op_def).outputs)

@@ -25,7 +25,7 @@ def parse_batch(fn: Function, op: Any, batches: tuple[Any, ...]) -> list[Any]:
     position = _position(fn, op)
     assert position is not None
     settings = copy_into_trace(fn.concrete.graph, list(op.inputs[1:]), {})
-    attributes = {key: op.node_def.attr[key] for key in op.node_def.attr}
+    attributes = dict(op.node_def.attr)
     types = [tensor.dtype for tensor in op.outputs]
     graph = tf.compat.v1.get_default_graph()
     return list(

@@ -21,9 +21,9 @@ def written_at(op: Any) -> str | None:
     >>> isinstance(written_at(graph.get_operations()[0]), str | None)
     True
     """
-    known = getattr(op, _SOURCE, None)
-    if known is not None:
-        return str(known)
+    if hasattr(op, _SOURCE):
+        noted: str | None = getattr(op, _SOURCE)
+        return noted
     folders = folders_of_libraries()
     for frame in reversed(op.traceback or ()):
         if not frame.filename.startswith(folders):

@@ -7,6 +7,8 @@ ops call (branches, loops, Keras layers) are carried over as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import lru_cache
+from inspect import unwrap
 from typing import Any
 
 from autopipe.functions.function import Function
@@ -156,17 +158,25 @@ def copy_into_trace(
 
 
 def _copy(op: Any, inputs: list[Any], graph: Any, current: Any, without: Set[str]) -> Any:
-    attributes = {key: op.node_def.attr[key] for key in op.node_def.attr if key not in without}
+    attributes = {key: value for key, value in op.node_def.attr.items() if key not in without}
     for attribute in attributes.values():
         for name in _functions_named(attribute):
             _carry_function(name, graph, current)
     types = [tensor.dtype for tensor in op.outputs]
-    copy = current.create_op(op.type, inputs, types, name=op.name, attrs=attributes, op_def=op.op_def)
+    copy = _create_op()(current, op.type, inputs, types, name=op.name, attrs=attributes, op_def=op.op_def)
     copy_source(op, copy)
     for old, made in zip(op.outputs, copy.outputs, strict=True):
         made.set_shape(old.shape)
         _carry_handle_data(old, made)
     return copy
+
+
+@lru_cache(maxsize=1)
+def _create_op() -> Callable[..., Any]:
+    """Return ``tf.Graph.create_op`` without its decorator: to look for deprecated arguments takes half as long again."""
+    import tensorflow as tf
+
+    return unwrap(tf.Graph.create_op)
 
 
 def _functions_named(attribute: Any) -> list[str]:
