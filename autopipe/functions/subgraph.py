@@ -173,7 +173,7 @@ def _copy(op: Any, inputs: list[Any], graph: Any, current: Any, without: Set[str
 
 @lru_cache(maxsize=1)
 def _create_op() -> Callable[..., Any]:
-    """Return ``tf.Graph.create_op`` without its decorator: to look for deprecated arguments takes half as long again."""
+    """Return ``tf.Graph.create_op`` without its decorator, which looks for deprecated arguments for long."""
     import tensorflow as tf
 
     return unwrap(tf.Graph.create_op)
