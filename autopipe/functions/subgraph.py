@@ -176,7 +176,8 @@ def _create_op() -> Callable[..., Any]:
     """Return ``tf.Graph.create_op`` without its decorator, which looks for deprecated arguments for long."""
     import tensorflow as tf
 
-    return unwrap(tf.Graph.create_op)
+    undecorated: Callable[..., Any] = unwrap(tf.Graph.create_op)
+    return undecorated
 
 
 def _functions_named(attribute: Any) -> list[str]:
