@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
 from autopipe.quiet import load_tensorflow
+from autopipe.tuning.isolation import fresh_processes
 
 __all__ = ["run_alone"]
 
@@ -24,8 +25,7 @@ def run_alone(function: Callable[..., _Result], *arguments: Any) -> _Result:
     Raises:
         Exception: what the function raises.
     """
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin) as pool:
+    with ProcessPoolExecutor(1, mp_context=fresh_processes(), initializer=_begin) as pool:
         return pool.submit(function, *arguments).result()
 
 

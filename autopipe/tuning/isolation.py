@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -13,7 +14,7 @@ from autopipe.tuning.choices import Choice, Choices
 from autopipe.tuning.consumer import Consumer
 from autopipe.tuning.workbench import LocalWorkbench, TrialFailedError
 
-__all__ = ["IsolatedWorkbench", "Job"]
+__all__ = ["IsolatedWorkbench", "Job", "fresh_processes"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class IsolatedWorkbench:
             yield from self._in_process(reference, challenger)
 
     def _in_process(self, reference: Choice, challenger: Choice) -> list[float]:
-        context = multiprocessing.get_context("spawn")
+        context = fresh_processes()
         here, there = context.Pipe(duplex=False)
         process = context.Process(target=_compare, args=(self.job, reference, challenger, there), daemon=True)
         process.start()
@@ -70,6 +71,19 @@ class IsolatedWorkbench:
         if isinstance(answer, str):
             raise TrialFailedError(answer)
         return list(answer)
+
+
+def fresh_processes() -> Any:
+    """Return what starts processes in which nothing has run yet.
+
+    They are forked from one that has imported TensorFlow and done nothing else; elsewhere than on Linux that is not
+    safe, and each imports it.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["autopipe.tuning.forked_from"])
+    return context
 
 
 def _compare(job: Job, reference: Choice, challenger: Choice, answer: Any) -> None:

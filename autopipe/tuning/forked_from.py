@@ -1,0 +1,7 @@
+"""Imported by the process that trials are forked from: TensorFlow takes seconds, once for all of them."""
+
+from autopipe.quiet import load_tensorflow
+
+__all__: list[str] = []
+
+load_tensorflow()
