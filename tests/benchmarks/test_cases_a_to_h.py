@@ -18,14 +18,14 @@ from benchmarks.cases import (
 
 # How much data each case gets here, where its real size would take long.
 AMOUNTS = {
-    a_flowers: 160,
-    b_imagenet: 160,
+    a_flowers: 80,
+    b_imagenet: 80,
     c_artificial: 2,
-    d_fused_map: 160,
-    e_parse_example: 2_000,
-    f_arrays: 5_000,
-    g_csv: 2_000,
-    h_windows: 1_000,
+    d_fused_map: 80,
+    e_parse_example: 700,
+    f_arrays: 900,
+    g_csv: 700,
+    h_windows: 500,
 }
 CASES = [pytest.param(case, amount, id=case.name) for module, amount in AMOUNTS.items() for case in module.CASES]
 RANDOM = {"flowers_augmented", "imagenet", "fused_map"}

@@ -23,7 +23,7 @@ AMOUNTS = {
     j_shuffle_after_decode: 100,
     k_remote_storage: 20,
     l_python_function: 300,
-    m_filter_before_batch: 9_000,
+    m_filter_before_batch: 2_000,
     n_expert_already: 200,
     o_two_views: 100,
     p_segmentation: 100,
@@ -87,7 +87,7 @@ def test_smoothing_a_batch_equals_smoothing_each_signal():
 
 
 def test_filtered_rows_keep_their_order(tmp_path):
-    data = m_filter_before_batch.make_data(tmp_path, 9_000)
+    data = m_filter_before_batch.make_data(tmp_path, 2_000)
     naive, *others = variants_of(m_filter_before_batch.CASES[0], data)
     for other in others:
         assert compare(naive, other, Keeps.SEQUENCE) is None

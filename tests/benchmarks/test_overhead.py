@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from benchmarks import report
+from benchmarks import overhead, report
 from benchmarks.cases import e_parse_example
 from benchmarks.overhead import (
     AGAIN,
@@ -24,7 +24,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemet
 TINY = replace(e_parse_example.CASES[0], make_data=partial(e_parse_example.make_data, records=1_500))
 
 
-def test_every_callback_trains_in_every_round_from_both_pipelines(tmp_path):
+def test_every_callback_trains_in_every_round_from_both_pipelines(tmp_path, monkeypatch):
+    monkeypatch.setattr(overhead, "_EPOCHS_IN_ONE", 2)
+    monkeypatch.setattr(overhead, "_METERED_EPOCHS_IN_ROTATION", 4)
     told = []
     results = measure_overhead(TINY, tmp_path, rotations=1, seconds=0.1, on_round=told.append)
     assert [each.pipeline for each in results] == ["best", FREE]

@@ -152,17 +152,30 @@ def test_the_plan_that_is_kept_is_that_of_the_loader_before(tmp_path, monkeypatc
     assert autopipe.Plan.load(kept["plan"]).rules == ("prefetch_at_end",)
 
 
-def test_each_run_of_a_loader_has_a_process_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(epochs, "_VARIANTS", ("naive", "expert"))
+@pytest.fixture
+def few_loaders(monkeypatch):
     monkeypatch.setattr(epochs, "_IN_LARGE_PAGES", {})
     monkeypatch.setattr(epochs, "all_peers", tuple)
     monkeypatch.setattr(epochs, "_LARGER", {"a": {"count": COUNT}})
+
+
+def test_a_run_of_a_loader_has_a_process_of_its_own(tmp_path, monkeypatch, few_loaders):
+    monkeypatch.setattr(epochs, "_VARIANTS", ("naive",))
+    (result,) = epochs.compare_loaders(a_flowers.CASES[0], tmp_path, processes=1, epochs=3)
+    (run,) = result.runs
+    assert result.name == "naive"
+    assert len(run.epochs) == 3
+    assert min(result.seconds, *run.epochs) > 0
+
+
+def test_loaders_take_turns_and_another_one_begins_each_time(tmp_path, monkeypatch, few_loaders):
+    figures = {"preparing": 1.0, "epochs": [1.0], "least": [0.5]}
+    monkeypatch.setattr(epochs, "_VARIANTS", ("naive", "expert"))
+    monkeypatch.setattr(epochs, "run_child", lambda *_, **given: {**figures, "preparing": float(len(told))})
     told = []
-    results = epochs.compare_loaders(a_flowers.CASES[0], tmp_path, processes=2, epochs=3, on_run=told.append)
+    results = epochs.compare_loaders(a_flowers.CASES[0], tmp_path, processes=2, epochs=1, on_run=told.append)
     assert told == ["naive", "expert", "expert", "naive"]
-    assert [result.name for result in results] == ["naive", "expert"]
-    assert all(len(run.epochs) == 3 for each in results for run in each.runs)
-    assert all(len(each.runs) == 2 and each.seconds > 0 for each in results)
+    assert {each.name: [run.preparing for run in each.runs] for each in results} == {"naive": [1, 4], "expert": [2, 3]}
 
 
 @pytest.mark.parametrize("missing", [True, False], ids=["asking helps", "asking changes nothing"])

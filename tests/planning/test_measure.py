@@ -1,12 +1,11 @@
 """Measurements come from running the user's own elements, and only where nobody would notice."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from programs import run_program
 
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
@@ -60,8 +59,7 @@ cached = elements.cache()
 read(cached)
 print((resident_bytes() - before) / forecast)
 """
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert float(out.stdout) == pytest.approx(1.0, abs=margin)
+    assert float(run_program(code)) == pytest.approx(1.0, abs=margin)
 
 
 def test_an_endless_pipeline_has_no_size():

@@ -1,10 +1,9 @@
 """What autopipe adds stays within the RAM budget, as resident memory of a process of its own."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+from programs import run_program
 
 BUDGET = 400 * 2**20
 
@@ -37,16 +36,8 @@ print(json.dumps({"added": peak - before, "rules": dataset.plan.rules}))
 """
 
 
-def added(share):
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(BUDGET), str(share)], capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    return json.loads(ran.stdout.splitlines()[-1])
-
-
 @pytest.mark.parametrize("share", [0.5, 1.0, 4.0])
 def test_what_is_added_stays_within_the_budget_whatever_a_cache_would_take(share):
-    seen = added(share)
+    seen = json.loads(run_program(PROGRAM, BUDGET, share))
     assert seen["added"] <= BUDGET
     assert ("cache_fixed_work" in seen["rules"]) is (share < 1)

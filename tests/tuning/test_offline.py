@@ -4,7 +4,6 @@ import functools
 import math
 import os
 import sqlite3
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from optuna.distributions import CategoricalDistribution
+from programs import run_program
 
 import autopipe
 from autopipe.errors import ArgumentError, StorageError
@@ -375,5 +375,4 @@ dataset = tuned()
 gc.collect()
 print("optuna" in sys.modules, dataset() is None)
 """
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["True", "True"]
+    assert run_program(code).split() == ["True", "True"]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import study_worker as worker
 from optuna.trial import TrialState
+from programs import run_program
 
 from autopipe.errors import ArgumentError
 from autopipe.tuning import studies
@@ -64,9 +65,11 @@ def storage(request, tmp_path):
 
 
 @pytest.mark.timeout(300)
-def test_a_study_is_resumed_after_kill_9_at_ten_random_moments(storage, opened, monkeypatch):
+def test_a_study_is_resumed_after_kill_9_at_random_moments(storage, opened, monkeypatch):
+    # Optuna waits half a minute for the lock of a journal that a process held when it was killed.
+    kills = 3 if storage.startswith("journal") else 8
     moments = random.Random(1)
-    for _ in range(10):
+    for _ in range(kills):
         process = start(storage)
         time.sleep(moments.uniform(0.0, 0.25))
         kill(process)
@@ -78,7 +81,7 @@ def test_a_study_is_resumed_after_kill_9_at_ten_random_moments(storage, opened, 
     found = [trial.state for trial in study.trials]
     assert last["complete"] == found.count(TrialState.COMPLETE) >= TRIALS
     # Each kill costs the running trial, and no more.
-    assert found.count(TrialState.FAIL) <= 10
+    assert found.count(TrialState.FAIL) <= kills
     assert TrialState.RUNNING not in found
     numbers = [trial.number for trial in study.trials]
     assert numbers == sorted(set(numbers))
@@ -199,5 +202,4 @@ model = fit()
 gc.collect()
 print(model() is None)
 """
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["True"]
+    assert run_program(code).split() == ["True"]
