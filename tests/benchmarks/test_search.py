@@ -29,13 +29,17 @@ pytestmark = pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemet
 
 @pytest.mark.timed
 def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, monkeypatch):
+    from autopipe.tuning import session
     from benchmarks import search
 
-    searches = {OFFLINE: (True, 3, 1), UNSEEDED: (False, 3, 1), SHORT: (True, 2, 1), SHORT_UNSEEDED: (False, 2, 2)}
+    searches = {OFFLINE: (True, 3, 1), UNSEEDED: (False, 1, 1), SHORT: (True, 1, 1), SHORT_UNSEEDED: (False, 1, 2)}
     monkeypatch.setattr(search, "_SEARCHES", searches)
+    monkeypatch.setattr(k_remote_storage, "_SECONDS", 0.004)
     monkeypatch.setattr(search, "_LIVE_TRIALS", 4)
+    # What is many times as fast has won by then.
+    monkeypatch.setattr(session, "_MOST_FINAL_PAIRS", 4)
     monkeypatch.setattr(search, "_MOST_PER_KNOB", 2)
-    monkeypatch.setattr(search, "_LARGER", {"remote_storage": {"count": 150}})
+    monkeypatch.setattr(search, "_LARGER", {"remote_storage": {"count": 100}})
     case = k_remote_storage.CASES[0]
     assert case.name in SEARCHED
     told = []
