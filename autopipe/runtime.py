@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from autopipe.following import built_after, followed_by
+from autopipe.functions.effects import effects
 from autopipe.memories import Memories, may_leave_out
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
@@ -372,7 +373,9 @@ class OptimizedDataset(tf.data.Dataset):
             dataset = metered(dataset, stall, inner_prefetch=synchronous)
         if reading.taken is not None:
             tell = partial(self._stores.note_end, memories, reading.files)
-            dataset = telling_its_end(dataset, tell, reading.taken, inner_prefetch=synchronous and stall is None)
+            prefetched = synchronous and stall is None
+            stateless = all(effects(fn).steady for fn in trees.functions(reading.tree))
+            dataset = telling_its_end(dataset, tell, reading.taken, inner_prefetch=prefetched, stateless=stateless)
         # The iterator holds its dataset; this makes it hold the functions and what caches keep their elements in too,
         # which TensorFlow frees otherwise.
         dataset._autopipe_owner = (self.original, self._autopipe_tree, memories)

@@ -18,7 +18,9 @@ def number_taken() -> Any:
         return tf.Variable(0, trainable=False, dtype=tf.int64)
 
 
-def telling_its_end(dataset: Any, tell: Callable[[], None], taken: Any, *, inner_prefetch: bool) -> Any:
+def telling_its_end(
+    dataset: Any, tell: Callable[[], None], taken: Any, *, inner_prefetch: bool, stateless: bool = False
+) -> Any:
     """Return the same elements; when the consumer has them all, something is done.
 
     Where their number is known, that is when it has taken so many: Keras asks for no more then. One that failed is
@@ -30,6 +32,8 @@ def telling_its_end(dataset: Any, tell: Callable[[], None], taken: Any, *, inner
         taken: a :func:`number_taken`; an iterator that goes on over another pipeline keeps its own.
         inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. After what is returned,
             that would ask, and not the consumer; so it is put before.
+        stateless: whether TensorFlow can save an iterator over ``dataset``. It can save one over what is returned too
+            then, though what is done at the end is not in what it saves.
 
     >>> ended = tf.Variable(False)
     >>> def tell():
@@ -44,6 +48,8 @@ def telling_its_end(dataset: Any, tell: Callable[[], None], taken: Any, *, inner
     told = _at_the_last(dataset, number, tell, taken) if number > 0 else _after_the_last(dataset, tell)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
+    if stateless:
+        options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return told.with_options(options)
 
 

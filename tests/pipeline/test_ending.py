@@ -73,3 +73,26 @@ def test_a_tuple_of_one_stays_a_tuple(inner_prefetch):
     told = telling_its_end(numbers, lambda: None, number_taken(), inner_prefetch=inner_prefetch)
     assert told.element_spec == numbers.element_spec
     assert [type(each) for each in told] == [tuple] * 3
+
+
+@pytest.mark.parametrize("name", ["known", "unknown"])
+def test_an_iterator_is_saved_where_one_over_the_same_elements_is(name, tmp_path):
+    written = MADE[name]()
+
+    def made(stateless):
+        return telling_its_end(written, lambda: None, number_taken(), inner_prefetch=False, stateless=stateless)
+
+    iterator = iter(made(stateless=True))
+    first = next(iterator)
+    checkpoint = tf.train.Checkpoint(iterator=iterator)
+    path = checkpoint.save(tmp_path / "saved")
+    assert [first, *iterator] == list(written)
+    checkpoint.restore(path)
+    assert [first, *iterator] == list(written)
+
+
+def test_a_state_that_is_not_ours_is_not_passed_over(tmp_path):
+    drawn = Dataset.range(6).map(lambda x: (x, tf.random.uniform([])))
+    told = telling_its_end(drawn, lambda: None, number_taken(), inner_prefetch=False)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="is stateful"):
+        tf.train.Checkpoint(iterator=iter(told)).save(tmp_path / "saved")
