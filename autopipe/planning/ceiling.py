@@ -11,9 +11,9 @@ from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.knobs import Knob, read_knobs, with_knobs, with_thread_pool
 from autopipe.planning.failures import Failures, passing
-from autopipe.planning.filling import filled_at_once
 from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile
+from autopipe.planning.small_shuffles import with_small_shuffles
 
 __all__ = ["Ceiling", "ceiling", "rate_with"]
 
@@ -55,7 +55,7 @@ def ceiling(tree: ir.Node, profile: Profile, seconds: float, caches: OwnCaches |
     if not tries:
         return best
     each = seconds / (len(tries) + 1)
-    tunable = with_thread_pool(filled_at_once(tree))
+    tunable = with_thread_pool(with_small_shuffles(tree))
     for knobs in tries:
         rate = rate_with(tunable, knobs, each, caches.build)
         if rate > best.rate:

@@ -13,10 +13,10 @@ from autopipe.planning.cache_sizes import CacheSize, cache_sizes
 from autopipe.planning.ceiling import Ceiling, ceiling
 from autopipe.planning.cost import Bound, cores_needed, limiting
 from autopipe.planning.figures import rate_text
-from autopipe.planning.filling import filled_at_once
 from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile
 from autopipe.planning.profiling import profile_tree
+from autopipe.planning.small_shuffles import with_small_shuffles
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -132,5 +132,5 @@ def diagnose(tree: ir.Node, seconds: float, pace_on: Callable[[Any], tuple[float
     with OwnCaches(tree) as caches:
         profile = profile_tree(tree, seconds * _AS_IT_IS, caches)
         best = ceiling(tree, profile, seconds * (1 - _AS_IT_IS), caches)
-        rate, free = pace_on(caches.build(filled_at_once(tree))) if pace_on else (None, None)
+        rate, free = pace_on(caches.build(with_small_shuffles(tree))) if pace_on else (None, None)
     return Diagnosis(profile, limiting(profile, tree), best, rate, free, cache_sizes(tree, profile))

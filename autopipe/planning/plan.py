@@ -183,7 +183,7 @@ def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
         done: the rules applied here, this machine and its versions.
         knobs: those the pipeline has here.
 
-    >>> from autopipe.pipeline.knobs import PER_CORE, Knob, largest_number
+    >>> from autopipe.pipeline.knobs import Knob
     >>> given = Plan("ab12", knobs={"map[f].num_parallel_calls": 16}, machine={"cores": 8})
     >>> calls = Knob("map[f].num_parallel_calls", "num_parallel_calls", -1)
     >>> dict(carry_over(given, Plan("ab12", machine={"cores": 2}), [calls]).knobs)

@@ -20,10 +20,10 @@ from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.count import examples_in_batch
 from autopipe.planning.failures import Failures, passing
-from autopipe.planning.filling import filled_at_once
 from autopipe.planning.machine import Machine, resident_bytes
 from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile, StageProfile, Stretch
+from autopipe.planning.small_shuffles import with_small_shuffles
 from autopipe.planning.stages import Counters, counters_in, model_of
 
 __all__ = ["Epoch", "Looks", "profile", "profile_of", "profile_tree"]
@@ -107,7 +107,7 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
 
     options = tf.data.Options()
     options.autotune.enabled = True
-    dataset = caches.build(filled_at_once(tree)).with_options(options)
+    dataset = caches.build(with_small_shuffles(tree)).with_options(options)
     end = time.perf_counter() + seconds
     read: list[Epoch] = []
     while not read or time.perf_counter() < end:
@@ -131,7 +131,7 @@ def _no_elements(failures: Failures) -> str:
     if not failures.count:
         return f"{law}, but the one received gave none."
     return (
-        f"{law}, but all {failures.count} of the one received raised: {failures.first} "
+        f"{law}, but all {failures.count} that were tried raised: {failures.first} "
         "Mend the function or its input; single bad elements can be left out with ignore_errors()."
     )
 

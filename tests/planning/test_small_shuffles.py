@@ -5,14 +5,14 @@ import tensorflow as tf
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
-from autopipe.planning.filling import filled_at_once
+from autopipe.planning.small_shuffles import with_small_shuffles
 
 Dataset = tf.data.Dataset
 NUMBERS = Dataset.range(100)
 
 
 def buffers(dataset):
-    small = filled_at_once(extract(dataset))
+    small = with_small_shuffles(extract(dataset))
     return [node.buffer_size for node in trees.walk(small) if isinstance(node, ir.Shuffle)]
 
 
@@ -35,4 +35,4 @@ def test_shuffles_hold_few_elements_but_where_only_some_of_them_are_taken(datase
 
 def test_nothing_else_is_changed():
     tree = extract(NUMBERS.map(lambda x: x + 1).shuffle(8).batch(7).prefetch(2))
-    assert filled_at_once(tree) == tree
+    assert with_small_shuffles(tree) == tree
