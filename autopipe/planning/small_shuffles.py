@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 
 __all__ = ["with_small_shuffles"]
 
 _FEW = 8
 
 
-def with_small_shuffles(node: ir.Node) -> ir.Node:
+def with_small_shuffles(tree: ir.Node) -> ir.Node:
     """Return the pipeline with shuffles that hold few elements: what a stage costs for one is the same.
 
     A buffer of all images takes as long to fill as an epoch, and the time given may be over before that. Where a
-    ``take`` follows, its epoch is short, and filling the buffer most of it: there a shuffle stays what it is.
+    ``take`` follows, filling it is most of a short epoch: such a pipeline stays what it is.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -23,10 +23,17 @@ def with_small_shuffles(node: ir.Node) -> ir.Node:
     >>> with_small_shuffles(extract(dataset)).input.buffer_size
     8
     """
-    if isinstance(node, ir.Take) and node.count >= 0:
+    return tree if any(map(_takes_some_of_shuffled, trees.walk(tree))) else trees.transform(tree, _small)
+
+
+def _takes_some_of_shuffled(node: ir.Node) -> bool:
+    if not isinstance(node, ir.Take) or node.count < 0:
+        return False
+    return any(isinstance(each, ir.Shuffle) for each in trees.walk(node))
+
+
+def _small(node: ir.Node) -> ir.Node:
+    if not isinstance(node, ir.Shuffle):
         return node
-    inputs = [with_small_shuffles(child) for child in node.inputs]
-    if isinstance(node, ir.Shuffle):
-        whole = node.buffer_size < 0
-        return replace(node, input=inputs[0], buffer_size=_FEW if whole else min(node.buffer_size, _FEW))
-    return node.on(*inputs)
+    # A negative size is that of the whole dataset.
+    return replace(node, buffer_size=_FEW if node.buffer_size < 0 else min(node.buffer_size, _FEW))

@@ -25,12 +25,19 @@ def buffers(dataset):
         (NUMBERS.shuffle(50).map(lambda x: x + 1).shuffle(1_000).repeat(), [8, 8]),
         (Dataset.zip(NUMBERS.shuffle(50), NUMBERS.shuffle(4)), [8, 4]),
         (NUMBERS.shuffle(50).take(-1), [8]),
+        (NUMBERS.take(9).shuffle(50), [8]),
         # Filling the buffer is most of what these few cost.
-        (NUMBERS.shuffle(50).take(9).shuffle(20), [8, 50]),
+        (NUMBERS.shuffle(50).take(9).shuffle(20), [20, 50]),
     ],
 )
 def test_shuffles_hold_few_elements_but_where_only_some_of_them_are_taken(dataset, sizes):
     assert buffers(dataset) == sizes
+
+
+def test_what_two_branches_read_stays_one_stage():
+    shared = NUMBERS.shuffle(50).cache()
+    small = with_small_shuffles(extract(Dataset.zip(shared, shared)))
+    assert len({id(node) for node in trees.walk(small) if isinstance(node, ir.Cache)}) == 1
 
 
 def test_nothing_else_is_changed():
