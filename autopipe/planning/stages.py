@@ -156,8 +156,11 @@ class _Walk:
             self.match(number, tree.input, needed)
 
     def _fused(self, model: Any, later: ir.Node, needed: float) -> None:
-        earlier = _without_options(later.inputs[0])
         kind = _FUSED[_kind(model.name)][1]
+        earlier = later.inputs[0]
+        # What TensorFlow made one has nothing left in between.
+        while isinstance(earlier, ir.Unary) and not isinstance(earlier, kind):
+            earlier = earlier.input
         if not isinstance(earlier, kind):
             return
         main, other = (earlier, later) if isinstance(earlier, ir.Map | ir.Shuffle) else (later, earlier)
@@ -226,12 +229,6 @@ def _kind(name: str) -> str:
 
 def _is_named(name: str, tree: ir.Node) -> bool:
     return name in _NAMES.get(type(tree), {type(tree).__name__})
-
-
-def _without_options(tree: ir.Node) -> ir.Node:
-    while isinstance(tree, _ONLY_OPTIONS):
-        tree = tree.input
-    return tree
 
 
 def _apart(model: Any) -> tuple[int | None, list[int]]:

@@ -125,6 +125,11 @@ def test_what_tensorflow_drops_is_left_out(dataset):
     assert kinds(dataset) == {ir.Range}
 
 
+@pytest.mark.parametrize("between", [NUMBERS.shuffle(3).shard(1, 0), NUMBERS.shuffle(3).take(-1).skip(0)])
+def test_what_tensorflow_makes_one_across_a_stage_that_it_drops_is_told(between):
+    assert kinds(between.repeat(2)) == {ir.Range, ir.Shuffle, ir.Repeat}
+
+
 @given(recipe=recipes())
 def test_the_counters_of_any_pipeline_are_of_its_stages_and_reach_its_end(recipe):
     try:
