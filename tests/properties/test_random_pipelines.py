@@ -57,7 +57,8 @@ def check(rewriting: Rewriting, keeps: Keeps) -> None:
 
 # The usual run, which tries others every time, tries half of what its profile says.
 TRIED = settings().max_examples
-TRIED //= 2 if TRIED == settings.get_profile("usual").max_examples else 1
+if settings.get_profile("usual").max_examples == TRIED:
+    TRIED //= 2
 
 
 @settings(max_examples=TRIED * 3 // 2)
