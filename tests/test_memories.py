@@ -20,7 +20,7 @@ from autopipe.rules import Keeps
 from autopipe.runtime import OptimizedDataset
 
 Dataset = tf.data.Dataset
-COUNT = 12
+COUNT = 7
 
 
 def add_one(x):
@@ -48,7 +48,7 @@ def test_a_filled_cache_is_kept_when_the_stages_around_it_are_retuned():
 CACHED = {
     "cache": lambda made: made.cache(),
     "batch": lambda made: made.cache().map(add_one, num_parallel_calls=2).batch(3).prefetch(2),
-    "shuffle": lambda made: made.cache().shuffle(7).prefetch(1),
+    "shuffle": lambda made: made.cache().shuffle(5).prefetch(1),
     "repeat": lambda made: made.cache().repeat(2).shuffle(5).prefetch(1),
     "two caches": lambda made: made.cache().map(add_one, num_parallel_calls=2).cache().prefetch(1),
     "branch": lambda made: Dataset.zip((made.cache(), Dataset.range(COUNT).cache())).prefetch(1),
@@ -151,8 +151,8 @@ def test_what_a_cache_holds_is_freed_with_the_dataset():
 
 
 NUMBERS = {
-    "known": lambda: Dataset.range(40),
-    "unknown": lambda: Dataset.range(60).filter(lambda x: x < 40),
+    "known": lambda: Dataset.range(12),
+    "unknown": lambda: Dataset.range(18).filter(lambda x: x < 12),
 }
 
 
@@ -183,9 +183,9 @@ def test_an_element_that_failed_is_not_missing_from_the_cache_in_the_next_epoch(
             time.sleep(0.3)  # The prefetch goes on meanwhile.
         bad.assign(-1)
         for _epoch in range(2):
-            assert flat(dataset) == list(range(1, 41))
+            assert flat(dataset) == list(range(1, 13))
         bad.assign(7)
-        assert flat(dataset) == list(range(1, 41))
+        assert flat(dataset) == list(range(1, 13))
     assert dataset.caches_are_full
 
 
@@ -200,9 +200,9 @@ def test_a_cache_that_was_added_is_filled_once_when_every_step_swaps(number):
     failing = NUMBERS[number]().map(lambda x: tf.ensure_shape(tf.py_function(count, [x], tf.int64), []))
     dataset = caching(failing)
     for _epoch in range(3):
-        assert flat(read_retuning(dataset)) == list(range(1, 41))
+        assert flat(read_retuning(dataset)) == list(range(1, 13))
     made = len(calls)
-    assert flat(dataset) == list(range(1, 41))
+    assert flat(dataset) == list(range(1, 13))
     assert len(calls) == made
 
 
@@ -290,8 +290,8 @@ def test_memories_know_whether_they_hold_more_than_so_many():
 
 def test_a_repeated_cache_is_filled_once_though_every_step_swaps_beside_pipelines_that_end():
     rows = Dataset.range(COUNT).map(add_one, num_parallel_calls=2).cache()
-    dataset = autopipe.optimize(rows.repeat(3).shuffle(5).prefetch(1), rules=(), seconds=0)
+    dataset = autopipe.optimize(rows.repeat(2).shuffle(5).prefetch(1), rules=(), seconds=0)
     assert dataset._ends_aside
     for _epoch in range(3):
-        assert numbers(read_retuning(dataset)) == sorted([*range(1, COUNT + 1)] * 3)
+        assert numbers(read_retuning(dataset)) == sorted([*range(1, COUNT + 1)] * 2)
         assert dataset.caches_are_full

@@ -8,16 +8,10 @@ from contextlib import nullcontext
 import pytest
 import tensorflow as tf
 from disposing import wait_for_disposal
-from hypothesis import assume, given, settings
-from pipelines import recipes
 from retuning import flat, follows, listening, numbers, read_retuning, setting
 
 import autopipe
-from autopipe.errors import DatasetError, KnobError
-from autopipe.pipeline import ir, trees
-from autopipe.pipeline.extract import extract
-from autopipe.pipeline.repeatable import draws_freely, draws_race, order_is_free
-from autopipe.pipeline.visibility import who_would_see
+from autopipe.errors import KnobError
 
 Dataset = tf.data.Dataset
 
@@ -30,6 +24,10 @@ def up_to(x):
     return Dataset.range(x)
 
 
+def ragged(x):
+    return tf.RaggedTensor.from_row_lengths(tf.range(x), [x], validate=False)
+
+
 def zipped_with_itself(dataset):
     return Dataset.zip((dataset, dataset.skip(3)))
 
@@ -39,28 +37,28 @@ def joined_to_itself(dataset):
 
 
 TABLE = {
-    "map": lambda: Dataset.range(40).map(add_one).batch(3),
-    "shuffle": lambda: Dataset.range(40).shuffle(10, seed=3).map(add_one).batch(3),
-    "cache": lambda: Dataset.range(40).map(add_one).cache().shuffle(9, seed=5).batch(3),
+    "map": lambda: Dataset.range(20).map(add_one).batch(3),
+    "shuffle": lambda: Dataset.range(20).shuffle(8, seed=3).map(add_one).batch(3),
+    "cache": lambda: Dataset.range(20).map(add_one).cache().shuffle(8, seed=5).batch(3),
     "endless": lambda: Dataset.range(11).shuffle(11, seed=2).repeat().map(add_one).batch(3),
     "repeat": lambda: Dataset.range(11).shuffle(11, seed=2).repeat(4).map(add_one).batch(3),
-    "filter": lambda: Dataset.range(60).filter(lambda x: x % 3 > 0).map(add_one).batch(3),
-    "interleave": lambda: Dataset.range(9).interleave(up_to, cycle_length=3, num_parallel_calls=2).map(add_one),
-    "flat_map": lambda: Dataset.range(9).flat_map(up_to).map(add_one).batch(2),
-    "zip": lambda: Dataset.zip((Dataset.range(30).map(add_one), Dataset.range(40).shuffle(5, seed=1))).batch(4),
-    "concatenate": lambda: Dataset.range(9).map(add_one).concatenate(Dataset.range(9)).prefetch(2),
+    "filter": lambda: Dataset.range(30).filter(lambda x: x % 3 > 0).map(add_one).batch(3),
+    "interleave": lambda: Dataset.range(5).interleave(up_to, cycle_length=3, num_parallel_calls=2).map(add_one),
+    "flat_map": lambda: Dataset.range(6).flat_map(up_to).map(add_one).batch(2),
+    "zip": lambda: Dataset.zip((Dataset.range(15).map(add_one), Dataset.range(20).shuffle(5, seed=1))).batch(2),
+    "concatenate": lambda: Dataset.range(4).map(add_one).concatenate(Dataset.range(4)).prefetch(2),
     "joined_to_itself": lambda: joined_to_itself(Dataset.range(9).shuffle(3, seed=5)).prefetch(2),
-    "enumerate": lambda: Dataset.range(20).map(add_one).enumerate(3).prefetch(2),
+    "enumerate": lambda: Dataset.range(8).map(add_one).enumerate(3).prefetch(2),
     "padded_batch": lambda: Dataset.range(20).map(lambda x: tf.fill([x % 4], x)).padded_batch(3),
-    "unbatch": lambda: Dataset.range(20).batch(4).unbatch().map(add_one),
-    "take_skip_shard": lambda: Dataset.range(60).skip(3).take(40).shard(2, 1).map(add_one),
-    "window": lambda: Dataset.range(30).window(3).flat_map(lambda w: w.batch(3)).map(add_one).prefetch(1),
+    "unbatch": lambda: Dataset.range(10).batch(4).unbatch().map(add_one),
+    "take_skip_shard": lambda: Dataset.range(40).skip(3).take(17).shard(2, 1).map(add_one),
+    "window": lambda: Dataset.range(20).window(3).flat_map(lambda w: w.batch(3)).map(add_one).prefetch(1),
     "seeded_random": lambda: Dataset.range(30).map(lambda x: tf.random.uniform((), seed=4)).prefetch(1),
-    "unbounded": lambda: Dataset.range(40).map(add_one, num_parallel_calls=3).prefetch(2).map(add_one).batch(3),
-    "automatic_cycle": lambda: Dataset.range(6).interleave(up_to, num_parallel_calls=tf.data.AUTOTUNE).map(add_one),
-    "twice": lambda: zipped_with_itself(Dataset.range(20).shuffle(9, seed=3).map(add_one, num_parallel_calls=2)),
+    "unbounded": lambda: Dataset.range(20).map(add_one, num_parallel_calls=3).prefetch(2).map(add_one).batch(3),
+    "automatic_cycle": lambda: Dataset.range(5).interleave(up_to, num_parallel_calls=tf.data.AUTOTUNE).map(add_one),
+    "twice": lambda: zipped_with_itself(Dataset.range(12).shuffle(9, seed=3).map(add_one, num_parallel_calls=2)),
     "cached_twice": lambda: zipped_with_itself(Dataset.range(20).map(add_one).cache().prefetch(2)),
-    "ragged": lambda: Dataset.range(20).map(lambda x: tf.RaggedTensor.from_row_lengths(tf.range(x), [x])).prefetch(1),
+    "ragged": lambda: Dataset.range(8).map(ragged).prefetch(1),
 }
 # TensorFlow cannot carry over a seeded random function, one cache read at two places, nor seeds that are drawn anew.
 WAITING = {"seeded_random", "cached_twice", "repeat", "joined_to_itself"}
@@ -79,26 +77,12 @@ def test_retuning_after_every_element_keeps_the_sequence(name, metered):
     assert name in WAITING or all(follows(reading, dataset) for reading in readings[-1:])
 
 
-@settings(max_examples=25)
-@given(recipe=recipes())
-def test_retuning_after_every_element_keeps_the_sequence_of_any_pipeline(recipe):
-    try:
-        tree = extract(recipe())
-        assume(who_would_see(tree) is None and not (draws_freely(tree) or draws_race(tree) or order_is_free(tree)))
-        original, dataset = recipe(), autopipe.optimize(recipe(), rules=(), seconds=0)
-        epochs = 1 if any(isinstance(node, ir.Repeat) and node.count < 0 for node in trees.walk(tree)) else 2
-        expected = [flat(original) for _epoch in range(epochs)]
-    except (ValueError, TypeError, DatasetError, tf.errors.OpError):
-        assume(False)
-    assert [flat(read_retuning(dataset)) for _epoch in range(epochs)] == expected
-
-
 FREE = {
-    "interleave": lambda: Dataset.range(7).interleave(up_to, 3, 2, num_parallel_calls=2, deterministic=False),
-    "options": lambda: unordered(Dataset.range(9).interleave(up_to, 3, num_parallel_calls=2).map(add_one, 2).batch(2)),
-    "shuffle": lambda: Dataset.range(40).shuffle(5).map(add_one, num_parallel_calls=2).batch(3),
-    "mixed": lambda: Dataset.range(7).interleave(up_to, 2, num_parallel_calls=1, deterministic=False).shuffle(7),
-    "cached": lambda: Dataset.range(7).interleave(up_to, 2, num_parallel_calls=2, deterministic=False).cache(),
+    "interleave": lambda: Dataset.range(5).interleave(up_to, 3, 2, num_parallel_calls=2, deterministic=False),
+    "options": lambda: unordered(Dataset.range(6).interleave(up_to, 3, num_parallel_calls=2).map(add_one, 2).batch(2)),
+    "shuffle": lambda: Dataset.range(20).shuffle(5).map(add_one, num_parallel_calls=2).batch(3),
+    "mixed": lambda: Dataset.range(5).interleave(up_to, 2, num_parallel_calls=1, deterministic=False).shuffle(5),
+    "cached": lambda: Dataset.range(5).interleave(up_to, 2, num_parallel_calls=2, deterministic=False).cache(),
 }
 
 
@@ -146,7 +130,7 @@ FILES = {
 def test_another_buffer_to_read_into_gives_the_same_records(kind, compression, reads, tmp_path):
     names = [str(tmp_path / f"{number}") for number in range(3)]
     for number, name in enumerate(names):
-        write(kind, name, compression, [f"{number}{line:02}\n" for line in range(4)])
+        write(kind, name, compression, [f"{number}{line:02}\n" for line in range(2)])
     made = FILES[kind](names, compression_type=compression, num_parallel_reads=reads)
     dataset = autopipe.optimize(made.map(tf.strings.strip, num_parallel_calls=2).prefetch(2), rules=())
     assert f"{kind}_files.buffer_size" in dataset.knobs

@@ -1,19 +1,29 @@
 """Both callbacks in a real ``fit`` on a machine with a GPU, whose driver alone is stood in for."""
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from nvidia_driver import Run
 
 PERIOD = 0.2
 SETTINGS = {"FAKE_MINE": "1,0", "FAKE_PERIOD": str(round(PERIOD * 1e6))}
 TRAINING = """
 import json
+import os
+import warnings
 import keras
 import numpy as np
 import tensorflow as tf
 import autopipe
 from autopipe.callbacks import PipelineMonitor, PipelineTuner
+
+warned = []
+warnings.simplefilter("always")
+warnings.showwarning = lambda said, kind, *_: warned.append(f"{kind.__name__}: {said}")
 
 class Until(keras.callbacks.Callback):
     def __init__(self, done):
@@ -30,6 +40,46 @@ dataset = autopipe.optimize(data.map(lambda x, y: (x + 1, y)).batch(4), rules=()
 def fit(done, *callbacks):
     return model.fit(dataset, epochs=10_000, verbose=0, callbacks=[*callbacks, Until(done)]).history
 """
+# Runs scripts, one a line, each as if it were the first.
+RUNNER = """
+import contextlib, io, json, os, sys, traceback
+from autopipe.telemetry import gpu
+
+for line in sys.stdin:
+    script, settings = json.loads(line)
+    os.environ.update(settings)
+    gpu._warned.clear()
+    said, failed = io.StringIO(), None
+    with contextlib.redirect_stdout(said):
+        try:
+            exec(script, {})
+        except BaseException:
+            failed = traceback.format_exc()
+    for name in settings:
+        del os.environ[name]
+    print(json.dumps([said.getvalue().splitlines(), failed]), flush=True)
+"""
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def run(fake_driver: Path) -> Iterator[Run]:
+    """Run a script with the driver; return the lines it prints. One process runs all: importing takes seconds."""
+    env = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    env |= {"LD_LIBRARY_PATH": str(fake_driver), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", RUNNER]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+
+        def run(script: str, **settings: str) -> list[str]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps([script, settings]) + "\n")
+            process.stdin.flush()
+            said, failed = json.loads(process.stdout.readline())
+            assert failed is None, failed
+            return said
+
+        yield run
 
 
 def test_the_monitor_logs_the_mean_of_the_samples_of_the_gpu(run: Run) -> None:

@@ -32,9 +32,9 @@ class Swapper(PipelineTuner):
 
 
 PIPELINES = {
-    "plain": lambda: rows().map(identity).batch(4),
-    "shuffled": lambda: rows().map(identity).shuffle(20).batch(4),
-    "cached": lambda: rows().map(identity).cache().shuffle(20).batch(4),
+    "plain": lambda: rows().map(identity).batch(8),
+    "shuffled": lambda: rows().map(identity).shuffle(20).batch(8),
+    "cached": lambda: rows().map(identity).cache().shuffle(20).batch(8),
 }
 
 
@@ -54,9 +54,9 @@ def test_every_element_is_seen_once_per_epoch_when_every_step_swaps(name, per_ex
 
 def test_every_element_is_seen_once_per_epoch_under_repeat_with_steps_per_epoch():
     model = Recorder()
-    dataset = autopipe.optimize(rows().map(identity).shuffle(ROWS).repeat().batch(4), seconds=0)
+    dataset = autopipe.optimize(rows().map(identity).shuffle(ROWS).repeat().batch(8), seconds=0)
     model.fit(
-        dataset, epochs=3, steps_per_epoch=ROWS // 4, verbose=0, callbacks=[Swapper(verbose=0, window_seconds=0.01)]
+        dataset, epochs=3, steps_per_epoch=ROWS // 8, verbose=0, callbacks=[Swapper(verbose=0, window_seconds=0.01)]
     )
     epochs = [model.seen[start : start + ROWS] for start in range(0, 3 * ROWS, ROWS)]
     assert [sorted(epoch) for epoch in epochs] == [list(range(ROWS))] * 3
@@ -86,9 +86,9 @@ def test_training_that_is_too_short_for_a_trial_is_left_alone_and_told_so(capsys
 
 def test_swaps_do_not_retrace_the_train_step():
     plain, tuned = Recorder(), Recorder()
-    plain.fit(rows().map(identity).batch(4), epochs=3, verbose=0)
+    plain.fit(rows().map(identity).batch(8), epochs=3, verbose=0)
     tuned.fit(
-        autopipe.optimize(rows().map(identity).batch(4), seconds=0), epochs=3, verbose=0, callbacks=[Swapper(verbose=0)]
+        autopipe.optimize(rows().map(identity).batch(8), seconds=0), epochs=3, verbose=0, callbacks=[Swapper(verbose=0)]
     )
     assert tuned.traces == plain.traces
 
@@ -98,9 +98,9 @@ def test_the_same_losses_with_and_without_the_tuner_where_the_sequence_is_kept()
         keras.utils.set_random_seed(3)
         model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
         model.compile("sgd", "mse")
-        data = rows().map(lambda x, y: (x / ROWS, y / ROWS)).shuffle(ROWS, seed=5).batch(4)
+        data = rows().map(lambda x, y: (x / ROWS, y / ROWS)).shuffle(ROWS, seed=5).batch(8)
         dataset = autopipe.optimize(data, keeps="sequence", seconds=0) if callbacks else data
-        return model.fit(dataset, epochs=4, verbose=0, callbacks=callbacks).history["loss"]
+        return model.fit(dataset, epochs=3, verbose=0, callbacks=callbacks).history["loss"]
 
     try:
         assert losses([Swapper(verbose=0, window_seconds=0.01)]) == losses([])

@@ -15,7 +15,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
     pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning"),
 ]
-STEPS = ROWS // 4
+BATCH = 8
+STEPS = ROWS // BATCH
 
 
 def same(x, y):
@@ -23,7 +24,7 @@ def same(x, y):
 
 
 def dataset(**arguments):
-    made = rows().shuffle(20).map(same).batch(4)
+    made = rows().shuffle(20).map(same).batch(BATCH)
     return autopipe.optimize(made, seconds=0, **arguments)
 
 
@@ -77,7 +78,7 @@ def test_several_datasets_at_once():
 
 def beside():
     """Return a dataset with other knobs than that of training."""
-    return autopipe.optimize(rows().batch(8), rules=())
+    return autopipe.optimize(rows().batch(6), rules=())
 
 
 def test_another_dataset_is_evaluated_in_the_midst_of_an_epoch():
@@ -86,7 +87,7 @@ def test_another_dataset_is_evaluated_in_the_midst_of_an_epoch():
 
     class EvaluateNowAndThen(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            if batch % 5 == 3:
+            if batch == 3:
                 self.model.evaluate(other, verbose=0)
 
     model, data = Recorder(), dataset()
@@ -107,7 +108,7 @@ def test_a_loop_reads_another_dataset_in_the_midst_of_an_epoch():
         for _ in range(2):
             for step, _ in enumerate(dataset()):
                 monitor.step()
-                assert step != 3 or len(list(other)) == ROWS // 8
+                assert step != 3 or len(list(other)) == ROWS // 6
     assert monitor.profile.epochs == 2
     assert monitor.profile.stretch.elements == 2 * STEPS
 
@@ -141,7 +142,7 @@ def test_early_stopping():
 def test_ctrl_c_leaves_a_dataset_that_trains_on():
     class Interrupt(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            if batch == 5:
+            if batch == 3:
                 raise KeyboardInterrupt
 
     def interrupted():
@@ -159,12 +160,12 @@ def test_ctrl_c_leaves_a_dataset_that_trains_on():
 
 @pytest.mark.parametrize("per_execution", [1, 4])
 def test_endless_data_in_epochs_of_so_many_steps(per_execution):
-    endless = rows().shuffle(ROWS).map(same).repeat().batch(4)
+    endless = rows().shuffle(ROWS).map(same).repeat().batch(BATCH)
     data = autopipe.optimize(endless, seconds=0)
     model = Recorder(steps_per_execution=per_execution)
     tuner = Swapper(trials=2)
-    train(model, data, [tuner], epochs=4, steps_per_epoch=3 * STEPS)
-    assert model.sorted_epochs == [WHOLE] * 12
+    train(model, data, [tuner], epochs=3, steps_per_epoch=2 * STEPS)
+    assert model.sorted_epochs == [WHOLE] * 6
     assert tuner.swaps
 
 
@@ -200,7 +201,7 @@ def test_a_compiled_step_of_ones_own():
 def test_class_weights():
     """Keras maps the dataset and prefetches from that: the tuner goes on under both, and what it finds stays."""
     model = Recorder()
-    data = autopipe.optimize(rows().shuffle(20).map(in_two_classes).batch(4), seconds=0)
+    data = autopipe.optimize(rows().shuffle(20).map(in_two_classes).batch(BATCH), seconds=0)
     for _ in range(2):
         tuner = Swapper(trials=2)
         train(model, data, [tuner], epochs=2, class_weight={0: 1.0, 1: 2.0})

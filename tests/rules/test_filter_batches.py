@@ -55,13 +55,14 @@ def test_filters_batches(keeps):
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("n", [0, 1, 255, 256, 257, 700])
 def test_of_every_length_the_batches_are_the_same(n, drop):
+    some = numbers(n).filter(is_odd)
     for size in (1, 3, 64, 300):
-        dataset = numbers(n).filter(is_odd).batch(size, drop_remainder=drop)
+        dataset = some.batch(size, drop_remainder=drop)
         done = apply(RULE, dataset, Keeps.SEQUENCE)
         assert [step.rule for step in done.steps] == [RULE]
         assert build(done.after).element_spec == dataset.element_spec
         assert int(build(done.after).cardinality()) == int(dataset.cardinality())
-        assert compare(dataset, build(done.after), Keeps.SEQUENCE) is None
+        assert compare(dataset, build(done.after), Keeps.SEQUENCE, epochs=1) is None
 
 
 def test_blocks_from_which_nothing_passes_or_all():
@@ -123,9 +124,9 @@ def test_names_stay_with_their_stages():
 
 
 def test_all_rules_together_give_the_same_elements():
-    dataset = numbers(5000).map(lambda x: x * 3).filter(is_odd).map(lambda x: x + 1).shuffle(40, seed=1).batch(16)
+    dataset = numbers(1000).map(lambda x: x * 3).filter(is_odd).map(lambda x: x + 1).shuffle(40, seed=1).batch(16)
     assert compare(dataset, autopipe.optimize(dataset), Keeps.SEQUENCE) is None
-    dataset = numbers(5000).map(lambda x: x * 3).filter(is_odd).map(lambda x: x + 1).batch(16)
+    dataset = numbers(1000).map(lambda x: x * 3).filter(is_odd).map(lambda x: x + 1).batch(16)
     assert compare(dataset, autopipe.optimize(dataset), Keeps.SEQUENCE) is None
 
 
