@@ -68,9 +68,16 @@ def test_an_output_of_few_signs_is_no_error(tmp_path: Path, monkeypatch: pytest.
 def test_a_search_that_is_interrupted_says_what_becomes_of_its_trials(
     project: Path, storage: tuple[str, ...], words: str
 ) -> None:
-    command = [sys.executable, "-uc", RUN, "tune", "train.py:make_dataset", "-o", "plan.json", "--trials=999", *storage]
+    # Whoever runs the tests in the background may have had it ignored.
+    heeding = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {RUN}"
+    given = ["tune", "train.py:make_dataset", "-o", "plan.json", "--trials=999", *storage]
     with subprocess.Popen(
-        command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-uc", heeding, *given],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as search:
         assert search.stdout is not None
         assert search.stderr is not None
