@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from autopipe.functions.batched_ops import has_batched_form
 from autopipe.functions.compiled import is_compiled
 from autopipe.functions.cut import IllegalCutError, split
 from autopipe.functions.effects import ops_with_effects
@@ -18,7 +19,7 @@ from autopipe.functions.vectorize import NotVectorizableError, vectorize
 
 __all__ = ["split_batchable_part"]
 
-# Each attempt moves the ops of one type before the cut.
+# Each attempt moves more ops before the cut.
 _MOST_ATTEMPTS = 8
 
 
@@ -58,7 +59,8 @@ def split_batchable_part(fn: Function, batch_size: int | None) -> tuple[Function
             hindrance = {op for op in of_elements if op.type == refused.op_type}
             if hindrance <= one_by_one:
                 return None
-            one_by_one |= hindrance
+            # Where one is refused, others without a batched form would be, each for the price of a trace.
+            one_by_one |= hindrance | {op for op in of_elements if not has_batched_form(op.type)}
     return None
 
 

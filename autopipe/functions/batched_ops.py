@@ -3,6 +3,8 @@
 TensorFlow's converter asks an op for a ``pfor_converter`` of its own before it looks into its registry, so nothing of
 TensorFlow is changed. Each form calls the same kernel once for the batch: the kernel treats the values of a tensor,
 or the images of a batch, one by one.
+
+A private attribute of TensorFlow is read here, ``pfor._pfor_converter_registry``.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["BATCHED_OPS", "add_batched_form"]
+__all__ = ["BATCHED_OPS", "add_batched_form", "has_batched_form"]
 
 _ONE_BY_ONE = (
     "AsString DecodeBase64 EncodeBase64 RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace "
@@ -26,6 +28,13 @@ def add_batched_form(op: Any) -> None:
     """Give an op that is being traced its batched form, if this module has one for it."""
     if op.type in _FORMS:
         op.pfor_converter = _FORMS[op.type]
+
+
+def has_batched_form(op_type: str) -> bool:
+    """Return whether an op of that type can be given a batch, by this module or by TensorFlow."""
+    from tensorflow.python.ops.parallel_for import pfor
+
+    return op_type in _FORMS or op_type in pfor._pfor_converter_registry
 
 
 def _one_by_one(call: Any) -> Any:

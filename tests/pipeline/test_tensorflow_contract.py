@@ -171,6 +171,14 @@ def test_vectorized_map_asks_an_op_for_a_converter_of_its_own():
     assert asked == ["StringUpper"]
 
 
+def test_vectorized_map_knows_the_ops_it_has_converters_for():
+    from tensorflow.python.ops.parallel_for import pfor
+
+    known = pfor._pfor_converter_registry
+    assert {"AddV2", "MatMul", "StatelessIf"} <= known.keys(), tf.__version__
+    assert "StatelessRandomUniformV2" not in known, tf.__version__
+
+
 def upwards(x):
     return Dataset.range(x, x + 9)
 
