@@ -34,7 +34,7 @@ def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, m
 
     searches = {OFFLINE: (True, 3, 1), UNSEEDED: (False, 1, 1), SHORT: (True, 1, 1), SHORT_UNSEEDED: (False, 1, 2)}
     monkeypatch.setattr(search, "_SEARCHES", searches)
-    monkeypatch.setattr(k_remote_storage, "_SECONDS", 0.004)
+    monkeypatch.setattr(k_remote_storage, "_SECONDS", 0.01)
     monkeypatch.setattr(search, "_LIVE_TRIALS", 4)
     # What is many times as fast has won by then.
     monkeypatch.setattr(session, "_MOST_FINAL_PAIRS", 4)
