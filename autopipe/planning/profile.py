@@ -109,7 +109,8 @@ class Profile:
         process_bytes: resident memory of the process at the end.
         machine: where.
         batch: how many examples an element holds; ``None`` where it is no batch.
-        failed: how many elements raised, and were passed over; reading the pipeline yourself ends at the first.
+        failed: how many elements raised, and were passed over, in all epochs that were read; reading the pipeline
+            yourself ends at the first.
         failure: what the first of them raised.
     """
 
@@ -145,7 +146,8 @@ class Profile:
         one = "one element of the pipeline" if self.batch is None else "one batch"
         caption = f"{self.in_words(self.stretch.rate)} with {busy}; times are for {one}{filling}"
         if self.failed:
-            caption += f"\n{self.failed:,} elements raised and were passed over, the first: {self.failure}"
+            several = "elements" if self.failed > 1 else "element"
+            caption += f"\n{self.failed:,} {several} raised and were passed over, the first: {self.failure}"
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
         table.add_column("Stage", overflow="fold")
         shown = [name for name, width in _COLUMNS.items() if options.max_width >= width]

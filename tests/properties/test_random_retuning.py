@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import assume, given, settings
 from pipelines import recipes
-from retuning import flat, setting
+from retuning import flat, read_retuning
 
 import autopipe
 from autopipe.errors import DatasetError
@@ -35,10 +35,4 @@ def test_retuning_after_every_element_keeps_the_sequence_of_any_pipeline(recipe)
         expected = [flat(islice(original, MOST)) for _epoch in range(epochs)]
     except (ValueError, TypeError, DatasetError, tf.errors.OpError):
         assume(False)
-    assert [flat(read_retuning(dataset)) for _epoch in range(epochs)] == expected
-
-
-def read_retuning(dataset):
-    for step, element in enumerate(islice(dataset, MOST)):
-        yield element
-        dataset.retune(setting(dataset, step))
+    assert [flat(read_retuning(dataset, MOST)) for _epoch in range(epochs)] == expected

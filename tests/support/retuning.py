@@ -42,9 +42,9 @@ def flat(elements):
     ]
 
 
-def read_retuning(dataset):
+def read_retuning(dataset, most=60):
     out = []
-    for step, element in enumerate(islice(dataset, 60)):
+    for step, element in enumerate(islice(dataset, most)):
         out.append(element)
         dataset.retune(setting(dataset, step))
     return out
