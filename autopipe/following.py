@@ -55,7 +55,7 @@ class FollowingDataset(tf.data.Dataset):
     Its iterators are those of the optimized dataset: callbacks see them, and ``retune()`` changes them.
 
     >>> import autopipe
-    >>> optimized = autopipe.optimize(tf.data.Dataset.range(4).map(lambda x: x * 10))
+    >>> optimized = autopipe.optimize(tf.data.Dataset.range(4).map(lambda x: x * 10), seconds=0)
     >>> iterator = iter(optimized.map(lambda x: x + 1))
     >>> first = next(iterator)
     >>> optimized.retune({"prefetch.buffer_size": 3})

@@ -185,7 +185,7 @@ class OptimizedDataset(tf.data.Dataset):
             KnobError: for an unknown knob or a value outside its range; nothing is changed then.
 
         >>> import tensorflow as tf, autopipe
-        >>> dataset = autopipe.optimize(tf.data.Dataset.range(6).map(lambda x: x * 10))
+        >>> dataset = autopipe.optimize(tf.data.Dataset.range(6).map(lambda x: x * 10), seconds=0)
         >>> iterator = iter(dataset)
         >>> first = next(iterator)
         >>> dataset.retune({"prefetch.buffer_size": 3})
@@ -207,7 +207,7 @@ class OptimizedDataset(tf.data.Dataset):
             KnobError: as :meth:`retune`.
 
         >>> import tensorflow as tf, autopipe
-        >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).map(lambda x: x * 10))
+        >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).map(lambda x: x * 10), seconds=0)
         >>> dataset.retune_next({"prefetch.buffer_size": 3})
         >>> [int(x) for x in dataset], dataset.knobs["prefetch.buffer_size"]
         ([0, 10, 20, 30], 3)
@@ -249,7 +249,7 @@ class OptimizedDataset(tf.data.Dataset):
             KnobError: as :meth:`retune`.
 
         >>> import tensorflow as tf, autopipe
-        >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).map(lambda x: x * 10))
+        >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).map(lambda x: x * 10), seconds=0)
         >>> dataset.try_out_next({"prefetch.buffer_size": 3})
         >>> [int(x) for x in dataset], dataset.knobs["prefetch.buffer_size"]
         ([0, 10, 20, 30], -1)
