@@ -107,10 +107,11 @@ def has_large_buffer(tree: ir.Node) -> bool:
 
     >>> from autopipe.pipeline.extract import extract
     >>> few, many = tf.data.Dataset.range(10), tf.data.Dataset.range(10**6)
-    >>> [has_large_buffer(extract(dataset.shuffle(100_000))) for dataset in (few, many)]
-    [False, True]
+    >>> shuffled = few.shuffle(100_000), many.shuffle(100_000), many.shuffle(many.cardinality()), many.shuffle(-2)
+    >>> [has_large_buffer(extract(dataset)) for dataset in shuffled]
+    [False, True, True, True]
     """
-    large = (node for node in trees.walk(tree) if isinstance(node, ir.Shuffle) and node.buffer_size > MOST_HELD)
+    large = (node for node in trees.walk(tree) if isinstance(node, ir.Shuffle) and node.capacity > MOST_HELD)
     return any(not 0 <= signature(node.input).cardinality <= MOST_HELD for node in large)
 
 

@@ -10,6 +10,7 @@ live traced function: nothing a pipeline captures is ever copied.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -249,6 +250,7 @@ class Shuffle(Unary):
     """``Dataset.shuffle``.
 
     Attributes:
+        buffer_size: how many elements it holds; a negative number holds all of them.
         seeds: TensorFlow's (graph seed, op seed) pair; (0, 0) when unseeded.
         origin: which shuffle it was, where it draws every epoch's order from its seeds: another one draws its own.
         seed_generator: the live object that gives each epoch its seed; ``None`` makes one with the dataset.
@@ -264,6 +266,16 @@ class Shuffle(Unary):
     def seeded(self) -> bool:
         """Whether the author asked for the same order in every run."""
         return self.seeds != (0, 0)
+
+    @property
+    def capacity(self) -> float:
+        """How many elements it may hold; infinite if it holds all there are."""
+        return math.inf if self.buffer_size < 0 else self.buffer_size
+
+    @property
+    def mixes(self) -> bool:
+        """Whether elements may change places."""
+        return self.buffer_size != 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ def order_is_free(tree: ir.Node) -> bool:
     nodes = list(trees.walk(tree))
     free = any(isinstance(node, ir.Options) and node.options.deterministic is False for node in nodes)
     return free or any(
-        (isinstance(node, ir.Shuffle) and not node.seeded and node.buffer_size > 1)
+        (isinstance(node, ir.Shuffle) and not node.seeded and node.mixes)
         or getattr(node, "deterministic", None) is False
         for node in nodes
     )
@@ -86,7 +86,7 @@ def varies_by_epoch(tree: ir.Node) -> bool:
 
 def _varies_itself(node: ir.Node) -> bool:
     if isinstance(node, ir.Shuffle):
-        return node.reshuffle_each_iteration and node.buffer_size != 1
+        return node.reshuffle_each_iteration and node.mixes
     return any(map(_draws_freely, trees.called_by(node)))
 
 

@@ -126,7 +126,7 @@ def _refuse_unknown(node: ir.Node) -> None:
             raise UnknownContentError(f"{label} cannot be read: {reason}")
         case ir.Options(options=options) if options.deterministic is False:
             raise UnknownContentError("options.deterministic=False frees the order of elements")
-        case ir.Shuffle(buffer_size=size) if size != 1:
+        case ir.Shuffle(mixes=True):
             raise UnknownContentError(f"{stage(node)} gives each run its own order")
         case ir.Cache(in_memory=False):
             raise UnknownContentError(f"{stage(node)} may already hold other elements")

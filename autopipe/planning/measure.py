@@ -34,6 +34,7 @@ from autopipe.planning.samples import (
     take_sample,
     without_buffers,
 )
+from autopipe.planning.small_shuffles import small_shuffle
 from autopipe.planning.stopwatch import compare_speeds
 from autopipe.planning.turns import elements_in_one_turn, taking_turns, without_last_prefetch
 from autopipe.rules import MeasurementError
@@ -253,7 +254,7 @@ class SampleMeasurements:
                 return _without_end(self._sample_source(node.input))
             inputs = [steady(child) for child in node.inputs]
             if isinstance(node, ir.Shuffle):
-                node = replace(node, buffer_size=min(node.buffer_size, _FEW))
+                return small_shuffle(node.on(*inputs))
             return node.on(*inputs) if inputs else node
 
         return ir.Repeat(input=steady(without_last_prefetch(tree)))

@@ -261,7 +261,7 @@ def _identity(node: ir.Node) -> dict[str, Any]:
         case ir.Shuffle():
             # Keras draws a seed where none is given, and the buffer is often as large as there are files.
             values["seeds"] = node.seeded
-            if 0 <= signature(node.input).cardinality <= node.buffer_size:
+            if 0 <= signature(node.input).cardinality <= node.capacity:
                 values["buffer_size"] = "all"
     return values
 

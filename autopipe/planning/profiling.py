@@ -97,8 +97,7 @@ def _when_full(each: StageProfile, epochs: int) -> StageProfile:
     elements: float = signature(each.node).cardinality
     if elements < 0:
         elements = each.elements / epochs if epochs else math.inf
-    size = each.node.buffer_size
-    held = min(size, elements) if size >= 0 else elements
+    held = min(each.node.capacity, elements)
     return replace(each, buffered_bytes=round(held * each.bytes_per_element)) if held < math.inf else each
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from autopipe.pipeline import ir, trees
 
-__all__ = ["with_small_shuffles"]
+__all__ = ["small_shuffle", "with_small_shuffles"]
 
 _FEW = 8
 
@@ -32,8 +32,10 @@ def _takes_some_of_shuffled(node: ir.Node) -> bool:
     return any(isinstance(each, ir.Shuffle) for each in trees.walk(node))
 
 
+def small_shuffle(shuffle: ir.Shuffle) -> ir.Shuffle:
+    """Return a shuffle that holds few elements, or fewer."""
+    return replace(shuffle, buffer_size=int(min(shuffle.capacity, _FEW)))
+
+
 def _small(node: ir.Node) -> ir.Node:
-    if not isinstance(node, ir.Shuffle):
-        return node
-    # A negative size is that of the whole dataset.
-    return replace(node, buffer_size=_FEW if node.buffer_size < 0 else min(node.buffer_size, _FEW))
+    return small_shuffle(node) if isinstance(node, ir.Shuffle) else node

@@ -17,6 +17,6 @@ def drop_idle_stage(node: Node) -> Rewrite | None:
     match node:
         case Prefetch(buffer_size=0):
             return Rewrite(node.input, provided=(ReadAheadUnseen(node.input),))
-        case Take(count=-1) | Skip(count=0) | Repeat(count=1) | Shard(num_shards=1) | Shuffle(buffer_size=1):
+        case Take(count=-1) | Skip(count=0) | Repeat(count=1) | Shard(num_shards=1) | Shuffle(mixes=False):
             return Rewrite(node.input)
     return None

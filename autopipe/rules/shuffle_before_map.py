@@ -18,7 +18,7 @@ def shuffle_before_map(node: Node) -> Rewrite | None:
     """
     match node:
         case Shuffle(input=Map(preserve_cardinality=True) as mapped):
-            held = node.buffer_size if node.buffer_size > 0 else WHOLE_EPOCH
+            held = int(min(node.capacity, WHOLE_EPOCH))
             size = NotMuchLarger(mapped.input, than=mapped, count=held)
             provided = (CallsUnseen(mapped.fn), ErrorsSurface(mapped.fn), size)
             keeps = Keeps.TRAINING if effects(mapped.fn).unseeded_random else None

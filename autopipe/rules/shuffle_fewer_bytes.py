@@ -27,7 +27,7 @@ def shuffle_fewer_bytes(node: Node) -> Rewrite | None:
             first, rest = parts
             early = replace(mapped, fn=first)
             after = replace(mapped, fn=rest, input=node.on(early))
-            held = node.buffer_size if node.buffer_size > 0 else WHOLE_EPOCH
+            held = int(min(node.capacity, WHOLE_EPOCH))
             fewer = FewerBytes(early, than=(mapped.input, mapped), count=held)
             needed = (CallsUnseen(mapped.fn), ErrorsSurface(rest), fewer)
             if rounds_alike(mapped.fn, first, rest):

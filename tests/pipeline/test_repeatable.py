@@ -49,6 +49,7 @@ def lucky(x):
         (TEN.filter(lucky), set()),
         (TEN.map(noise).filter(lambda x: x > 3), {"draws freely", "varies by epoch", "number is free"}),
         (TEN.shuffle(5), {"order is free", "varies by epoch"}),
+        (TEN.shuffle(tf.data.UNKNOWN_CARDINALITY), {"order is free", "varies by epoch"}),
         (TEN.shuffle(5, seed=1), {"varies by epoch"}),
         (TEN.shuffle(5).take(3), {"order is free", "varies by epoch", "order is used"}),
         (TEN.shuffle(5).cache(), {"order is free"}),

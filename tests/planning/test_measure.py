@@ -302,6 +302,14 @@ def test_pipelines_that_take_turns_run_no_further_ahead_than_one_element(monkeyp
         assert sizes == {1}
 
 
+def test_a_shuffle_of_a_whole_dataset_after_a_cache_is_timed_with_few():
+    """The cache is timed as one without end, of which a buffer for all would never be full."""
+    lines = Dataset.range(50).filter(lambda x: x >= 0)
+    written = extract(lines.cache().shuffle(lines.cardinality()).map(tf.square).batch(2))
+    calls = ir.Prefetch(input=written)
+    assert SampleMeasurements(seconds=1.0).whole_speed(written, calls)[0] > 0
+
+
 def test_a_cache_is_timed_as_one_that_is_full(monkeypatch):
     timed = []
     monkeypatch.setattr(

@@ -59,6 +59,7 @@ def options(**flags):
 BYTES = NUMBERS.map(lambda x: tf.cast(x, tf.uint8))
 NAMES = Dataset.from_tensor_slices(["a", "b", "c"])
 GENERATOR = Dataset.from_generator(counting, output_signature=tf.TensorSpec((), tf.int64))
+ALL = tf.data.UNKNOWN_CARDINALITY
 NO_AUTOTUNING = options(autotune__enabled=False)
 NO_PREFETCH = options(experimental_optimization__inject_prefetch=False)
 
@@ -104,6 +105,7 @@ GOOD = [
     NUMBERS.repeat(1).shuffle(40),
     NUMBERS.shuffle(40).repeat(),
     NUMBERS.shuffle(20),
+    NUMBERS.shuffle(ALL),
     NUMBERS.batch(2).unbatch().shuffle(3),
     NUMBERS.shuffle(40).map(double).shuffle(3),
     NUMBERS.cache().take(-1),
@@ -156,12 +158,13 @@ class TestMeasured:
         assert not self.found(dataset)
 
     def test_ap106_a_buffer_of_what_a_map_made_large(self):
-        dataset = NUMBERS.map(double).prefetch(1).shuffle(40).batch(2)
         wide = {"each_bytes": 10 * MIB}
-        found = self.found(dataset, {ir.Map: wide, ir.Prefetch: wide, ir.Shuffle: wide, ir.Range: {"each_bytes": MIB}})
-        assert found["AP106"].gain == "40 MiB in place of 400 MiB"
-        assert "range(0, 40)" in found["AP106"].why
-        assert found["AP106"].where == "shuffle(40)"
+        costs = {ir.Map: wide, ir.Prefetch: wide, ir.Shuffle: wide, ir.Range: {"each_bytes": MIB}}
+        for size in (40, ALL):
+            found = self.found(NUMBERS.map(double).prefetch(1).shuffle(size).batch(2), costs)
+            assert found["AP106"].gain == "40 MiB in place of 400 MiB"
+            assert "range(0, 40)" in found["AP106"].why
+            assert found["AP106"].where == f"shuffle({size})"
 
     @pytest.mark.parametrize(
         ("each_bytes", "before"),
@@ -191,7 +194,9 @@ class TestMeasured:
         monkeypatch.setattr(Machine, "here", lambda: Machine(4.0, 1000 * MIB, 100 * MIB, "small"))
         wide = {ir.Shuffle: {"each_bytes": MIB}, ir.Range: {"each_bytes": MIB}}
         assert "40 MiB of the 100 MiB" in self.found(NUMBERS.shuffle(40), wide)["AP109"].why
+        assert "40 MiB of the 100 MiB" in self.found(NUMBERS.shuffle(ALL), wide)["AP109"].why
         assert "AP109" not in self.found(NUMBERS.shuffle(20), wide)
+        assert "AP109" not in self.found(NUMBERS.filter(lambda x: x > 3).ignore_errors().shuffle(ALL), wide)
         assert "AP109" not in self.found(Dataset.range(20).shuffle(10**6), wide)
 
     def test_ap110_the_same_work_behind_a_cache(self):

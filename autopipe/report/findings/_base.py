@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -74,13 +76,11 @@ def before(node: ir.Unary) -> ir.Node:
     return found
 
 
-def held_bytes(node: ir.Unary, seen: Seen, elements: int | None = None) -> float | None:
+def held_bytes(node: ir.Unary, seen: Seen, elements: float = math.inf) -> float | None:
     """Return the bytes of so many elements of a stage, or of all if there are fewer; ``None`` if that is not known."""
     size = seen.element_bytes(node)
     if size is None:
         return None
-    try:
-        known = most_elements(node.input)
-    except MeasurementError:
-        return None if elements is None else size * elements
-    return size * (known if elements is None else min(known, elements))
+    with suppress(MeasurementError):
+        elements = min(elements, most_elements(node.input))
+    return None if math.isinf(elements) else size * elements

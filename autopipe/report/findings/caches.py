@@ -129,7 +129,7 @@ LOOKS: Mapping[str, Look] = {
 
 
 def _reshuffles(node: ir.Shuffle) -> bool:
-    return node.reshuffle_each_iteration and node.buffer_size != 1
+    return node.reshuffle_each_iteration and node.mixes
 
 
 def _is_endless(node: ir.Node) -> bool:

@@ -38,7 +38,7 @@ def shuffle_after_decode(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     small = node.input
     while isinstance(small, ir.Map | ir.Prefetch):
         small = small.input
-    ours, theirs, held = seen.element_bytes(node), seen.element_bytes(small), held_bytes(node, seen, node.buffer_size)
+    ours, theirs, held = seen.element_bytes(node), seen.element_bytes(small), held_bytes(node, seen, node.capacity)
     if not ours or not theirs or not held or ours < _MUCH_LARGER * theirs or held < _MUCH_MEMORY:
         return
     yield at(
@@ -72,7 +72,7 @@ def small_buffer(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         elements = most_elements(node.input)
     except MeasurementError:
         return
-    if node.buffer_size < _SHARE_OF_DATA * elements:
+    if node.capacity < _SHARE_OF_DATA * elements:
         yield at(
             node,
             "AP108",
@@ -86,7 +86,7 @@ def large_buffer(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP109: a buffer that takes a large part of memory."""
     if not isinstance(node, ir.Shuffle):
         return
-    held = held_bytes(node, seen, node.buffer_size)
+    held = held_bytes(node, seen, node.capacity)
     available = Machine.here().available_bytes
     if held is not None and held > _SHARE_OF_MEMORY * available:
         yield at(
