@@ -181,7 +181,7 @@ def _demanded(state: ir.End, site: ir.Node, result: ir.Node, keeps: Keeps) -> tu
     """Return what must be kept at a site and why: the author's own wish for reproducibility outranks ``keeps``."""
     if op_determinism_enabled():
         return Keeps.SEQUENCE, "op determinism is enabled"
-    if any(isinstance(node, ir.Options) and node.options.deterministic is True for node in trees.walk(state)):
+    if any(options.deterministic is True for options in trees.options_of(state)):
         return Keeps.SEQUENCE, "the author set options.deterministic to True"
     kept = set(trees.walk(result))
     for node in (node for node in trees.walk(site) if node not in kept):

@@ -195,7 +195,7 @@ def _knobs_of(node: ir.Node, tree: ir.Node) -> Iterator[Knob]:
             yield Knob(f"{node.kind}_files", "buffer_size", size, _READ_BYTES, least=0)
         case ir.ThreadPool(size=size):
             yield Knob(_THREAD_POOL, "size", size, automatic=0)
-            if all(options.threading.max_intra_op_parallelism is None for options in _options(node)):
+            if all(options.threading.max_intra_op_parallelism is None for options in trees.options_of(node)):
                 yield Knob(_THREAD_POOL, "max_intra_op_parallelism", node.max_intra_op_parallelism, automatic=0)
 
 
@@ -232,13 +232,14 @@ def _order_is_free(node: ir.Interleave, tree: ir.Node) -> bool:
     """Return whether the author lets the elements of a stage come in any order, and asks nowhere for a fixed one."""
     if _order_is_fixed(tree):
         return False
-    left_to_options = node.deterministic is None
-    return node.deterministic is False or (left_to_options and any(o.deterministic is False for o in _options(tree)))
+    if node.deterministic is not None:
+        return not node.deterministic
+    return any(options.deterministic is False for options in trees.options_of(tree))
 
 
 def _order_is_fixed(tree: ir.Node) -> bool:
     """Return whether the author asks for one order of the whole pipeline."""
-    return op_determinism_enabled() or any(options.deterministic is True for options in _options(tree))
+    return op_determinism_enabled() or any(options.deterministic is True for options in trees.options_of(tree))
 
 
 def _may_grow(shuffle: ir.Shuffle) -> bool:
@@ -248,15 +249,6 @@ def _may_grow(shuffle: ir.Shuffle) -> bool:
     """
     repeats = any(isinstance(node, ir.Repeat) for node in trees.walk(shuffle))
     return shuffle.buffer_size > 1 and shuffle.reshuffle_each_iteration and not shuffle.seeded and not repeats
-
-
-def _options(tree: ir.Node) -> Iterator[Any]:
-    """Yield all options that the author set, also upstream of what autopipe does not read."""
-    for node in trees.walk(tree):
-        if isinstance(node, ir.Options):
-            yield node.options
-        elif isinstance(node, ir.Opaque):
-            yield node.dataset.options()
 
 
 class _Set(int):

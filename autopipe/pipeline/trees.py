@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir
 
-__all__ = ["called_by", "functions", "last_stage", "substitute", "transform", "walk"]
+__all__ = ["called_by", "functions", "last_stage", "options_of", "substitute", "transform", "walk"]
 
 
 def walk(node: ir.Node) -> Iterator[ir.Node]:
@@ -56,6 +57,15 @@ def last_stage(tree: ir.Node) -> ir.Node:
     while isinstance(tree, ir.Options | ir.ThreadPool):
         tree = tree.input
     return tree
+
+
+def options_of(tree: ir.Node) -> Iterator[Any]:
+    """Yield all ``tf.data.Options`` that the author set, those upstream of an opaque node too, merged there."""
+    for node in walk(tree):
+        if isinstance(node, ir.Options):
+            yield node.options
+        elif isinstance(node, ir.Opaque):
+            yield node.dataset.options()
 
 
 def transform(tree: ir.Node, change: Callable[[ir.Node], ir.Node]) -> ir.Node:

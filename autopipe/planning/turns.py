@@ -86,7 +86,9 @@ def _unattended(fixed: ir.Node) -> Any:
 
     options = tf.data.Options()
     stages = list(trees.walk(fixed))
-    if not any(map(_needs_autotune, stages)):
+    # TensorFlow warns of an option that is changed.
+    asked_for = any(options.autotune.enabled is True for options in trees.options_of(fixed))
+    if not asked_for and not any(map(_needs_autotune, stages)):
         options.autotune.enabled = False
         if all(isinstance(each, _NOT_REWRITTEN) for each in stages):
             options.experimental_optimization.apply_default_optimizations = False
@@ -94,14 +96,11 @@ def _unattended(fixed: ir.Node) -> Any:
 
 
 def _needs_autotune(node: ir.Node) -> bool:
-    if isinstance(node, ir.Options):
-        # TensorFlow warns of an option that is changed.
-        return node.options.autotune.enabled is True
     return isinstance(node, ir.Map | ir.Interleave) and node.num_parallel_calls == ir.AUTOTUNE
 
 
 def _threads(tree: ir.Node) -> int:
     """Return how many threads run the functions: of a pool that the author chose, or else one for each core."""
-    pools = (node.options.threading for node in trees.walk(tree) if isinstance(node, ir.Options))
+    pools = (options.threading for options in trees.options_of(tree))
     chosen = next((pool.private_threadpool_size for pool in pools if pool.private_threadpool_size), None)
     return chosen or round(Machine.here().cores)

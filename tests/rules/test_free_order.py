@@ -71,3 +71,11 @@ def test_refuses_where_the_sequence_is_asked_for():
     options.deterministic = True
     assert_refuses(RULE, PARALLEL.shuffle(9), "it keeps elements only", Keeps.SEQUENCE)
     assert_refuses(RULE, PARALLEL.shuffle(9).with_options(options), "options.deterministic")
+
+
+def test_refuses_where_the_author_asked_for_it_upstream_of_what_is_not_read():
+    options = tf.data.Options()
+    options.deterministic = True
+    scanned = tf.data.Dataset.range(9).with_options(options).scan(0, lambda state, x: (state, x))
+    parallel = scanned.map(lambda x: x + 1, num_parallel_calls=2)
+    assert_refuses(RULE, parallel.shuffle(9), "the author set options.deterministic to True")

@@ -42,8 +42,7 @@ def held_back_prefetch(node: ir.Node, seen: Seen) -> Iterator[Finding]:
             "end with prefetch(tf.data.AUTOTUNE)",
         )
         return
-    off = [each for each in trees.walk(node.input) if isinstance(each, ir.Options) and _no_own_prefetch(each.options)]
-    if off and not isinstance(last, ir.Prefetch):
+    if any(map(_no_own_prefetch, trees.options_of(node.input))) and not isinstance(last, ir.Prefetch):
         yield at(
             last,
             "AP201",

@@ -95,15 +95,14 @@ class NoNewReadAhead:
 
 
 def _parallel_by_default(pipeline: ir.Node) -> bool:
-    for node in trees.walk(pipeline):
-        if isinstance(node, ir.Options):
-            switches = (
-                node.options.autotune.enabled,
-                node.options.experimental_optimization.apply_default_optimizations,
-                node.options.experimental_optimization.map_parallelization,
-            )
-            if False in switches:
-                return False
+    for options in trees.options_of(pipeline):
+        switches = (
+            options.autotune.enabled,
+            options.experimental_optimization.apply_default_optimizations,
+            options.experimental_optimization.map_parallelization,
+        )
+        if False in switches:
+            return False
     return True
 
 
@@ -197,9 +196,8 @@ class SameEveryEpoch:
 
     def check(self, site: Site) -> Proof:
         """Look at every stage for shuffles, randomness, free order and unknown state."""
-        for node in trees.walk(site.pipeline):
-            if isinstance(node, ir.Options) and node.options.deterministic is False:
-                return Proof(False, "options.deterministic=False frees the order of each repetition")
+        if any(options.deterministic is False for options in trees.options_of(site.pipeline)):
+            return Proof(False, "options.deterministic=False frees the order of each repetition")
         for node in trees.walk(self.pipeline):
             change = _changes_between_epochs(node, site)
             if change:
