@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["explain", "optimize"]
 
-_LEAST_SECONDS = 0.2
 _MEASURING_SECONDS = 30.0
 _DIAGNOSIS_SECONDS = 2.0
 
@@ -50,8 +49,8 @@ def optimize(
             epoch; order may differ where it was free already, floats may round differently) or ``"training"``
             (also what leaves SGD equivalent: sharper epoch boundaries, other draws of a random augmentation).
         plan: a plan, or the path of one, made by ``autopipe tune``: its rules and knobs are applied, and what
-            it found to be faster is not measured again. On a machine with other cores, its parallel calls and threads
-            are scaled with them; ``explain()`` says so.
+            it found to be faster is not measured again. Of its promise and ``keeps`` the stronger one counts. On a
+            machine with other cores, its parallel calls and threads are scaled with them; ``explain()`` says so.
         ram_budget: bytes of memory that may be added for caches; by default half of what the process can get, and 0
             for no new cache. With room for that, memory that batches leave stays with the process for the next ones.
         disk_cache: a folder where caches that are too large for memory may be kept, also for the next run. What is
@@ -84,7 +83,7 @@ def optimize(
 
     given = _given(plan)
     tree, identity = _read(dataset)
-    promised = _keeps(_promise(given, identity, keeps))
+    promised = _promise(given, identity, keeps)
     disk = None if disk_cache is None else DiskCache(_folder(disk_cache))
     measurements = _measurements(ram_budget, seconds, disk)
     freed = freed_memory(tree, measurements.ram_budget)
@@ -95,7 +94,7 @@ def optimize(
     del measurements
     if verify:
         rewriting = _verified(rewriting)
-    done = _done(identity, str(promised), rewriting, given)
+    done = _done(identity, promised, rewriting, given)
     # Measuring needs much memory for a moment, which caches that are filled from other threads do not find again.
     if seconds > 0:
         give_back_free_memory()
@@ -118,7 +117,7 @@ def explain(
     Args:
         dataset: a ``tf.data.Dataset``, made eagerly.
         keeps: as for :func:`optimize`.
-        plan: as for :func:`optimize`; its promise counts then.
+        plan: as for :func:`optimize`.
         ram_budget: as for :func:`optimize`.
         seconds: how long to run the pipeline for the cost of its stages; 0 leaves the costs out. By default 2, and 0
             where Python code, or a variable it assigns, would show that it was run.
@@ -148,15 +147,23 @@ def explain(
             f"consumer must take elements in steps, but got {consumer!r}. "
             "For a compiled Keras model it is autopipe.tuning.consumer.ModelSteps(model)."
         )
+    _check_diagnosis_seconds(seconds)
     given = _given(plan)
     tree, identity = _read(dataset)
-    keeps = _promise(given, identity, keeps)
+    promised = _promise(given, identity, keeps)
     measurements = _measurements(ram_budget, _MEASURING_SECONDS)
-    rewriting = _rewriting(tree, given, None, _keeps(keeps), measurements)
-    done = _done(identity, keeps, rewriting, given)
+    rewriting = _rewriting(tree, given, None, promised, measurements)
+    done = _done(identity, promised, rewriting, given)
     _check_knobs(rewriting, done)
     freed = freed_memory(tree, measurements.ram_budget)
     return Explanation(rewriting, done, _diagnose(tree, seconds, consumer), freed)
+
+
+def _check_diagnosis_seconds(seconds: float | None) -> None:
+    from autopipe.planning.profiling import LEAST_SECONDS
+
+    if seconds is not None and seconds != 0:
+        number("seconds, where they are not 0,", seconds, LEAST_SECONDS, finite=True)
 
 
 def _diagnose(tree: ir.Node, seconds: float | None, consumer: Consumer | None) -> Diagnosis | None:
@@ -168,8 +175,6 @@ def _diagnose(tree: ir.Node, seconds: float | None, consumer: Consumer | None) -
 
     if seconds is None:
         seconds = 0.0 if who_would_see(tree, draws_count=False) else _DIAGNOSIS_SECONDS
-    if not isinstance(seconds, int | float) or not (seconds == 0 or _LEAST_SECONDS <= seconds < float("inf")):
-        raise ArgumentError(f"seconds must be 0 or a finite number >= {_LEAST_SECONDS}, but got {seconds!r}.")
     if not seconds:
         return None
     pace_on = (lambda dataset: astuple(measure_pace(consumer, dataset, seconds))) if consumer else None
@@ -245,11 +250,13 @@ def _given(plan: Plan | str | os.PathLike[str] | None) -> Plan | None:
     raise ArgumentError(f"plan must be a plan, or the path of one, but got {plan!r}.")
 
 
-def _promise(given: Plan | None, identity: str, keeps: str) -> str:
+def _promise(given: Plan | None, identity: str, keeps: str) -> Keeps:
+    """Return what must stay: what is asked for, or what a plan promises, if that is more."""
+    asked = _keeps(keeps)
     if given is None:
-        return keeps
+        return asked
     _check_plan(given, identity)
-    return given.keeps
+    return max(asked, _keeps(given.keeps))
 
 
 def _rewriting(
@@ -291,14 +298,14 @@ def _check_plan(plan: Plan, identity: str) -> None:
         )
 
 
-def _done(identity: str, keeps: str, rewriting: Rewriting, given: Plan | None) -> Plan:
+def _done(identity: str, keeps: Keeps, rewriting: Rewriting, given: Plan | None) -> Plan:
     """Return the plan of what was done; with the numbers of one that was given, as they are on this machine."""
     from autopipe.pipeline.knobs import read_knobs, with_thread_pool
     from autopipe.planning.machine import Machine
     from autopipe.planning.plan import carry_over
 
     applied = tuple(step.rule for step in rewriting.steps)
-    done = Plan(identity, keeps, applied, machine=asdict(Machine.here()), versions=_versions())
+    done = Plan(identity, str(keeps), applied, machine=asdict(Machine.here()), versions=_versions())
     return done if given is None else carry_over(given, done, read_knobs(with_thread_pool(rewriting.after)))
 
 

@@ -94,6 +94,13 @@ def test_a_wrong_argument_is_named(arguments, words):
         autopipe.optimize(Dataset.range(3), **arguments)
 
 
+@pytest.mark.parametrize("seconds", [0.1, -1, float("nan"), float("inf"), "3"])
+def test_how_long_to_explain_is_judged_before_anything_is_measured(monkeypatch, seconds):
+    monkeypatch.setattr("autopipe.api._measurements", None)
+    with pytest.raises(ArgumentError, match=r"seconds, where they are not 0, must be a finite number >= 0\.2"):
+        autopipe.explain(Dataset.range(3), seconds=seconds)
+
+
 def test_only_the_rules_that_were_named_are_used():
     dataset = autopipe.optimize(Dataset.range(9).cache().map(double).batch(2), rules=["prefetch_at_end"])
     assert dataset.plan.rules == ("prefetch_at_end",)

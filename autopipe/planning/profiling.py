@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from autopipe.errors import ArgumentError, DatasetError
+from autopipe.arguments import number
+from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
@@ -26,9 +27,9 @@ from autopipe.planning.profile import Profile, StageProfile, Stretch
 from autopipe.planning.small_shuffles import with_small_shuffles
 from autopipe.planning.stages import Counters, counters_in, model_of
 
-__all__ = ["Epoch", "Looks", "profile", "profile_of", "profile_tree"]
+__all__ = ["LEAST_SECONDS", "Epoch", "Looks", "profile", "profile_of", "profile_tree"]
 
-_LEAST_SECONDS = 0.2
+LEAST_SECONDS = 0.2
 # Of the time given, later epochs than the one that fills a cache have at least so much, in addition if need be.
 _SHARE_OF_LATER_EPOCHS = 0.5
 # A look at the counters takes up to a millisecond, so that this many cost less than 1% of a run.
@@ -65,8 +66,7 @@ def profile(dataset: Any, seconds: float = 3.0) -> Profile:
     >>> cost.stages[1].fused_with
     'batch(10)'
     """
-    if not isinstance(seconds, int | float) or not _LEAST_SECONDS <= seconds < math.inf:
-        raise ArgumentError(f"seconds must be a number >= {_LEAST_SECONDS}, but got {seconds!r}.")
+    seconds = number("seconds", seconds, LEAST_SECONDS, finite=True)
     return profile_tree(extract(dataset), seconds)
 
 

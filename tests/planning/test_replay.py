@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import autopipe
 from autopipe import Plan
-from autopipe.errors import KnobError, PlanError
+from autopipe.errors import ArgumentError, KnobError, PlanError
 from autopipe.pipeline.extract import extract
 from autopipe.planning.machine import Machine
 from autopipe.planning.measure import SampleMeasurements
@@ -80,6 +80,28 @@ def test_a_cache_that_does_not_fit_here_is_refused_and_its_knobs_are_left_out():
     assert dataset.plan.carried.left_out == ("map[gone].size",)
     assert "refused here: cache_fixed_work" in str(dataset.explain())
     assert "left out, since their stages are not here: map[gone].size" in str(dataset.explain())
+
+
+@pytest.mark.parametrize(
+    ("promised", "asked", "kept", "rules"),
+    [
+        ("training", "training", "training", ("shuffle_before_repeat",)),
+        ("training", "sequence", "sequence", ()),
+        ("sequence", "training", "sequence", ()),
+    ],
+)
+def test_of_what_a_plan_promises_and_what_is_asked_for_the_stronger_counts(promised, asked, kept, rules):
+    dataset = Dataset.range(9).repeat().shuffle(9)
+    plan = replace(plan_for(dataset, rules=("shuffle_before_repeat",)), keeps=promised)
+    optimized = autopipe.optimize(dataset, plan=plan, keeps=asked)
+    assert (optimized.plan.keeps, optimized.plan.rules) == (kept, rules)
+    account = autopipe.explain(dataset, plan=plan, keeps=asked, seconds=0)
+    assert (account.plan.keeps, account.plan.rules) == (kept, rules)
+
+
+def test_a_wrong_promise_is_named_where_a_plan_is_given_too():
+    with pytest.raises(ArgumentError, match="keeps must be one of"):
+        autopipe.optimize(numbers(), plan=plan_for(numbers(), rules=RULES), keeps="all")
 
 
 def test_rules_that_are_asked_for_outrank_those_of_the_plan():
