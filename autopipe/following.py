@@ -19,6 +19,11 @@ class Followed(Protocol):
     """An optimized dataset, as those after it need it."""
 
     @property
+    def original(self) -> Any:
+        """The dataset as it was written."""
+        ...
+
+    @property
     def tree(self) -> ir.Node:
         """The pipeline as it runs now."""
         ...
@@ -52,7 +57,8 @@ def followed_by(optimized: Followed, stages: Stages, derived: Any) -> Any:
 class FollowingDataset(tf.data.Dataset):
     """An optimized dataset with maps and prefetches after it.
 
-    Its iterators are those of the optimized dataset: callbacks see them, and ``retune()`` changes them.
+    Its iterators are those of the optimized dataset: callbacks see them, and ``retune()`` changes them. Its
+    ``original`` is that of the optimized dataset with the same stages after it.
 
     >>> import autopipe
     >>> optimized = autopipe.optimize(tf.data.Dataset.range(4).map(lambda x: x * 10), seconds=0)
@@ -61,6 +67,8 @@ class FollowingDataset(tf.data.Dataset):
     >>> optimized.retune({"prefetch.buffer_size": 3})
     >>> [int(x) for x in iterator]
     [11, 21, 31]
+    >>> [int(x) for x in optimized.map(lambda x: x + 1).original]
+    [1, 11, 21, 31]
     """
 
     def __init__(self, optimized: Followed, stages: Stages, derived: Any) -> None:
@@ -76,6 +84,14 @@ class FollowingDataset(tf.data.Dataset):
     def element_spec(self) -> Any:
         """The structure of one element."""
         return self._derived.element_spec
+
+    @property
+    def original(self) -> Any:
+        """The dataset as it would be without autopipe."""
+        written = self._optimized.original
+        original = built_after(written, self._stages)
+        original._autopipe_tree = tree_after(extract(written), self._stages)
+        return original
 
     @property
     def _autopipe_tree(self) -> ir.Node:

@@ -78,6 +78,10 @@ def optimizes():
     return autopipe.optimize(make_dataset())
 
 
+def optimizes_and_maps():
+    return optimizes().map(lambda x, y: (x, y + 1)).prefetch(2)
+
+
 def empty():
     return make_dataset().take(0)
 

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from autopipe.cli.targets import UserCodeError, load_dataset, load_model, load_target
 from autopipe.errors import TargetError
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.text import one_line
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -34,8 +36,12 @@ def test_a_file_has_a_private_name_and_is_imported_once(user_file: Callable[[str
     assert first.__globals__ is second.__globals__
 
 
-def test_an_optimized_dataset_is_taken_as_it_was_written() -> None:
-    assert not hasattr(load_dataset("train.py:optimizes", {}), "explain")
+@pytest.mark.parametrize(
+    ("function", "more"), [("optimizes", ""), ("optimizes_and_maps", " | map(<lambda>) | prefetch(2)")]
+)
+def test_an_optimized_dataset_is_taken_as_it_was_written(function: str, more: str) -> None:
+    written, found = (extract(load_dataset(f"train.py:{name}", {})) for name in ("make_dataset", function))
+    assert one_line(found) == one_line(written) + more
 
 
 @pytest.mark.parametrize(
