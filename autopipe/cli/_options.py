@@ -79,7 +79,7 @@ PlanOption = Annotated[
     typer.Option(
         "--plan",
         metavar="FILE",
-        help="Apply a plan: its rules and numbers, and its promise in place of --keeps.",
+        help="Apply a plan: its rules and numbers, and its promise where that is more than --keeps.",
         show_default=False,
     ),
 ]

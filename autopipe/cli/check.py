@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -190,17 +190,24 @@ def _comparing(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]
 def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
     """Yield what compares two pipelines as they are, caches filled: their Python code, or a failing element, shows."""
     from autopipe.pipeline import ir, trees
-    from autopipe.pipeline.signature import signature
     from autopipe.planning.own_caches import OwnCaches
     from autopipe.planning.stopwatch import compare_speeds
     from autopipe.planning.turns import taking_turns
 
     with OwnCaches(before) as old, OwnCaches(after) as new:
-        sides = []
-        for tree in (old.moved(before), new.moved(after)):
-            side = taking_turns(ir.Repeat(input=tree))
-            if any(isinstance(node, ir.Cache) for node in trees.walk(tree)):
-                for _ in islice(side, max(0, signature(tree).cardinality) + 1):
-                    pass
-            sides.append(side)
+        run = old.moved(before), new.moved(after)
+        sides = [taking_turns(ir.Repeat(input=tree)) for tree in run]
+        cached = [any(isinstance(node, ir.Cache) for node in trees.walk(tree)) for tree in run]
+        epoch = _elements_in_epoch(old.build(before)) if any(cached) else 0
+        for side in compress(sides, cached):
+            for _ in islice(side, epoch + 1):
+                pass
         yield lambda: compare_speeds(sides[0], sides[1], _COMPARISON_SECONDS)[0]
+
+
+def _elements_in_epoch(dataset: Any) -> int:
+    """Return how many elements a dataset has; where TensorFlow does not know, they are read. Endless ones have none."""
+    import tensorflow as tf
+
+    known = int(dataset.cardinality())
+    return sum(1 for _ in dataset) if known == tf.data.UNKNOWN_CARDINALITY else max(0, known)

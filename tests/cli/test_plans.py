@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorflow as tf
 from typer.testing import CliRunner, Result
 
 from autopipe import Plan
+from autopipe.cli import check
 from autopipe.cli.main import app
 from autopipe.cli.targets import load_dataset
 from autopipe.pipeline.extract import extract
@@ -318,6 +320,20 @@ class TestCheck:
         found = Plan.load("plan.json").measured["ratio"]
         assert 0.2 < found["low"] <= found["median"] <= found["high"]
         assert found["comparisons"] >= 2
+
+    def test_caches_are_full_before_anything_is_compared_though_nobody_knows_of_how_many_elements(self) -> None:
+        made = []
+
+        def elements() -> Iterator[int]:
+            for number in range(40):
+                made.append(number)
+                yield number
+
+        written = tf.data.Dataset.from_generator(elements, output_signature=tf.TensorSpec((), tf.int64)).cache()
+        with check._reading(extract(written), extract(written.prefetch(1))) as compare:
+            filled = len(made)
+            compare()
+            assert len(made) == filled
 
     def test_what_the_pipeline_raises_is_the_users_own(self) -> None:
         stored_plan("train.py:raises_late")
