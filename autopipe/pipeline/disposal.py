@@ -29,7 +29,8 @@ _LOOK_SECONDS = 0.001
 _MAKING_SECONDS = 0.005
 # What is left of an object that is going takes microseconds to go.
 _PATIENCE_SECONDS = 0.1
-# The name that asks, and the argument of the function that counts.
+# The list it is asked for in, and the argument of the function that counts. For a name, releases of Python count one
+# more or fewer.
 _OWN_REFERENCES = 2
 
 
@@ -87,18 +88,18 @@ def _dispose(held: list[Any], dataset: Any) -> None:
     """Begin to destroy what the handle in a list of one leads to; nobody else must hold it."""
     with contextlib.suppress(RuntimeError):
         # The interpreter is shutting down otherwise.
-        _on_another_thread(lambda: _empty(held.pop(), dataset))
+        _on_another_thread(lambda: _empty(held, dataset))
 
 
-def _empty(resource: Any, dataset: Any) -> None:
+def _empty(held: list[Any], dataset: Any) -> None:
     """Make what was an iterator run a pipeline of nothing; its own is destroyed, with the interpreter unlocked."""
     given_up = time.monotonic() + _PATIENCE_SECONDS
-    while sys.getrefcount(resource) > _OWN_REFERENCES:
+    while sys.getrefcount(held[0]) > _OWN_REFERENCES:
         if time.monotonic() > given_up:
             # A traced function reads on from it, say.
             return
         time.sleep(_LOOK_SECONDS)
-    put_in_place(resource, _nothing_like(dataset), aside=False)
+    put_in_place(held.pop(), _nothing_like(dataset), aside=False)
 
 
 def _nothing_like(dataset: Any) -> Any:
