@@ -28,7 +28,7 @@ def stateless(function: _Callable) -> _Callable:
     ``tf.numpy_function``, ``stateful=False`` says the same to TensorFlow, and autopipe believes that too.
 
     Args:
-        function: what is handed to TensorFlow, or to be handed.
+        function: what is handed to TensorFlow, or to be handed. A method is declared for all objects of its class.
 
     Returns:
         The same function.
@@ -43,9 +43,10 @@ def stateless(function: _Callable) -> _Callable:
     >>> list(squares(4))
     [0, 1, 4, 9]
     """
+    target = _without_self(function)
     try:
         # Itself, since functools.wraps copies the mark to wrappers, and those may keep state.
-        setattr(function, _MARK, function)
+        setattr(target, _MARK, target)
     except (AttributeError, TypeError):
         raise ArgumentError(
             f"A function that is declared stateless must be written in Python, but got {function!r}. "
@@ -67,8 +68,13 @@ def declared_stateless(node: Any) -> bool:
 
 
 def _is_marked(function: Any) -> bool:
-    function = getattr(function, "__func__", function)
+    function = _without_self(function)
     return getattr(function, _MARK, None) is function
+
+
+def _without_self(function: Any) -> Any:
+    """Return the function of a method, which stays the same when the method is asked for again."""
+    return getattr(function, "__func__", function)
 
 
 def _registered(token: bytes) -> Any:

@@ -64,6 +64,11 @@ def generated(function):
     return lambda x: Dataset.from_generator(function, output_signature=INTS, args=(x,))
 
 
+class Loader:
+    def load(self, value):
+        return value
+
+
 def both(x):
     return tf.numpy_function(declared, [x], tf.int64) + tf.numpy_function(same, [x], tf.int64)
 
@@ -76,6 +81,7 @@ DECLARED = {
     ),
     "a partial one": numpy_of(functools.partial(declared)),
     "a method": numpy_of(Reader().declared_read),
+    "a method of an object": numpy_of(autopipe.stateless(Loader().load)),
     "to TensorFlow": numpy_of(same, stateful=False),
     "in a branch": lambda x: tf.cond(x > 1, lambda: numpy_of(declared)(x), lambda: x),
 }
