@@ -32,11 +32,21 @@ _FAIL_BY_SHAPE = frozenset(
     "StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformV2 StridedSlice Sum Tile Transpose "
     "Unpack".split()
 )
-# Of those, the ones that are not told all their places and sizes from the second operand on.
-_SIZED_BY_FIRST = frozenset(
-    "Fill RandomStandardNormal RandomUniform StatelessRandomNormalV2 StatelessRandomUniformV2".split()
-)
-_SIZED_BY_ALL = frozenset("RandomUniformInt Range".split())
+# Which operands of those decide places and sizes, where it is not all but the first.
+_FIRST, _LAST, _ALL, _NONE = slice(1), slice(-1, None), slice(None), slice(0)
+_PLACES = {
+    "ConcatV2": _LAST,
+    "Fill": _FIRST,
+    "MatMul": _NONE,
+    "Pack": _NONE,
+    "RandomStandardNormal": _FIRST,
+    "RandomUniform": _FIRST,
+    "RandomUniformInt": _ALL,
+    "Range": _ALL,
+    "Split": _FIRST,
+    "StatelessRandomNormalV2": _FIRST,
+    "StatelessRandomUniformV2": _FIRST,
+}
 _CALLS = frozenset("Case If PartitionedCall StatefulPartitionedCall StatelessCase StatelessIf".split())
 
 
@@ -133,7 +143,4 @@ def _is_settled(op: Any) -> bool:
 
 
 def _places(op: Any) -> Sequence[Any]:
-    inputs: tuple[Any, ...] = tuple(op.inputs)
-    if op.type in _SIZED_BY_ALL:
-        return inputs
-    return inputs[:1] if op.type in _SIZED_BY_FIRST else inputs[1:]
+    return tuple(op.inputs)[_PLACES.get(op.type, slice(1, None))]

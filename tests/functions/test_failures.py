@@ -22,6 +22,10 @@ def blame(dataset, function):
         lambda x: x[1:3],
         lambda x: (x % 2, x // 0, tf.cast(x, tf.int32) % 3, tf.cast(x, tf.int32) // [1, 2, -3, 4]),
         lambda x: tf.gather(x, [0, 3, 3]) + tf.gather(tf.reshape(x, (2, 2)), 1, axis=1)[0],
+        lambda x: tf.stack([tf.cast(x[0], tf.int32), 2]),
+        lambda x: tf.concat([tf.cast(x, tf.int32), [1]], 0),
+        lambda x: tf.split(tf.cast(x, tf.int32), 2),
+        lambda x: tf.matmul([tf.cast(x, tf.int32)], [[1], [2], [3], [4]]),
         lambda x: {"a": tf.one_hot(tf.cast(x[0], tf.int32), 3), "b": tf.concat([x, x], 0)},
     ],
 )
@@ -39,6 +43,7 @@ def test_arithmetic_on_known_shapes_never_fails(function):
         (lambda x: tf.gather(x, tf.cast(x[0], tf.int32)), "GatherV2"),
         (lambda x: tf.gather(x, [0, 4]), "GatherV2"),
         (lambda x: tf.gather(tf.reshape(x, (2, 2)), [[0], [1]], batch_dims=1), "GatherV2"),
+        (lambda x: tf.concat([x, x], tf.cast(x[0], tf.int32)), "ConcatV2"),
         (lambda x: tf.debugging.check_numerics(x, "bad"), "CheckNumerics"),
         (lambda x: x[tf.cast(x[0], tf.int32)], "StridedSlice"),
         (lambda x: tf.reshape(x, tf.stack([tf.cast(x[0], tf.int32), 4])), "Reshape"),
