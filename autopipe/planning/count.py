@@ -28,6 +28,11 @@ _AFTER_BATCHES = (
     ir.Map | ir.Filter | ir.Shuffle | ir.Repeat | ir.Take | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
     | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool | ir.End
 )  # fmt: skip
+# What gives no more elements than it takes.
+_NO_MORE = (
+    ir.Map | ir.Filter | ir.Shuffle | ir.Take | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
+    | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool
+)  # fmt: skip
 # Of a TFRecord its length and two checksums, of a line its end.
 _BYTES_BESIDE = {"tfrecord": 16, "text": 1, "fixed_length": 0}
 # What counting the elements of a stage came to; the reason where it could not be done. An error would hold what its
@@ -57,10 +62,10 @@ def most_elements(node: ir.Node) -> int:
             return _once(_elements_of_each, node)
         case ir.Generator(fn=fn) if effects(fn).steady:
             return _once(_elements_of_all, node)
-        case ir.Filter() | ir.Map() | ir.Shuffle() | ir.Cache() | ir.Prefetch() | ir.Options() | ir.Take():
-            return most_elements(node.input)
         case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size):
             return -(-most_elements(node.input) // size)
+        case ir.Unary() if isinstance(node, _NO_MORE):
+            return most_elements(node.input)
     raise MeasurementError("the number of elements is not known before they are read")
 
 
