@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -68,5 +67,4 @@ def _as_planned(step: Step) -> Step:
 
 
 def _granted(proof: Proof) -> Proof:
-    timed = re.search(r"\binf(x| us)", proof.because)
-    return replace(proof, because="the plan found it to be faster") if timed else proof
+    return replace(proof, because="the plan found it to be faster") if proof.timed else proof
