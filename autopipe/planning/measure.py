@@ -23,7 +23,7 @@ from autopipe.planning.count import most_elements
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.ledger import promised_bytes
 from autopipe.planning.machine import Machine, resident_bytes
-from autopipe.planning.passing import refuse_if_nothing_passes
+from autopipe.planning.nothing_passes import refuse_if_nothing_passes
 from autopipe.planning.samples import (
     SAMPLE_BYTES,
     bytes_of,
