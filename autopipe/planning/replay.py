@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from autopipe.optimizer import Rewriting, Step, rewrite
 from autopipe.pipeline import ir
@@ -48,7 +48,6 @@ def replay(
     return replace(found, steps=tuple(map(_as_planned, found.steps)))
 
 
-@dataclass(frozen=True)
 class _AsPlanned(SampleMeasurements):
     """Times nothing: the plan says that it was worth it."""
 
