@@ -24,6 +24,7 @@ __all__ = [
     "Rule",
     "Site",
     "catalogue",
+    "decides_caches",
     "rule",
 ]
 
@@ -123,7 +124,10 @@ class Measurements(Protocol):
         ...
 
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
-        """Return the median ratio of the speeds of after and before, and the quartiles below and above it."""
+        """Return the median ratio of the speeds of after and before, and an interval around it.
+
+        Its ends are order statistics, between which the true median lies two times in three.
+        """
         ...
 
 
