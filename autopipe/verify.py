@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from autopipe.epochs import Epoch, Row, read_epochs
+from autopipe.digests import EpochDigest, Row, read_epochs
 from autopipe.errors import VerificationError
 from autopipe.functions.draws import undisturbed_generators
 from autopipe.optimizer import Rewriting
@@ -117,20 +117,20 @@ def _verify(rewriting: Rewriting, limit: int, seconds: float) -> str:
     )
 
 
-def _breach(tree: ir.Node, written: list[Epoch], rewritten: list[Epoch], level: Keeps) -> str | None:
+def _breach(tree: ir.Node, written: list[EpochDigest], rewritten: list[EpochDigest], level: Keeps) -> str | None:
     difference = _difference(written, rewritten, level)
     if difference is None and varies_by_epoch(tree):
         difference = _epochs_became_one(written, rewritten, level)
     return difference
 
 
-def _account(written: list[Epoch], level: Keeps) -> str:
+def _account(written: list[EpochDigest], level: Keeps) -> str:
     rows = sum(len(epoch.rows) for epoch in written)
     unread = "" if all(epoch.complete for epoch in written) else ", which do not reach the end of an epoch"
     return f"{rows:,} rows of {len(written)} epochs compared, keeping {level}{unread}"
 
 
-def _culprit(rewriting: Rewriting, written: list[Epoch], repeats: Keeps, limit: int, seconds: float) -> str:
+def _culprit(rewriting: Rewriting, written: list[EpochDigest], repeats: Keeps, limit: int, seconds: float) -> str:
     """Return the first rule after which the promise is broken."""
     promised = repeats
     for step in rewriting.steps:
@@ -140,7 +140,7 @@ def _culprit(rewriting: Rewriting, written: list[Epoch], repeats: Keeps, limit: 
     return "all its rules together"
 
 
-def _read(tree: ir.Node, limit: int, seconds: float) -> list[Epoch]:
+def _read(tree: ir.Node, limit: int, seconds: float) -> list[EpochDigest]:
     return read_epochs(build(tree), 2, limit, seconds)
 
 
@@ -153,7 +153,7 @@ def _known_to_repeat(tree: ir.Node) -> Keeps:
     return Keeps.TRAINING if order_is_used(tree) else Keeps.ELEMENTS
 
 
-def _seen_to_repeat(known: Keeps, once: list[Epoch], others: Iterable[list[Epoch]]) -> Keeps | None:
+def _seen_to_repeat(known: Keeps, once: list[EpochDigest], others: Iterable[list[EpochDigest]]) -> Keeps | None:
     """Return the most that runs of a pipeline agree on, if anything; it may hold what autopipe cannot look into."""
     levels = [level for level in reversed(Keeps) if level <= known]
     for again in others:
@@ -161,7 +161,7 @@ def _seen_to_repeat(known: Keeps, once: list[Epoch], others: Iterable[list[Epoch
     return levels[0] if levels else None
 
 
-def _difference(before: Sequence[Epoch], after: Sequence[Epoch], keeps: Keeps) -> str | None:
+def _difference(before: Sequence[EpochDigest], after: Sequence[EpochDigest], keeps: Keeps) -> str | None:
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
         difference = _error(old, new, keeps) or _EPOCHS[keeps](old, new)
         if difference:
@@ -172,7 +172,7 @@ def _difference(before: Sequence[Epoch], after: Sequence[Epoch], keeps: Keeps) -
     return _distributions_differ(before, after) if keeps is Keeps.TRAINING else None
 
 
-def _error(old: Epoch, new: Epoch, keeps: Keeps) -> str | None:
+def _error(old: EpochDigest, new: EpochDigest, keeps: Keeps) -> str | None:
     """Return how errors differ: a new one counts, and one that is gone where the sequence was promised."""
     if new.error and not old.error:
         return f"an element now fails ({new.error.splitlines()[0][:120]})"
@@ -181,7 +181,7 @@ def _error(old: Epoch, new: Epoch, keeps: Keeps) -> str | None:
     return None
 
 
-def _sequence(old: Epoch, new: Epoch) -> str | None:
+def _sequence(old: EpochDigest, new: EpochDigest) -> str | None:
     if old.complete and new.complete and len(old.elements) != len(new.elements):
         return f"{len(old.elements)} elements became {len(new.elements)}"
     for position, (ours, theirs) in enumerate(zip(old.elements, new.elements, strict=False)):
@@ -190,7 +190,7 @@ def _sequence(old: Epoch, new: Epoch) -> str | None:
     return None
 
 
-def _elements(old: Epoch, new: Epoch) -> str | None:
+def _elements(old: EpochDigest, new: EpochDigest) -> str | None:
     if not (old.complete and new.complete):
         return _form(old, new)
     missing, fresh = _by_what_is_exact(old.rows), _by_what_is_exact(new.rows)
@@ -222,7 +222,7 @@ def _unmatched(rows: list[Row], others: list[Row]) -> int:
     return unmatched
 
 
-def _form(old: Epoch, new: Epoch) -> str | None:
+def _form(old: EpochDigest, new: EpochDigest) -> str | None:
     if old.complete and new.complete and len(old.rows) != len(new.rows):
         return f"{len(old.rows)} rows became {len(new.rows)}"
     if old.complete and new.complete and Counter(old.forms) != Counter(new.forms):
@@ -233,7 +233,7 @@ def _form(old: Epoch, new: Epoch) -> str | None:
 _EPOCHS = {Keeps.SEQUENCE: _sequence, Keeps.ELEMENTS: _elements, Keeps.TRAINING: _form}
 
 
-def _distributions_differ(before: Sequence[Epoch], after: Sequence[Epoch]) -> str | None:
+def _distributions_differ(before: Sequence[EpochDigest], after: Sequence[EpochDigest]) -> str | None:
     columns = zip(zip(*_means(before), strict=False), zip(*_means(after), strict=False), strict=False)
     for position, (ours, theirs) in enumerate(columns):
         gap = abs(statistics.fmean(ours) - statistics.fmean(theirs))
@@ -245,17 +245,17 @@ def _distributions_differ(before: Sequence[Epoch], after: Sequence[Epoch]) -> st
     return None
 
 
-def _epochs_became_one(before: Sequence[Epoch], after: Sequence[Epoch], keeps: Keeps) -> str | None:
+def _epochs_became_one(before: Sequence[EpochDigest], after: Sequence[EpochDigest], keeps: Keeps) -> str | None:
     if keeps is Keeps.TRAINING and _differs_by_epoch(before) and not _differs_by_epoch(after):
         return "epochs that differed are now the same"
     return None
 
 
-def _means(epochs: Sequence[Epoch]) -> list[tuple[float, ...]]:
+def _means(epochs: Sequence[EpochDigest]) -> list[tuple[float, ...]]:
     return [row for epoch in epochs for row in epoch.means]
 
 
-def _differs_by_epoch(epochs: Sequence[Epoch]) -> bool:
+def _differs_by_epoch(epochs: Sequence[EpochDigest]) -> bool:
     if len(epochs) < 2 or min(len(epoch.rows) for epoch in epochs) < _ROWS_THAT_DIFFER:
         return False
     return epochs[0].elements != epochs[1].elements

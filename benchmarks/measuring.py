@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import autopipe
+from autopipe.planning.stopwatch import around_median
 from autopipe.tuning.offline import tune
 from benchmarks.cases._base import Case
 
@@ -61,10 +62,7 @@ class Ratio:
         >>> print(Ratio.around_median([1.0] * 40 + [2.0] * 10 + [9.0] * 20))
         1.00 (1.00-2.00)
         """
-        middle, spread = (len(ratios) - 1) / 2, _TWO_SIGMA * len(ratios) ** 0.5 / 2
-        ordered = sorted(ratios)
-        low, high = ordered[max(0, round(middle - spread))], ordered[min(len(ratios) - 1, round(middle + spread))]
-        return cls(statistics.median(ratios), low, high)
+        return cls(*around_median(ratios, spread=_TWO_SIGMA * len(ratios) ** 0.5 / 2))
 
     def __str__(self) -> str:
         return f"{self:.2f}"

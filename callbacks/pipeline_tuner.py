@@ -20,11 +20,11 @@ from autopipe.reading import Reading
 from autopipe.report.printing import show
 from autopipe.runtime import OptimizedDataset
 from autopipe.search_spaces import SearchSpace, by_name, default
+from autopipe.tuning.first_tries import first_tries
 from autopipe.tuning.memory_guard import MemoryGuard
 from autopipe.tuning.next_epoch import NextEpoch
 from autopipe.tuning.outcome import in_one_line, measured, trials_of
 from autopipe.tuning.search import Search, Trial
-from autopipe.tuning.spaces import seeds
 from autopipe.tuning.step_counter import StepCounter
 from autopipe.tuning.studies import load_optuna
 from autopipe.tuning.switch import Switch
@@ -384,7 +384,7 @@ class PipelineTuner(WatchingCallback):
         self.search = Search(
             self.dataset.knobs,
             {name: space[name] for name in space if name in used},
-            seeds=seeds(knobs, machine),
+            first_tries=first_tries(knobs, machine),
             trials=self.trials,
             objective=objective,
             seed=self.seed,

@@ -14,6 +14,7 @@ import pytest
 import tomllib
 
 import autopipe
+from autopipe.rules import catalogue
 
 ROOT = Path(__file__).parents[1]
 SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
@@ -49,6 +50,17 @@ def test_every_public_name_is_there_and_sorted():
         assert getattr(autopipe, name) is not None
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = autopipe.nothing
+
+
+def test_every_module_says_what_others_may_import():
+    """Except packages, scripts, and rules: each of those is named as its file."""
+    found = {name: importlib.import_module(name) for name in modules()}
+    rules = {rule.match.__module__ for rule in catalogue()}
+    scripts = {"autopipe.__main__", "autopipe.examples._quiet"}
+    silent = {
+        name for name, module in found.items() if not hasattr(module, "__all__") and not hasattr(module, "__path__")
+    }
+    assert silent == rules | scripts
 
 
 def imported_modules(path, module):

@@ -15,7 +15,7 @@ from autopipe.functions.ending import cut_before_ending, decided_by_elements, ta
 from autopipe.functions.failures import may_fail, ops_that_may_fail
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import called_graphs, copy_into_trace, needed_ops, origin, trace
+from autopipe.functions.subgraph import called_graphs, copy_into_trace, needed_ops, origin, specs, stand_ins, trace
 
 __all__ = ["compile_ending", "is_compiled"]
 
@@ -132,21 +132,19 @@ def _compiled(rest: Function) -> Function:
     taken = [tensor for tensor in inputs if id(tensor) in needed]
 
     def arithmetic(*tensors: Any) -> list[Any]:
-        known = {ours.ref(): theirs for ours, theirs in zip(taken, tensors, strict=True)}
+        known = stand_ins(taken, tensors)
         return copy_into_trace(graph, computed, known, without=_LOWERED)
 
     fused = tf.function(arithmetic, jit_compile=True, autograph=False)
 
     def whole(*tensors: Any) -> list[Any]:
-        given = {ours.ref(): theirs for ours, theirs in zip(inputs, tensors, strict=True)}
+        given = stand_ins(inputs, tensors)
         made = fused(*(given[tensor.ref()] for tensor in taken))
-        return copy_into_trace(
-            graph, outputs, given | {ours.ref(): new for ours, new in zip(computed, made, strict=True)}
-        )
+        return copy_into_trace(graph, outputs, given | stand_ins(computed, made))
 
     return trace(
         whole,
-        [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs],
+        specs(inputs),
         rest,
         name=f"compiled {rest.name}",
         input_spec=rest.input_spec,

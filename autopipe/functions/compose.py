@@ -7,7 +7,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import copy_into_trace, trace
+from autopipe.functions.subgraph import copy_into_trace, specs, stand_ins, trace
 
 __all__ = ["compose"]
 
@@ -28,14 +28,13 @@ def compose(first: Function, then: Function) -> Function:
     >>> int(compose(then.input.fn, then.fn).concrete(tf.constant(4, tf.int64))[0])
     50
     """
-    import tensorflow as tf
 
     def both(*tensors: Any) -> list[Any]:
         return _run(then, _run(first, tensors))
 
     return trace(
         both,
-        [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in first.element_inputs],
+        specs(first.element_inputs),
         first,
         then,
         name=f"{first.name} then {then.name}",
@@ -47,5 +46,5 @@ def compose(first: Function, then: Function) -> Function:
 def _run(fn: Function, tensors: Sequence[Any]) -> list[Any]:
     """Copy a whole function into the one being traced."""
     graph = fn.concrete.graph
-    known = {ours.ref(): theirs for ours, theirs in zip(fn.element_inputs, tensors, strict=True)}
+    known = stand_ins(fn.element_inputs, tensors)
     return copy_into_trace(graph, graph.outputs, known, also=graph.control_outputs)

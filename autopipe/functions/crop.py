@@ -13,7 +13,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import copy_into_trace, trace
+from autopipe.functions.subgraph import copy_into_trace, specs, stand_ins, trace
 
 __all__ = ["crop_while_decoding"]
 
@@ -36,14 +36,12 @@ def crop_while_decoding(fn: Function) -> Function | None:
         return None
 
     def cropping(*tensors: Any) -> list[Any]:
-        known = {ours.ref(): theirs for ours, theirs in zip(fn.element_inputs, tensors, strict=True)}
+        known = stand_ins(fn.element_inputs, tensors)
         return copy_into_trace(graph, graph.outputs, known, also=graph.control_outputs, replace=replacements)
-
-    import tensorflow as tf
 
     return trace(
         cropping,
-        [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in fn.element_inputs],
+        specs(fn.element_inputs),
         fn,
         name=f"{fn.name} cropping as it decodes",
         input_spec=fn.input_spec,

@@ -7,7 +7,7 @@ from typing import Any
 
 from autopipe.functions.effects import described, ops_with_effects
 from autopipe.functions.function import Function
-from autopipe.functions.subgraph import copy_into_trace, fed_by, needed_ops, trace
+from autopipe.functions.subgraph import copy_into_trace, fed_by, needed_ops, specs, stand_ins, trace
 
 __all__ = ["IllegalCutError", "split"]
 
@@ -34,19 +34,19 @@ def split(fn: Function, cut: Sequence[Any]) -> tuple[Function, Function]:
     remaining = needed_ops([*graph.outputs, *after], cut, done=done)
     _refuse_uncut_inputs(fn, remaining)
     _refuse_shared_state(fn, ops_with_effects(fn) & done & remaining)
-    middle = _specs(cut)
+    middle = specs(cut)
 
     def first(*tensors: Any) -> Sequence[Any]:
-        known = {ours.ref(): theirs for ours, theirs in zip(fn.element_inputs, tensors, strict=True)}
+        known = stand_ins(fn.element_inputs, tensors)
         return copy_into_trace(graph, cut, known, also=before)
 
     def then(*tensors: Any) -> Sequence[Any]:
-        known = {ours.ref(): theirs for ours, theirs in zip(cut, tensors, strict=True)}
+        known = stand_ins(cut, tensors)
         return copy_into_trace(graph, graph.outputs, known, also=after, done=done)
 
     earlier = trace(
         first,
-        _specs(fn.element_inputs),
+        specs(fn.element_inputs),
         fn,
         name=f"first part of {fn.name}",
         input_spec=fn.input_spec,
@@ -61,12 +61,6 @@ def split(fn: Function, cut: Sequence[Any]) -> tuple[Function, Function]:
         output_spec=fn.output_spec,
     )
     return earlier, later
-
-
-def _specs(tensors: Sequence[Any]) -> tuple[Any, ...]:
-    import tensorflow as tf
-
-    return tuple(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors)
 
 
 def _refuse_resources(cut: Sequence[Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import trace
+from autopipe.functions.subgraph import specs, trace
 from autopipe.functions.vectorize import vectorize
 
 __all__ = ["mask"]
@@ -34,6 +34,6 @@ def mask(predicate: Function) -> Function:
         kept = tf.where(passes)[:, 0]
         return [tf.gather(column, kept) for column in columns]
 
-    inputs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in batched.element_inputs]
+    inputs = specs(batched.element_inputs)
     spec = batched.input_spec
     return trace(masked, inputs, predicate, name=f"where {predicate.name}", input_spec=spec, output_spec=spec)

@@ -6,7 +6,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import copy_into_trace, needed_ops, trace
+from autopipe.functions.subgraph import copy_into_trace, needed_ops, specs, stand_ins, trace
 
 __all__ = ["ask_before"]
 
@@ -25,21 +25,19 @@ def ask_before(predicate: Function, fn: Function) -> Function:
     >>> any(op.type == "Sqrt" for op in asked.concrete.graph.get_operations())
     False
     """
-    import tensorflow as tf
-
     graph, above = fn.concrete.graph, predicate.concrete.graph
     looked_at = needed_ops([*above.outputs, *above.control_outputs])
     places = [place for place, tensor in enumerate(predicate.element_inputs) if tensor.op in looked_at]
 
     def asked(*tensors: Any) -> list[Any]:
-        known = {ours.ref(): theirs for ours, theirs in zip(fn.element_inputs, tensors, strict=True)}
+        known = stand_ins(fn.element_inputs, tensors)
         made = copy_into_trace(graph, [fn.concrete.outputs[place] for place in places], known)
-        seen = {predicate.element_inputs[place].ref(): tensor for place, tensor in zip(places, made, strict=True)}
+        seen = stand_ins([predicate.element_inputs[place] for place in places], made)
         return copy_into_trace(above, above.outputs, seen, also=above.control_outputs)
 
     return trace(
         asked,
-        [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in fn.element_inputs],
+        specs(fn.element_inputs),
         predicate,
         fn,
         name=predicate.name,

@@ -6,7 +6,7 @@ ops call (branches, loops, Keras layers) are carried over as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from inspect import unwrap
 from typing import Any
@@ -14,7 +14,19 @@ from typing import Any
 from autopipe.functions.function import Function
 from autopipe.functions.source import copy_source
 
-__all__ = ["called_graphs", "copy_into_trace", "fed_by", "needed_ops", "origin", "regrouped", "regrouped_ops", "trace"]
+__all__ = [
+    "called_graphs",
+    "copy_into_trace",
+    "fed_by",
+    "needed_ops",
+    "origin",
+    "regrouped",
+    "regrouped_ops",
+    "specs",
+    "stand_ins",
+    "trace",
+    "with_called",
+]
 
 _SUMS = frozenset("Add AddN AddV2".split())
 _CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
@@ -70,6 +82,13 @@ def called_graphs(graph: Any, op: Any) -> list[Any]:
     return [getattr(graph._get_function(name), "graph", None) for name in names]
 
 
+def with_called(definition: Any) -> Iterator[Any]:
+    """Yield the description of every op in the definition of a graph, and in all functions that it calls."""
+    yield from definition.node
+    for function in definition.library.function:
+        yield from function.node_def
+
+
 def regrouped(graph: Any) -> int:
     """Return how many pairs of ops TensorFlow may compute in another order or form than written, rounding differently.
 
@@ -106,6 +125,18 @@ def _is_regrouped(earlier: str, later: str) -> bool:
     return earlier in _SUMS and later in _SUMS
 
 
+def specs(tensors: Iterable[Any]) -> tuple[Any, ...]:
+    """Return what describes each of flat tensors, as :func:`trace` takes it."""
+    import tensorflow as tf
+
+    return tuple(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors)
+
+
+def stand_ins(tensors: Iterable[Any], made: Iterable[Any]) -> dict[Any, Any]:
+    """Return what stands for each tensor of a graph in another one, as :func:`copy_into_trace` takes it."""
+    return {old.ref(): new for old, new in zip(tensors, made, strict=True)}
+
+
 def copy_into_trace(
     graph: Any,
     wanted: Sequence[Any],
@@ -122,8 +153,8 @@ def copy_into_trace(
     Args:
         graph: the graph of a traced function.
         wanted: tensors of it.
-        known: tensors of it, by reference (``tensor.ref()``), and what stands for each in the new function. Captured
-            objects need not be among them.
+        known: what stands for tensors of it in the new function, from :func:`stand_ins`. Captured objects need not be
+            among them.
         also: ops of it that must run too, though no wanted tensor depends on them.
         done: ops of it that have run already, in a function before this one.
         replace: ops of it, and what is called instead of copying each: with the new inputs, giving the new outputs.

@@ -20,7 +20,16 @@ from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.parse import parse_batch, parsing_op, ragged_parts, sparse_parts
 from autopipe.functions.rounding import jumps_after
-from autopipe.functions.subgraph import copy_into_trace, needed_ops, origin, regrouped, regrouped_ops, trace
+from autopipe.functions.subgraph import (
+    copy_into_trace,
+    needed_ops,
+    origin,
+    regrouped,
+    regrouped_ops,
+    stand_ins,
+    trace,
+    with_called,
+)
 
 __all__ = ["NotVectorizableError", "computes_exactly", "jumps_in_batch", "vectorize"]
 
@@ -57,8 +66,7 @@ def computes_exactly(fn: Function) -> bool:
     """Return whether every op gives the same bits for an element alone and for an element in a batch."""
     if regrouped(fn.concrete.graph) or is_compiled(fn):
         return False
-    graph = fn.concrete.graph.as_graph_def()
-    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    nodes = with_called(fn.concrete.graph.as_graph_def())
     return all((node.op in _EXACT or node.op in BATCHED_OPS) and not _is_saturating(node) for node in nodes)
 
 
@@ -153,11 +161,10 @@ def _batched(fn: Function, batches: tuple[Any, ...], batch: Any) -> list[Any]:
     """Return the batched outputs: parsed at once, computed from what was parsed, or computed from the inputs."""
     import tensorflow as tf
 
-    known = {tensor.ref(): made for tensor, made in zip(fn.element_inputs, batches, strict=True)}
+    known = stand_ins(fn.element_inputs, batches)
     parsing = parsing_op(fn)
     if parsing is not None:
-        parsed = parse_batch(fn, parsing, batches)
-        known |= {tensor.ref(): made for tensor, made in zip(parsing.outputs, parsed, strict=True)}
+        known |= stand_ins(parsing.outputs, parse_batch(fn, parsing, batches))
     checks = fn.concrete.graph.control_outputs
     outputs: list[Any] = []
     for output, spec in zip(fn.concrete.outputs, tf.nest.flatten(fn.output_spec), strict=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
+from autopipe.functions.subgraph import origin
 
 __all__ = ["BatchedWindow", "batched_windows"]
 
@@ -42,26 +43,20 @@ def batched_windows(fn: Function) -> tuple[BatchedWindow, ...] | None:
     outputs = fn.concrete.outputs
     if len(outputs) != 1 or not effects(fn).pure:
         return None
-    last = _origin(outputs[0])
+    last = origin(outputs[0])
     parts = list(last.op.inputs) if last.op.type == "ZipDataset" else [last]
     found = [_batched(fn, part) for part in parts]
     return None if None in found else tuple(each for each in found if each is not None)
 
 
-def _origin(tensor: Any) -> Any:
-    while tensor.op.type == "Identity":
-        (tensor,) = tensor.op.inputs
-    return tensor
-
-
 def _batched(fn: Function, dataset: Any) -> BatchedWindow | None:
     import tensorflow as tf
 
-    op = _origin(dataset).op
+    op = origin(dataset).op
     if op.type not in _BATCHES or op.get_attr("metadata"):
         return None
     window, size, *_, whole = op.inputs
-    places = [place for place, taken in enumerate(fn.element_inputs) if taken is _origin(window)]
+    places = [place for place, taken in enumerate(fn.element_inputs) if taken is origin(window)]
     size, whole = tf.get_static_value(size), tf.get_static_value(whole)
     if not places or size is None or whole is None or len(op.get_attr("output_types")) != 1:
         return None

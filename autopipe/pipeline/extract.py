@@ -1,4 +1,4 @@
-"""Dataset -> tree. The only module that reads private attributes of ``tf.data`` classes.
+"""Dataset -> tree, by the private attributes of ``tf.data`` classes.
 
 ``tests/pipeline/test_tensorflow_contract.py`` states what is relied on, so that a TensorFlow release which changes
 it is named by a failing test. A class that is not known here, or that lost an attribute, becomes an opaque node.

@@ -19,14 +19,10 @@ def maps_batched_at_once(tree: ir.Node) -> int:
     >>> [maps_batched_at_once(extract(each.batch(3))) for each in (ranges, ranges.take(2), ranges.map(tf.size))]
     [1, 0, 0]
     """
-    return sum(isinstance(node, ir.Batch) and _may_differ(_before(node)) for node in dict.fromkeys(trees.walk(tree)))
-
-
-def _before(node: ir.Unary) -> ir.Node:
-    found = node.input
-    while isinstance(found, ir.Options | ir.ThreadPool):
-        found = found.input
-    return found
+    return sum(
+        isinstance(node, ir.Batch) and _may_differ(trees.last_stage(node.input))
+        for node in dict.fromkeys(trees.walk(tree))
+    )
 
 
 def _may_differ(node: ir.Node) -> bool:

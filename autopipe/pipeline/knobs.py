@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -286,8 +285,7 @@ def _rebuilt(tree: ir.Node, changes: Mapping[int, Mapping[str, Any]]) -> ir.Node
 
     def rebuilt(node: ir.Node) -> ir.Node:
         if id(node) not in made:
-            inputs = [rebuilt(each) for each in node.inputs]
-            moved = node if all(map(operator.is_, inputs, node.inputs)) else node.on(*inputs)
+            moved = trees.on(node, *map(rebuilt, node.inputs))
             fields: Mapping[str, Any] = changes.get(id(node), {})
             made[id(node)] = replace(moved, **fields) if fields else moved
         return made[id(node)]

@@ -6,8 +6,8 @@ from autopipe.pipeline import ir
 
 __all__ = ["stages_of_free_order"]
 
-# Each treats every element alike, wherever it stands.
-_ONE_BY_ONE = (ir.Map, ir.Filter, ir.Prefetch, ir.ThreadPool)
+# Each hands its elements on in the order in which it takes them.
+_HANDING_ORDER_ON = (ir.Map, ir.Filter, ir.Prefetch, ir.ThreadPool)
 
 
 def stages_of_free_order(shuffle: ir.Shuffle) -> tuple[ir.Node, ...]:
@@ -17,9 +17,9 @@ def stages_of_free_order(shuffle: ir.Shuffle) -> tuple[ir.Node, ...]:
     """
     found: list[ir.Node] = []
     node = shuffle.input
-    while isinstance(node, (*_ONE_BY_ONE, ir.Interleave, ir.FilesReader, ir.Shuffle)):
+    while isinstance(node, (*_HANDING_ORDER_ON, ir.Interleave, ir.FilesReader, ir.Shuffle)):
         found.append(node)
-        if not isinstance(node, _ONE_BY_ONE):
+        if not isinstance(node, _HANDING_ORDER_ON):
             break
         node = node.input
     return tuple(found)

@@ -11,6 +11,7 @@ from itertools import chain
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
+from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir, trees
 
 __all__ = ["restored_wrongly"]
@@ -51,8 +52,7 @@ def restored_wrongly(tree: ir.Node) -> str | None:
 @remembered
 def _made_in(fn: Function) -> tuple[str, ...]:
     """Return the types of the ops in a function that make a dataset."""
-    graph = fn.concrete.graph.as_graph_def()
-    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    nodes = with_called(fn.concrete.graph.as_graph_def())
     return tuple(dict.fromkeys(node.op for node in nodes if re.search(r"Dataset(V\d+)?$", node.op)))
 
 

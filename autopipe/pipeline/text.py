@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import singledispatch
 
 from autopipe.pipeline import ir
 
-__all__ = ["one_line", "stage", "tree_lines"]
+__all__ = ["in_order", "one_line", "stage", "tree_lines"]
 
 
 def one_line(node: ir.Node) -> str:
@@ -20,15 +21,22 @@ def one_line(node: ir.Node) -> str:
             return f"{stage(node)}[{', '.join(one_line(each) for each in several)}]"
 
 
-def tree_lines(node: ir.Node, indent: str = "") -> list[str]:
-    """Return one line per stage, source first; the branches of a ``zip`` or ``concatenate`` stand indented."""
-    lines: list[str] = []
-    for position, child in enumerate(node.inputs):
-        branch = indent + ("  " if len(node.inputs) > 1 else "")
-        if len(node.inputs) > 1:
-            lines.append(f"{indent}branch {position + 1}")
-        lines += tree_lines(child, branch)
-    return [*lines, f"{indent}{stage(node)}"]
+def in_order(node: ir.Node, depth: int = 0) -> Iterator[tuple[int, ir.Node | str]]:
+    """Yield how deep each stage stands and the stage, sources first; a heading before each of several branches.
+
+    Only the branches of a ``zip`` or ``concatenate`` stand deeper than what follows them.
+    """
+    branches = len(node.inputs) > 1
+    for number, child in enumerate(node.inputs, 1):
+        if branches:
+            yield depth, f"branch {number}"
+        yield from in_order(child, depth + branches)
+    yield depth, node
+
+
+def tree_lines(node: ir.Node) -> list[str]:
+    """Return one line per stage and per heading, in their order and indented as deep as they stand."""
+    return ["  " * depth + (each if isinstance(each, str) else stage(each)) for depth, each in in_order(node)]
 
 
 def stage(node: ir.Node) -> str:

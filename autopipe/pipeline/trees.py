@@ -9,7 +9,7 @@ from typing import Any
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir
 
-__all__ = ["called_by", "functions", "last_stage", "options_of", "substitute", "transform", "walk"]
+__all__ = ["called_by", "functions", "last_stage", "on", "options_of", "substitute", "transform", "walk"]
 
 
 def walk(node: ir.Node) -> Iterator[ir.Node]:
@@ -28,7 +28,7 @@ def substitute(node: ir.Node, old: ir.Node, new: ir.Node) -> ir.Node:
 
     def replaced(each: ir.Node) -> ir.Node:
         if id(each) not in made:
-            made[id(each)] = new if each == old else _on(each, *map(replaced, each.inputs))
+            made[id(each)] = new if each == old else on(each, *map(replaced, each.inputs))
         return made[id(each)]
 
     return replaced(node)
@@ -74,11 +74,12 @@ def transform(tree: ir.Node, change: Callable[[ir.Node], ir.Node]) -> ir.Node:
 
     def changed(each: ir.Node) -> ir.Node:
         if id(each) not in made:
-            made[id(each)] = change(_on(each, *map(changed, each.inputs)))
+            made[id(each)] = change(on(each, *map(changed, each.inputs)))
         return made[id(each)]
 
     return changed(tree)
 
 
-def _on(node: ir.Node, *inputs: ir.Node) -> ir.Node:
+def on(node: ir.Node, *inputs: ir.Node) -> ir.Node:
+    """Return the node reading from other inputs; itself, if it reads from these already."""
     return node if all(map(operator.is_, inputs, node.inputs)) else node.on(*inputs)

@@ -10,7 +10,7 @@ from typing import Any
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.knobs import Knob, read_knobs, with_knobs, with_thread_pool
-from autopipe.planning.failures import Failures, passing
+from autopipe.planning.failures import Failures, skipping_failures
 from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile
 from autopipe.planning.small_shuffles import with_small_shuffles
@@ -92,7 +92,7 @@ def rate_with(tree: ir.Node, knobs: Mapping[str, int], seconds: float, make: Cal
     counted_from, elements = began, 0
     while True:
         empty = True
-        for _ in passing(iter(dataset), Failures()):
+        for _ in skipping_failures(iter(dataset), Failures()):
             empty = False
             now = time.perf_counter()
             if now - began < _WARMING * seconds:

@@ -18,10 +18,11 @@ from autopipe.functions.effects import Effects, effects
 from autopipe.functions.fingerprint import function_fingerprint
 from autopipe.functions.function import Function
 from autopipe.functions.resources import fixed_table_reads
+from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
-from autopipe.planning.files_read import UnknownContentError, file_states, with_called
+from autopipe.planning.files_read import UnknownContentError, file_states
 
 __all__ = ["UnknownContentError", "content_key"]
 
@@ -142,7 +143,7 @@ def _refuse_unknown_function(fn: Function) -> None:
     found = effects(fn)
     if found != Effects(file_reads=found.file_reads):
         raise UnknownContentError(f"{fn} {found.describe()}")
-    for op in with_called(fn):
+    for op in with_called(fn.concrete.graph.as_graph_def()):
         if re.search(r"Dataset(V\d)?$", op.op) and op.op not in _DETERMINED_INSIDE:
             raise UnknownContentError(f"{fn} makes a {op.op}, which may give other elements in another run")
         if op.attr["deterministic"].s == b"false":
@@ -184,9 +185,9 @@ def _function_content(fn: Function) -> Iterator[Any]:
     # The fingerprint covers what is computed; these which of it is given, and where XLA may round differently.
     place = {op.name: str(index) for index, op in enumerate(graph.get_operations())}
     yield from (f"{place[tensor.op.name]}:{tensor.value_index}" for tensor in fn.concrete.outputs)
-    library = graph.as_graph_def().library.function
-    yield from sorted(repr(sorted(function.ret.items())) for function in library)
-    for op in with_called(fn):
+    definition = graph.as_graph_def()
+    yield from sorted(repr(sorted(function.ret.items())) for function in definition.library.function)
+    for op in with_called(definition):
         if op.attr["_XlaMustCompile"].b:
             yield f"{op.op} compiled"
         if "Interleave" in op.op:

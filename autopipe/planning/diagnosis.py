@@ -18,12 +18,13 @@ from autopipe.planning.profile import Profile
 from autopipe.planning.profiling import profile_tree
 from autopipe.planning.small_shuffles import with_small_shuffles
 
-__all__ = ["Diagnosis", "diagnose"]
+__all__ = ["LEAST_WAITING", "Diagnosis", "diagnose"]
+
+LEAST_WAITING = 0.05
+"""Less than this share of a step spent waiting cannot be told from noise."""
 
 # Of the time given, the share in which the pipeline runs as it is; in the rest it runs with other numbers.
 _AS_IT_IS = 0.5
-# Less than this share of a step spent waiting cannot be told from noise.
-_LEAST_WAITING = 0.05
 # Where other numbers for the knobs gain so much, the pipeline waits for something else than cores.
 _HELPED = 1.5
 # A stage that computes keeps at least this share busy of what it is said to be short of, other processes or not.
@@ -79,7 +80,7 @@ class Diagnosis:
         if self.waiting is None or self.free_rate is None:
             rate = self.profile.in_words(self.profile.stretch.rate)
             return f"{rate}, at the most {rate_text(self.ceiling.rate)}: {limit}"
-        if self.waiting < _LEAST_WAITING:
+        if self.waiting < LEAST_WAITING:
             spare = self.ceiling.rate / self.free_rate
             return f"not input-bound: input could be {spare:.1f}x as fast as the consumer takes it; {limit}"
         return f"input-bound: {self.waiting:.0%} of each step waits; {limit}; {self._cores()}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from autopipe.planning.samples import one_sentence
 
-__all__ = ["Failures", "passing"]
+__all__ = ["Failures", "skipping_failures"]
 
 _MOST_IN_A_ROW = 100
 
@@ -31,13 +31,13 @@ class Failures:
         self.count += 1
 
 
-def passing(iterator: Iterator[Any], failures: Failures) -> Iterator[Any]:
+def skipping_failures(iterator: Iterator[Any], failures: Failures) -> Iterator[Any]:
     """Yield the elements that can be made, and note the others; many of those in a row are taken to go on for ever.
 
     >>> import tensorflow as tf
     >>> broken = Failures()
     >>> checked = tf.data.Dataset.range(4).map(lambda x: tf.debugging.check_numerics(6 / x, "no number"))
-    >>> [float(element) for element in passing(iter(checked), broken)]
+    >>> [float(element) for element in skipping_failures(iter(checked), broken)]
     [6.0, 3.0, 2.0]
     >>> broken
     Failures(count=1, first='no number : Tensor had Inf values.')

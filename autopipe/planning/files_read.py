@@ -10,11 +10,11 @@ from typing import Any
 
 from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
-from autopipe.functions.subgraph import copy_into_trace, trace
+from autopipe.functions.subgraph import copy_into_trace, specs, stand_ins, trace, with_called
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 
-__all__ = ["UnknownContentError", "file_states", "with_called"]
+__all__ = ["UnknownContentError", "file_states"]
 
 _MOST_FILES = 200_000
 # The clock that files are dated with ticks up to this long; two changes within one tick look like one.
@@ -58,14 +58,6 @@ def file_states(tree: ir.Node) -> Iterator[tuple[bytes, int, int, int]]:
     time.sleep(min(max(newest / 1e9 + _TICK_SECONDS - time.time(), 0), _TICK_SECONDS))
 
 
-def with_called(fn: Function) -> Iterator[Any]:
-    """Yield the description of every op of a function and of all functions that it calls."""
-    graph = fn.concrete.graph.as_graph_def()
-    yield from graph.node
-    for function in graph.library.function:
-        yield from function.node_def
-
-
 def _names(tree: ir.Node) -> Iterator[bytes]:
     for node in trees.walk(tree):
         if isinstance(node, ir.FilesReader):
@@ -95,24 +87,24 @@ def _names_function(fn: Function) -> Function:
     names = _names_read(fn)
 
     def body(*tensors: Any) -> tuple[Any]:
-        known = {ours.ref(): theirs for ours, theirs in zip(fn.element_inputs, tensors, strict=True)}
-        found = copy_into_trace(graph, names, known)
+        found = copy_into_trace(graph, names, stand_ins(fn.element_inputs, tensors))
         return (tf.concat([tf.reshape(each, [-1]) for each in found], 0),)
 
-    specs = tuple(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in fn.element_inputs)
     output = (tf.TensorSpec([None], tf.string),)
-    return trace(body, specs, fn, name=f"names in {fn.name}", input_spec=fn.input_spec, output_spec=output)
+    name = f"names in {fn.name}"
+    return trace(body, specs(fn.element_inputs), fn, name=name, input_spec=fn.input_spec, output_spec=output)
 
 
 def _names_read(fn: Function) -> list[Any]:
     """Return the tensors of a function that hold the names of files."""
     graph = fn.concrete.graph
-    library = {function.signature.name: function for function in graph.as_graph_def().library.function}
+    definition = graph.as_graph_def()
+    library = {function.signature.name: function for function in definition.library.function}
     reads = [op.inputs[0] for op in graph.get_operations() if op.type in _READS]
     for op in graph.get_operations():
         for body in _called(op.node_def, library):
             reads.extend(_passed(op, body, node.input[0]) for node in body.node_def if node.op in _READS)
-    found = sum(node.op in _READS or node.op == "MatchingFiles" for node in with_called(fn))
+    found = sum(node.op in _READS or node.op == "MatchingFiles" for node in with_called(definition))
     if None in reads or len(reads) != found:
         raise UnknownContentError(f"which files {fn} reads is decided where autopipe cannot look")
     return reads

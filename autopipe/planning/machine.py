@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+__all__ = ["Machine", "give_back_free_memory", "resident_bytes"]
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:

@@ -23,7 +23,7 @@ from autopipe.planning.count import most_elements
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.ledger import promised_bytes
 from autopipe.planning.machine import Machine, resident_bytes
-from autopipe.planning.passing import refuse_if_nothing_passes
+from autopipe.planning.nothing_passes import refuse_if_nothing_passes
 from autopipe.planning.samples import (
     SAMPLE_BYTES,
     bytes_of,
@@ -32,7 +32,9 @@ from autopipe.planning.samples import (
     of_one_shape,
     one_sentence,
     take_sample,
+    with_calls,
     without_buffers,
+    without_calls,
 )
 from autopipe.planning.small_shuffles import small_shuffle
 from autopipe.planning.stopwatch import compare_speeds
@@ -62,7 +64,7 @@ _RELATIVE_TOLERANCE = 1e-4
 _ROUNDING_OF_LARGEST = 1e-5
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class SampleMeasurements:
     """Runs samples; remembers them, so that several questions about one place run it once.
 
@@ -171,7 +173,7 @@ class SampleMeasurements:
         """
         old, new, elements = question
         for calls, gain in ((None, Machine.here().cores), (ir.AUTOTUNE, 1)):
-            fewer = (_with_calls(old, calls), _with_calls(new, calls), elements)
+            fewer = (with_calls(old, calls), with_calls(new, calls), elements)
             known = self._speeds.get(fewer) if fewer != question else None
             if known is not None and known[2] * gain < 1:
                 return known
@@ -224,7 +226,7 @@ class SampleMeasurements:
             cost = caching_cost(node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None)
         if len(cost.made) >= _FEWEST_COMPARED and sum(map(bytes_of, cost.made)) >= _LARGE_SAMPLE:
             with suppress(MeasurementError):
-                self._hold(_without_calls(node), cost.made)
+                self._hold(without_calls(node), cost.made)
         return cost.making, cost.reading
 
     def whole_speed(
@@ -272,7 +274,7 @@ class SampleMeasurements:
 
         Whatever parallel calls make them, they are the same.
         """
-        elements = _without_calls(node)
+        elements = without_calls(node)
         if elements not in self._sources:
             self._hold(elements, self._sample(self._from_what_is_held(without_buffers(node)), _SAMPLE_ELEMENTS))
         return self._sources[elements]
@@ -285,7 +287,7 @@ class SampleMeasurements:
         upstream = node
         while isinstance(upstream, ir.Map):
             upstream = upstream.input
-            held = self._sources.get(_without_calls(upstream))
+            held = self._sources.get(without_calls(upstream))
             if held is not None and signature(held).cardinality >= _FEW:
                 return trees.substitute(node, upstream, held)
         return node
@@ -342,22 +344,6 @@ def _question(before: ir.Node, after: ir.Node, over: ir.Node) -> _Question:
     stub = ir.Tensors(dataset=None, components=())
     old, new = (trees.substitute(side, over, stub) for side in (before, after))
     return old, new, repr(signature(over).element_spec)
-
-
-def _without_calls(pipeline: ir.Node) -> ir.Node:
-    """Return what decides each element of a pipeline: not what holds them, nor how many are made at once."""
-    return _with_calls(without_buffers(pipeline), None)
-
-
-def _with_calls(pipeline: ir.Node, calls: int | None) -> ir.Node:
-    """Return the pipeline with so many calls at once wherever there are parallel ones; its elements are the same."""
-
-    def changed(node: ir.Node) -> ir.Node:
-        if isinstance(node, ir.Map | ir.Batch) and node.num_parallel_calls is not None:
-            return replace(node, num_parallel_calls=calls)
-        return node
-
-    return trees.transform(pipeline, changed)
 
 
 def _is_rounding(old: Any, new: Any) -> bool:

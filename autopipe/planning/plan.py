@@ -9,7 +9,6 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import chain
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
@@ -18,6 +17,7 @@ from autopipe.arguments import file_to_write
 from autopipe.errors import PlanError
 from autopipe.functions.fingerprint import function_fingerprint
 from autopipe.functions.function import Function
+from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import PER_CORE, Knob, largest_number
 from autopipe.pipeline.signature import signature
@@ -286,8 +286,7 @@ class _WithoutPaths:
 
     def as_graph_def(self) -> Any:
         definition = self._concrete.graph.as_graph_def()
-        bodies = (function.node_def for function in definition.library.function)
-        for node in chain(definition.node, *bodies):
+        for node in with_called(definition):
             if node.op == "Const" and _is_path(node.attr["value"].tensor.string_val):
                 node.attr["value"].tensor.Clear()
         return definition

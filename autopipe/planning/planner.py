@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from autopipe.optimizer import Refusal, Rewriting, new_caches, rewrite
 from autopipe.pipeline import ir
 from autopipe.planning.measure import SampleMeasurements
-from autopipe.rules import Keeps, MeasurementError, Phase, Rule, decides_caches
+from autopipe.rules import FitsDisk, Keeps, MeasurementError, OutgrowsMemory, Phase, Rule, decides_caches
 
 __all__ = ["plan"]
 
@@ -94,7 +94,7 @@ def _instead(best: Rewriting, other: Rewriting, reason: str) -> Rewriting:
 
 def _in_memory(rules: Sequence[Rule]) -> list[Rule]:
     """Return the rules that keep nothing on disk."""
-    return [rule for rule in rules if "FitsDisk" not in rule.obligations]
+    return [rule for rule in rules if not rule.may_ask(FitsDisk)]
 
 
 def _new_cache(rewriting: Rewriting) -> ir.Cache | None:
@@ -158,7 +158,7 @@ def _not_slower(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measuremen
 
 def _was_above_memory(best: Rewriting, rules: Sequence[Rule]) -> bool:
     """Return whether a cache was made smaller that does not fit: on a sample, where it does, it would seem faster."""
-    shrinking = {rule.name for rule in rules if "OutgrowsMemory" in rule.obligations}
+    shrinking = {rule.name for rule in rules if rule.may_ask(OutgrowsMemory)}
     return any(step.rule in shrinking for step in best.steps)
 
 

@@ -20,7 +20,7 @@ from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.count import examples_in_batch
-from autopipe.planning.failures import Failures, passing
+from autopipe.planning.failures import Failures, skipping_failures
 from autopipe.planning.machine import Machine, resident_bytes
 from autopipe.planning.own_caches import OwnCaches
 from autopipe.planning.profile import Profile, StageProfile, Stretch
@@ -112,7 +112,7 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
     while not read or time.perf_counter() < end:
         iterator = iter(dataset)
         look = Looks(tree, weakref.ref(iterator), warming=not read)
-        for _ in passing(iterator, failures):
+        for _ in skipping_failures(iterator, failures):
             look.count_one()
             if time.perf_counter() >= end:
                 look.stop()

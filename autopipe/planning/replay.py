@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from autopipe.optimizer import Rewriting, Step, rewrite
 from autopipe.pipeline import ir
@@ -49,7 +48,6 @@ def replay(
     return replace(found, steps=tuple(map(_as_planned, found.steps)))
 
 
-@dataclass(frozen=True)
 class _AsPlanned(SampleMeasurements):
     """Times nothing: the plan says that it was worth it."""
 
@@ -68,5 +66,4 @@ def _as_planned(step: Step) -> Step:
 
 
 def _granted(proof: Proof) -> Proof:
-    timed = re.search(r"\binf(x| us)", proof.because)
-    return replace(proof, because="the plan found it to be faster") if timed else proof
+    return replace(proof, because="the plan found it to be faster") if proof.timed else proof

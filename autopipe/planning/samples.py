@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from autopipe.errors import DatasetError
@@ -28,7 +29,9 @@ __all__ = [
     "of_one_shape",
     "one_sentence",
     "take_sample",
+    "with_calls",
     "without_buffers",
+    "without_calls",
 ]
 
 SAMPLE_SECONDS = 1.0
@@ -108,6 +111,22 @@ def without_buffers(node: ir.Node) -> ir.Node:
     if isinstance(node, ir.Shuffle | ir.Cache | ir.Repeat | ir.Prefetch):
         return inputs[0]
     return node.on(*inputs)
+
+
+def without_calls(node: ir.Node) -> ir.Node:
+    """Return what decides each element of a pipeline: not what holds them, nor how many are made at once."""
+    return with_calls(without_buffers(node), None)
+
+
+def with_calls(node: ir.Node, calls: int | None) -> ir.Node:
+    """Return the pipeline with so many calls at once wherever there are parallel ones; its elements are the same."""
+
+    def changed(each: ir.Node) -> ir.Node:
+        if isinstance(each, ir.Map | ir.Batch) and each.num_parallel_calls is not None:
+            return replace(each, num_parallel_calls=calls)
+        return each
+
+    return trees.transform(node, changed)
 
 
 def from_several_places(node: ir.Node, count: int) -> list[ir.Node]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from autopipe.pipeline import ir
 
-__all__ = ["Counters", "count_stages", "counters_in", "model_of"]
+__all__ = ["Counters", "counters_in", "model_of"]
 
 _VARIANTS = re.compile(r"^(Legacy|Parallel|Finite|Forever|Empty)+|V\d+$")
 # One node of TensorFlow's for two stages: the later stage, then the one before it.
@@ -84,33 +84,14 @@ class Counters:
         )
 
 
-def count_stages(iterator: Any, tree: ir.Node, *, metered: bool = False) -> dict[ir.Node, Counters]:
-    """Return what each stage of a live iterator has done. Stages that TensorFlow dropped are left out.
-
-    Args:
-        iterator: an iterator over the pipeline, with autotuning on.
-        tree: the pipeline.
-        metered: whether the iterator reads it through :func:`autopipe.telemetry.stall.metered`.
-
-    Raises:
-        tf.errors.NotFoundError: if autotuning is off, or the iterator was given the state of another.
-
-    >>> import tensorflow as tf
-    >>> from autopipe.pipeline.extract import extract
-    >>> dataset = tf.data.Dataset.range(9).batch(2)
-    >>> iterator = iter(dataset)
-    >>> first = next(iterator)
-    >>> [count.elements >= 1 for count in count_stages(iterator, extract(dataset)).values()]
-    [True, True]
-    """
-    return counters_in(model_of(iterator), tree, metered=metered)
-
-
 def model_of(iterator: Any) -> Any:
     """Return what TensorFlow says of a live iterator now, for :func:`counters_in`: that takes ten times as long.
 
+    Args:
+        iterator: an iterator with autotuning on.
+
     Raises:
-        tf.errors.NotFoundError: as :func:`count_stages`.
+        tf.errors.NotFoundError: if autotuning is off, or the iterator was given the state of another.
     """
     import tensorflow as tf
 
@@ -118,7 +99,21 @@ def model_of(iterator: Any) -> Any:
 
 
 def counters_in(model: Any, tree: ir.Node, *, metered: bool = False) -> dict[ir.Node, Counters]:
-    """Return what each stage had done when TensorFlow said so; see :func:`count_stages`."""
+    """Return what each stage had done when TensorFlow said so. Stages that TensorFlow dropped are left out.
+
+    Args:
+        model: what :func:`model_of` gave.
+        tree: the pipeline that the iterator reads.
+        metered: whether it reads it through :func:`autopipe.telemetry.stall.metered`.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> dataset = tf.data.Dataset.range(9).batch(2)
+    >>> iterator = iter(dataset)
+    >>> first = next(iterator)
+    >>> [count.elements >= 1 for count in counters_in(model_of(iterator), extract(dataset)).values()]
+    [True, True]
+    """
     counted: dict[ir.Node, Counters] = {}
     _Walk(model.nodes, counted).match(_below_meter(model) if metered else model.output, tree)
     return counted

@@ -64,12 +64,21 @@ def _are_far_apart(*ratios: float) -> bool:
     return min(ratios) > _FAR or max(ratios) < 1 / _FAR
 
 
-def around_median(ratios: list[float]) -> tuple[float, float, float]:
+def around_median(ratios: list[float], spread: float | None = None) -> tuple[float, float, float]:
     """Return the median, and the order statistics between which the true median lies two times in three.
 
     They are no extremes: on a busy machine one window in five is easily ten times too long.
+
+    Args:
+        ratios: one or more.
+        spread: how many places from the middle the two stand, for another certainty than that.
+
+    >>> ratios = [1.6, 1.0, 9.0, 1.4, 1.5]
+    >>> around_median(ratios), around_median(ratios, spread=2)
+    ((1.5, 1.4, 1.6), (1.5, 1.0, 9.0))
     """
-    middle, spread = (len(ratios) - 1) / 2, len(ratios) ** 0.5 / 2
+    middle = (len(ratios) - 1) / 2
+    spread = len(ratios) ** 0.5 / 2 if spread is None else spread
     ordered = sorted(ratios)
     low, high = ordered[max(0, round(middle - spread))], ordered[min(len(ratios) - 1, round(middle + spread))]
     return statistics.median(ratios), low, high

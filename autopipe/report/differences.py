@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from autopipe.pipeline import ir
-from autopipe.pipeline.text import stage
+from autopipe.pipeline.text import in_order, stage
 from autopipe.planning.plan import Plan, stage_fingerprint
 
 __all__ = ["Changed", "Differences", "Side", "Stage", "differences", "stages_of"]
@@ -157,15 +157,15 @@ def differences(first: Side, second: Side) -> Differences:
     )
 
 
-def stages_of(tree: ir.Node, indent: str = "") -> tuple[Stage, ...]:
-    """Return the stages of a pipeline, sources first; the branches of a ``zip`` or ``concatenate`` stand indented."""
-    found: list[Stage] = []
-    for position, child in enumerate(tree.inputs, 1):
-        branches = len(tree.inputs) > 1
-        if branches:
-            found.append(Stage(f"{indent}branch {position}", ""))
-        found += stages_of(child, indent + "  " * branches)
-    return (*found, Stage(f"{indent}{stage(tree)}", stage_fingerprint(tree), tree.line))
+def stages_of(tree: ir.Node) -> tuple[Stage, ...]:
+    """Return the stages of a pipeline, sources first, and the headings of branches."""
+    return tuple(_stage("  " * depth, each) for depth, each in in_order(tree))
+
+
+def _stage(indent: str, shown: ir.Node | str) -> Stage:
+    if isinstance(shown, str):
+        return Stage(indent + shown, "")
+    return Stage(indent + stage(shown), stage_fingerprint(shown), shown.line)
 
 
 def _compared(first: tuple[Stage, ...] | None, second: tuple[Stage, ...] | None) -> tuple[Changed, ...]:

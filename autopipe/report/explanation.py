@@ -18,7 +18,7 @@ from rich.text import Text
 from autopipe.optimizer import Refusal, Rewriting, Step
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import read_knobs, with_knobs
-from autopipe.pipeline.text import stage, tree_lines
+from autopipe.pipeline.text import in_order, stage, tree_lines
 from autopipe.planning.diagnosis import Diagnosis
 from autopipe.planning.figures import bytes_text
 from autopipe.planning.freed import FreedMemory
@@ -169,21 +169,12 @@ def _pipelines(written: ir.Node, run: ir.Node) -> RenderableType:
 
 def _lines(node: ir.Node, changed: Counter[str] | None, style: str) -> Text:
     lines = []
-    for depth, each in _in_order(node, 0):
+    for depth, each in in_order(node):
         shown = each if isinstance(each, str) else stage(each)
         line = Text("  " * depth).append(shown, style=style if changed and changed[shown] else "")
         location = None if isinstance(each, str) else each.line
         lines.append(line.append(f"  {location}", style="dim") if location else line)
     return Text("\n").join(lines)
-
-
-def _in_order(node: ir.Node, depth: int) -> Iterator[tuple[int, ir.Node | str]]:
-    branches = len(node.inputs) > 1
-    for number, child in enumerate(node.inputs, 1):
-        if branches:
-            yield depth, f"branch {number}"
-        yield from _in_order(child, depth + branches)
-    yield depth, node
 
 
 def _from_plan(carried: Carried | None) -> Iterator[Any]:

@@ -13,11 +13,14 @@ from autopipe.rules._base import (
     decides_caches,
     rule,
 )
+from autopipe.rules._obligations import FitsDisk, OutgrowsMemory
 
 __all__ = [
+    "FitsDisk",
     "Keeps",
     "MeasurementError",
     "Measurements",
+    "OutgrowsMemory",
     "Phase",
     "Proof",
     "Rewrite",

@@ -24,6 +24,7 @@ __all__ = [
     "Rule",
     "Site",
     "catalogue",
+    "decides_caches",
     "rule",
 ]
 
@@ -63,11 +64,13 @@ class Proof:
         holds: whether it does.
         because: the sentence that says why; empty where nobody would want to know.
         keeps: the most that is kept where it holds only because no more is demanded.
+        timed: whether a time decided it, which comes out differently now and then.
     """
 
     holds: bool
     because: str
     keeps: Keeps = Keeps.SEQUENCE
+    timed: bool = False
 
 
 class MeasurementError(Exception):
@@ -121,7 +124,10 @@ class Measurements(Protocol):
         ...
 
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
-        """Return the median ratio of the speeds of after and before, and the quartiles below and above it."""
+        """Return the median ratio of the speeds of after and before, and an interval around it.
+
+        Its ends are order statistics, between which the true median lies two times in three.
+        """
         ...
 
 
@@ -193,6 +199,10 @@ class Rule:
     def measures(self) -> bool:
         """Whether it may ask for something that is found by running a sample."""
         return any(getattr(value, "measures", False) for value in self._obligations().values())
+
+    def may_ask(self, obligation: type) -> bool:
+        """Return whether it may ask for a proof of that kind."""
+        return obligation in self._obligations().values()
 
     def _obligations(self) -> dict[str, type]:
         if not isinstance(self.match, FunctionType):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+__all__ = ["DeviceReading", "GpuReading", "HostReading", "Span", "StallReading", "TelemetryWarning"]
+
 
 class TelemetryWarning(UserWarning):
     """A figure cannot be measured on this machine; training goes on without it."""

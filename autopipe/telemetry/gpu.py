@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from autopipe.telemetry._base import DeviceReading, GpuReading, Span, TelemetryWarning
 from autopipe.telemetry.gpu_samples import GpuSamples
 
+__all__ = ["GpuMeter"]
+
 Told = TypeVar("Told")
 
 # TensorFlow takes its GPUs only when it needs them: ask again who uses what, but not at every reading.

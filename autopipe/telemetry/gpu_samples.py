@@ -6,6 +6,8 @@ from typing import Any
 
 from autopipe.telemetry._base import Span
 
+__all__ = ["GpuSamples"]
+
 # "The sample period may be between 1 second and 1/6 second, depending on the product being queried" (NVML reference).
 _LONGEST_PERIOD = 1.0
 

@@ -8,6 +8,8 @@ import psutil
 from autopipe.errors import ArgumentError
 from autopipe.telemetry._base import HostReading
 
+__all__ = ["HostMeter"]
+
 
 class HostMeter:
     """CPU and memory of this process and of its host, between one reading and the next.

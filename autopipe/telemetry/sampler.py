@@ -10,6 +10,8 @@ from typing import Protocol
 from autopipe.errors import ArgumentError
 from autopipe.telemetry._base import Span
 
+__all__ = ["Sampler", "SpanMeter"]
+
 # Of so many periods after it ended, a span tells something as long as no other does.
 _FRESH_PERIODS = 2
 

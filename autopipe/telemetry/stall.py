@@ -17,6 +17,8 @@ from autopipe.telemetry._base import StallReading
 if TYPE_CHECKING:
     import tensorflow as tf
 
+__all__ = ["StallCounter", "metered"]
+
 _TAG = "autopipe_input_stall"
 
 

@@ -10,7 +10,7 @@ from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import read_knobs
 from autopipe.planning.machine import Machine
 from autopipe.tuning.distributions import fits, suggest
-from autopipe.tuning.spaces import seeds
+from autopipe.tuning.first_tries import first_tries
 from autopipe.tuning.structures import OPTIMIZED
 from autopipe.tuning.studies import load_optuna
 
@@ -89,7 +89,7 @@ class Choices:
         machine = Machine.here()
         first = [self._parameters(name, each.knobs) for name, each in self.datasets.items() if name != OPTIMIZED]
         for name, each in self.datasets.items():
-            usual = seeds(read_knobs(each.tree), machine)
+            usual = first_tries(read_knobs(each.tree), machine)
             first += [self._parameters(name, {**each.knobs, **numbers}) for numbers in usual]
         return first
 

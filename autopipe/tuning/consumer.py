@@ -121,15 +121,6 @@ class Pace:
     rate: float
     free_rate: float
 
-    @property
-    def waiting(self) -> float:
-        """The share of a step that input costs, 0 to 1.
-
-        >>> Pace(rate=30.0, free_rate=40.0).waiting
-        0.25
-        """
-        return max(1.0 - self.rate / self.free_rate, 0.0)
-
 
 def measure_pace(consumer: Consumer, dataset: Any, seconds: float) -> Pace:
     """Let a consumer read a pipeline, and then one element of it again and again, half of the time each.

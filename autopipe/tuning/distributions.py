@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["AUTOMATIC", "fits", "listed", "suggest"]
+__all__ = ["AUTOMATIC", "SWITCH", "fits", "listed", "suggest"]
 
 AUTOMATIC = frozenset({-1, 0})
 """What leaves a number to TensorFlow; of a switch, 0 is off."""
+
+SWITCH = frozenset({0, 1})
+"""What a switch may be."""
 
 
 def fits(value: int | None, distribution: Any) -> bool:

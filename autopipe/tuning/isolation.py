@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -12,9 +10,10 @@ from typing import Any
 
 from autopipe.tuning.choices import Choice, Choices
 from autopipe.tuning.consumer import Consumer
+from autopipe.tuning.processes import fresh_processes
 from autopipe.tuning.workbench import LocalWorkbench, TrialFailedError
 
-__all__ = ["IsolatedWorkbench", "Job", "fresh_processes"]
+__all__ = ["IsolatedWorkbench", "Job"]
 
 
 @dataclass(frozen=True)
@@ -71,19 +70,6 @@ class IsolatedWorkbench:
         if isinstance(answer, str):
             raise TrialFailedError(answer)
         return list(answer)
-
-
-def fresh_processes() -> Any:
-    """Return what starts processes in which nothing has run yet.
-
-    They are forked from one that has imported TensorFlow and done nothing else; elsewhere than on Linux that is not
-    safe, and each imports it.
-    """
-    if sys.platform != "linux":
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["autopipe.tuning.forked_from"])
-    return context
 
 
 def _compare(job: Job, reference: Choice, challenger: Choice, answer: Any) -> None:

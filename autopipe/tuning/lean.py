@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from autopipe.tuning.distributions import AUTOMATIC, listed
+from autopipe.tuning.distributions import AUTOMATIC, SWITCH, listed
 
 __all__ = ["leaner"]
 
 Values = Mapping[str, int]
-_SWITCH = {0, 1}
 
 
 def leaner(knobs: Values, space: Mapping[str, Any], settled: set[str]) -> Iterator[tuple[str, dict[str, int]]]:
@@ -32,7 +31,7 @@ def leaner(knobs: Values, space: Mapping[str, Any], settled: set[str]) -> Iterat
 
 
 def _smaller(now: int, choices: set[int]) -> list[int]:
-    if choices <= _SWITCH:
+    if choices <= SWITCH:
         return [value for value in choices if value < now]
     # What TensorFlow chooses by itself takes more than it says: it is followed by the largest number there is to try.
     return [value for value in choices - AUTOMATIC if now in AUTOMATIC or value < now]

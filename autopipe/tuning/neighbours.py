@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, zip_longest
 from typing import Any
 
-from autopipe.tuning.distributions import AUTOMATIC, listed
+from autopipe.tuning.distributions import AUTOMATIC, SWITCH, listed
 
 __all__ = ["neighbours"]
-
-_SWITCH = {0, 1}
 
 
 def neighbours(knobs: Mapping[str, int], space: Mapping[str, Any]) -> Iterator[dict[str, int]]:
@@ -38,7 +36,7 @@ def neighbours(knobs: Mapping[str, int], space: Mapping[str, Any]) -> Iterator[d
 
 def _steps(now: int, choices: set[int]) -> list[int]:
     """Return the values one step away, upward first."""
-    if choices <= _SWITCH:
+    if choices <= SWITCH:
         return sorted(choices - {now})
     numbers = sorted(choices - AUTOMATIC)
     if now in AUTOMATIC:

@@ -82,7 +82,7 @@ class Search:
     Args:
         knobs: the values the pipeline runs with now: the first incumbent.
         space: what each knob may be, as Optuna distributions.
-        seeds: values to try first, in this order; what of them is not in the space is left as it is.
+        first_tries: values to try first, in this order; what of them is not in the space is left as it is.
         trials: challengers to measure at the most.
         objective: ``"auto"``, ``"gpu"``, ``"busy"`` or ``"rate"``.
         seed: for Optuna's sampler.
@@ -97,7 +97,7 @@ class Search:
         knobs: Values,
         space: Mapping[str, Any],
         *,
-        seeds: Sequence[Values] = (),
+        first_tries: Sequence[Values] = (),
         trials: int = 12,
         objective: str = "auto",
         seed: int | None = None,
@@ -114,7 +114,7 @@ class Search:
         self.swap_seconds = 0.0
         self.finished = not space or trials < 1
         self._space = dict(space)
-        self._seeds = [dict(each) for each in seeds]
+        self._first_tries = [dict(each) for each in first_tries]
         self._most_trials = trials
         self._objective = objective
         self._seed = seed
@@ -256,7 +256,7 @@ class Search:
                 current = {name: self.incumbent[name] for name in self._space}
                 known = optuna.trial.create_trial(params=current, distributions=self._space, value=self._score)
                 self._study.add_trial(known)
-            for seed in map(self._within_space, self._seeds):
+            for seed in map(self._within_space, self._first_tries):
                 self._seeded.add(self._key({**self.incumbent, **seed}))
                 self._study.enqueue_trial(seed, skip_if_exists=True)
 

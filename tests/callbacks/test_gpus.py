@@ -1,13 +1,13 @@
 """Both callbacks in a real ``fit`` on a machine with a GPU, whose driver alone is stood in for."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from nvidia_driver import environment_with
 
 PERIOD = 0.2
 SETTINGS = {"FAKE_MINE": "1,0", "FAKE_PERIOD": str(round(PERIOD * 1e6))}
@@ -65,10 +65,8 @@ Run = Callable[..., list[str]]
 @pytest.fixture(scope="module")
 def run(fake_driver: Path) -> Iterator[Run]:
     """Run a script with the driver; return the lines it prints. One process runs all: importing takes seconds."""
-    env = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-    env |= {"LD_LIBRARY_PATH": str(fake_driver), "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", RUNNER]
-    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", RUNNER], env=environment_with(fake_driver), **pipes) as process:
 
         def run(script: str, **settings: str) -> list[str]:
             assert process.stdin is not None

@@ -96,6 +96,12 @@ def test_unbatch_puts_a_normalizing_map_and_a_restructuring_before_itself():
     assert type(restructured._input_dataset).__name__ == "_MapDataset"
 
 
+def test_the_constructor_of_the_base_makes_every_dataset(monkeypatch):
+    constructor, made = Dataset.__init__, []
+    monkeypatch.setattr(Dataset, "__init__", lambda self, *given: made.append(type(self)) or constructor(self, *given))
+    assert type(RANGE.map(same)) in made
+
+
 def test_an_iterator_shows_its_resource_and_holds_its_dataset():
     iterator = iter(RANGE)
     assert iterator._iterator_resource.dtype == tf.resource

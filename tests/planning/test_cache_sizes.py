@@ -8,7 +8,7 @@ from autopipe.pipeline.extract import extract
 from autopipe.planning.cache_sizes import cache_sizes
 from autopipe.planning.profiling import Looks, profile_of, profile_tree
 from autopipe.planning.samples import held_beside
-from autopipe.planning.stages import count_stages
+from autopipe.planning.stages import counters_in, model_of
 
 Dataset = tf.data.Dataset
 NUMBERS = Dataset.range(1500)
@@ -45,7 +45,7 @@ def held_by_a_cache(dataset):
     iterator = iter(build(tree))
     for _ in range(len(dataset)):
         next(iterator)
-    return count_stages(iterator, tree)[tree].buffered_bytes
+    return counters_in(model_of(iterator), tree)[tree].buffered_bytes
 
 
 def size_after_last(dataset):

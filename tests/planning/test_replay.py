@@ -9,11 +9,13 @@ import tensorflow as tf
 import autopipe
 from autopipe import Plan
 from autopipe.errors import ArgumentError, KnobError, PlanError
+from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
 from autopipe.planning.machine import Machine
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.planning.plan import fingerprint
-from autopipe.rules import MeasurementError
+from autopipe.planning.replay import replay
+from autopipe.rules import Keeps, MeasurementError, Proof, Rewrite, rule
 
 Dataset = tf.data.Dataset
 RULES = ("vectorize_map", "parallel_map", "prefetch_at_end")
@@ -69,6 +71,30 @@ def test_a_plan_that_applied_a_rule_once_is_not_replayed_where_it_would_apply_tw
     once = autopipe.optimize(twice(), plan=plan_for(twice(), rules=("vectorize_map",)))
     assert once.plan.rules == ()
     assert once.plan.carried.refused == ("vectorize_map",)
+
+
+class Worthwhile:
+    """What it says of a time is its own affair."""
+
+    def __init__(self, timed):
+        self.timed = timed
+
+    def check(self, site):
+        return Proof(True, "it pays", timed=self.timed)
+
+
+@rule(keeps=Keeps.SEQUENCE)
+def drop_prefetch(node):
+    if isinstance(node, ir.Prefetch):
+        return Rewrite(node.input, (Worthwhile(timed=True), Worthwhile(timed=False)))
+    return None
+
+
+def test_the_plan_stands_for_what_was_timed_and_for_nothing_else():
+    ahead = numbers().prefetch(2)
+    plan, measurements = plan_for(ahead, rules=("drop_prefetch",)), SampleMeasurements()
+    done = replay(extract(ahead), plan, [drop_prefetch], keeps=Keeps.SEQUENCE, measurements=measurements)
+    assert [proof.because for proof in done.steps[0].proofs] == ["the plan found it to be faster", "it pays"]
 
 
 def test_a_cache_that_does_not_fit_here_is_refused_and_its_knobs_are_left_out():

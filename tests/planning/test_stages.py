@@ -9,7 +9,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import stage
-from autopipe.planning.stages import count_stages
+from autopipe.planning.stages import counters_in, model_of
 from autopipe.telemetry.stall import StallCounter, metered
 
 Dataset = tf.data.Dataset
@@ -28,6 +28,10 @@ def autotuned(dataset):
     options = tf.data.Options()
     options.autotune.enabled = True
     return dataset.with_options(options)
+
+
+def count_stages(iterator, tree, **how):
+    return counters_in(model_of(iterator), tree, **how)
 
 
 def counted(dataset, elements=20):

@@ -34,13 +34,18 @@ def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def environment_with(driver: Path) -> dict[str, str]:
+    """Return the environment of a process that finds the driver in a folder, and that may use all GPUs."""
+    env = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    return env | {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
 @pytest.fixture
 def run(fake_driver: Path) -> Run:
     """Run a script that is given a meter; return the lines it prints."""
 
     def run(script: str, *, driver: Path = fake_driver, **settings: str) -> list[str]:
-        env = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-        env |= settings | {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": os.pathsep.join(sys.path)}
+        env = environment_with(driver) | settings
         done = subprocess.run(
             [sys.executable, "-c", _PREAMBLE + script], env=env, capture_output=True, text=True, check=False
         )

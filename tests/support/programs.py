@@ -6,7 +6,7 @@ import sys
 import traceback
 from multiprocessing.connection import Connection
 
-from autopipe.tuning.isolation import fresh_processes
+from autopipe.tuning.processes import fresh_processes
 
 
 def run_program(text: str, *arguments: object) -> str:

@@ -4,7 +4,6 @@ import functools
 import math
 import os
 import sqlite3
-import sys
 import time
 from dataclasses import replace
 
@@ -19,7 +18,7 @@ from autopipe.errors import ArgumentError, StorageError
 from autopipe.search_spaces import default
 from autopipe.tuning.choices import Choice, Choices
 from autopipe.tuning.consumer import StandIn
-from autopipe.tuning.isolation import IsolatedWorkbench, Job, fresh_processes
+from autopipe.tuning.isolation import IsolatedWorkbench, Job
 from autopipe.tuning.offline import tune, tune_choices
 from autopipe.tuning.session import Session
 from autopipe.tuning.structures import AS_WRITTEN, OPTIMIZED, structures
@@ -244,7 +243,6 @@ def make_choices():
 
 
 def make_crashing():
-    import os
     import signal
 
     os.kill(os.getpid(), signal.SIGKILL)
@@ -280,21 +278,6 @@ def test_an_isolated_trial_that_crashes_hangs_or_raises_says_so(make, timeout, w
     given = Choice(OPTIMIZED, {})
     with pytest.raises(TrialFailedError, match=words):
         next(isolated(make, timeout).ratios(given, given))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only there processes are forked")
-def test_a_process_for_a_trial_is_another_one_each_time_and_has_imported_tensorflow():
-    context = fresh_processes()
-    here, there = context.Pipe()
-    told = []
-    for _ in range(2):
-        code = "import os, sys; pipe.send((os.getpid(), 'tensorflow' in sys.modules))"
-        process = context.Process(target=exec, args=(code, {"pipe": there}))
-        process.start()
-        told.append(here.recv())
-        process.join()
-    assert len({os.getpid(), *(process for process, _ in told)}) == 3
-    assert all(imported for _, imported in told)
 
 
 class Match:

@@ -85,10 +85,9 @@ def of_rate(rate):
     return Window(round(rate), 1.0, 0.5)
 
 
-def one_trial(seeds=()):
-    search = Search(
-        {"calls": 1}, {"calls": CategoricalDistribution((1, 2))}, trials=1, objective="rate", seeds=seeds, seed=0
-    )
+def one_trial(first_tries=()):
+    space = {"calls": CategoricalDistribution((1, 2))}
+    search = Search({"calls": 1}, space, trials=1, objective="rate", first_tries=first_tries, seed=0)
     search.feed(of_rate(100))
     assert search.challenging
     return search
@@ -148,13 +147,13 @@ def test_what_is_not_better_meets_the_incumbent_once():
     assert not trial.kept
 
 
-@pytest.mark.parametrize("seeds", [[], [{"calls": 2}]], ids=["a chance proposal", "a seed"])
-def test_a_seed_that_loses_one_match_by_little_has_another(seeds):
-    search = one_trial(seeds)
+@pytest.mark.parametrize("first_tries", [[], [{"calls": 2}]], ids=["a chance proposal", "a first try"])
+def test_a_first_try_that_loses_one_match_by_little_has_another(first_tries):
+    search = one_trial(first_tries)
     for rate in (98, 100, 106, 106, 100, 106, 106, 100):
         search.feed(of_rate(rate))
     (trial,) = search.trials
-    assert trial.kept == bool(seeds)
+    assert trial.kept == bool(first_tries)
 
 
 def test_what_gained_less_than_a_single_match_would_have_to_is_kept_after_several():
@@ -207,8 +206,8 @@ def test_nothing_is_given_back_where_a_rate_is_wanted():
     assert not any(trial.leaner for trial in search.trials)
 
 
-def test_seeds_are_tried_first_and_what_is_not_in_the_space_stays_as_it_is():
-    search = Search(START, SPACE, trials=2, seeds=[{"calls": 8, "buffer": 3}, {"calls": 4}], seed=1)
+def test_first_tries_come_first_and_what_is_not_in_the_space_stays_as_it_is():
+    search = Search(START, SPACE, trials=2, first_tries=[{"calls": 8, "buffer": 3}, {"calls": 4}], seed=1)
     run(search, lambda knobs: 0.5)
     first, second = (trial.knobs for trial in search.trials)
     assert (first["calls"], second) == (8, {"calls": 4, "buffer": 1})

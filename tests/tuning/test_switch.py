@@ -52,7 +52,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def search():
     space = {"map.num_parallel_calls": IntDistribution(1, 64)}
-    return Search(START, space, objective="rate", seeds=[{"map.num_parallel_calls": 8}], seed=1)
+    return Search(START, space, objective="rate", first_tries=[{"map.num_parallel_calls": 8}], seed=1)
 
 
 def switch_of(search, data, *, seconds_to_come, in_loop=False):

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 
 from autopipe.pipeline import ir
 from autopipe.pipeline.text import stage
+from autopipe.planning.diagnosis import LEAST_WAITING
 from autopipe.report.findings._base import Finding, Look, Seen
 
 __all__ = ["LOOKS"]
 
-_LEAST_WAITING = 0.05
 _MUCH_FASTER = 2.0
 
 
 def input_slower(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP301: the consumer waits."""
     found = seen.diagnosis
-    if not isinstance(node, ir.End) or found is None or found.waiting is None or found.waiting < _LEAST_WAITING:
+    if not isinstance(node, ir.End) or found is None or found.waiting is None or found.waiting < LEAST_WAITING:
         return
     slowest = found.bottleneck.stage if found.bottleneck else None
     yield Finding(
@@ -36,7 +36,7 @@ def input_faster(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     if not isinstance(node, ir.End) or found is None or found.waiting is None or not found.free_rate:
         return
     spare = found.ceiling.rate / found.free_rate
-    if found.waiting < _LEAST_WAITING and spare >= _MUCH_FASTER:
+    if found.waiting < LEAST_WAITING and spare >= _MUCH_FASTER:
         yield Finding(
             "AP302",
             stage(node.input),

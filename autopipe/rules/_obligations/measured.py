@@ -67,10 +67,9 @@ class Faster:
             return Proof(False, f"it could not be timed: {unknown}")
         figures = f"measured {median:.2f}x ({low:.2f}-{high:.2f}) the speed on your elements"
         if _LEAST_GAIN <= median < _LEAST_GAIN_OF_LARGE and self._is_large(site):
-            return Proof(
-                False, f"{figures}, of which each outgrows the cache of a core: that may be less on all of them"
-            )
-        return Proof(median >= _LEAST_GAIN and low > 1, figures)
+            less = "of which each outgrows the cache of a core: that may be less on all of them"
+            return Proof(False, f"{figures}, {less}", timed=True)
+        return Proof(median >= _LEAST_GAIN and low > 1, figures, timed=True)
 
     def _is_large(self, site: Site) -> bool:
         try:
@@ -89,7 +88,8 @@ class NotSlower(Faster):
             median, low, high = site.measurements.speed(self.before, self.after, self.over)
         except MeasurementError as unknown:
             return Proof(False, f"it could not be timed: {unknown}")
-        return Proof(high >= 1, f"alone it measured {median:.2f}x ({low:.2f}-{high:.2f}) the speed on your elements")
+        figures = f"alone it measured {median:.2f}x ({low:.2f}-{high:.2f}) the speed on your elements"
+        return Proof(high >= 1, figures, timed=True)
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,8 @@ def _worth(pipeline: ir.Node, site: Site, *, on_disk: bool) -> Proof:
     where = "disk" if on_disk else "memory"
     figures = f"{making * 1e6:,.0f} us to make an element, {reading * 1e6:,.0f} us to read it from {where}"
     worth = making - reading >= _LEAST_SAVED_SECONDS and making >= _LEAST_CACHING_GAIN * reading
-    return Proof(worth, f"it takes {figures}; from the second epoch on" if worth else f"it takes {figures}")
+    because = f"it takes {figures}; from the second epoch on" if worth else f"it takes {figures}"
+    return Proof(worth, because, timed=True)
 
 
 @dataclass(frozen=True)

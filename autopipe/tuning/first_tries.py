@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from autopipe.pipeline.knobs import Knob
 from autopipe.planning.machine import Machine
 
-__all__ = ["seeds"]
+__all__ = ["first_tries"]
 
 # A stage that waits gains most from the first; one that computes from the others.
 _CALLS_AND_THREADS_PER_CORE = ((32, 32), (16, 2), (1, 1))
@@ -15,7 +15,7 @@ _CALLS_AND_THREADS_PER_CORE = ((32, 32), (16, 2), (1, 1))
 _THREADS_PER_CORE = 8
 
 
-def seeds(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
+def first_tries(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
     """Return the settings a search should try first: ever fewer calls and threads at once, and then a lean one.
 
     Where computing is the limit, calls to spare keep a few threads busy, and more threads than that get into each
@@ -27,8 +27,8 @@ def seeds(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
     >>> machine = Machine(cores=2, memory_bytes=2**34, available_bytes=2**33, host="here")
     >>> calls = Knob("map[load].num_parallel_calls", "num_parallel_calls", -1)
     >>> buffer = Knob("prefetch.buffer_size", "buffer_size", 8)
-    >>> for seed in seeds([calls, buffer], machine):
-    ...     print(seed)
+    >>> for values in first_tries([calls, buffer], machine):
+    ...     print(values)
     {'map[load].num_parallel_calls': 64, 'prefetch.buffer_size': 8}
     {'map[load].num_parallel_calls': 32, 'prefetch.buffer_size': 8}
     {'map[load].num_parallel_calls': 2, 'prefetch.buffer_size': 8}
@@ -39,9 +39,9 @@ def seeds(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
     found = [now]
     most, *fewer = (_at_once(knobs, calls * cores, threads * cores) for calls, threads in _CALLS_AND_THREADS_PER_CORE)
     for changes in (most, _threads_of_their_own(knobs, cores), *fewer, _lean(knobs)):
-        seed = now | dict(changes)
-        if seed not in found:
-            found.append(seed)
+        values = now | dict(changes)
+        if values not in found:
+            found.append(values)
     return found[1:]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Epoch", "Row", "read_epochs"]
+__all__ = ["EpochDigest", "Row", "read_epochs"]
 
 _BLOCK = 64
 _MOST_BLOCKS = 256
@@ -37,7 +37,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Epoch:
+class EpochDigest:
     """What was read in one epoch.
 
     Attributes:
@@ -57,7 +57,7 @@ class Epoch:
     error: str | None = None
 
 
-def read_epochs(dataset: Any, epochs: int, limit: int, seconds: float) -> list[Epoch]:
+def read_epochs(dataset: Any, epochs: int, limit: int, seconds: float) -> list[EpochDigest]:
     """Read a dataset.
 
     Args:
@@ -70,7 +70,7 @@ def read_epochs(dataset: Any, epochs: int, limit: int, seconds: float) -> list[E
     return [_read(dataset, limit, end) for _ in range(epochs)]
 
 
-def _read(dataset: Any, limit: int, end: float) -> Epoch:
+def _read(dataset: Any, limit: int, end: float) -> EpochDigest:
     import tensorflow as tf
 
     elements: list[bytes] = []
@@ -94,7 +94,7 @@ def _read(dataset: Any, limit: int, end: float) -> Epoch:
             rows.append(_known_by(row))
             forms.append(tuple((str(leaf.dtype), leaf.ndim) for leaf in row))
             means.append(tuple(float(leaf.mean()) for leaf in row if leaf.size and leaf.dtype.kind in "biuf"))
-    return Epoch(tuple(elements), tuple(rows), tuple(forms), tuple(means), complete, error)
+    return EpochDigest(tuple(elements), tuple(rows), tuple(forms), tuple(means), complete, error)
 
 
 def _leaves(element: Any) -> list[Any]:

@@ -5,7 +5,7 @@ import pytest
 from autopipe.pipeline.knobs import Knob
 from autopipe.planning.machine import Machine
 from autopipe.search_spaces import default
-from autopipe.tuning.spaces import seeds
+from autopipe.tuning.first_tries import first_tries
 
 KNOBS = (
     Knob("map[load].num_parallel_calls", "num_parallel_calls", -1),
@@ -27,7 +27,7 @@ def test_ever_fewer_calls_and_threads_come_first_and_then_a_lean_setting():
         names = ("map[load].num_parallel_calls", "interleave[read].num_parallel_calls", "thread_pool.size")
         return {**NOW, **dict(zip(names, (calls, min(calls, 4), threads), strict=True))}
 
-    assert seeds(KNOBS, machine(2)) == [
+    assert first_tries(KNOBS, machine(2)) == [
         at_once(64, 64),
         {**at_once(-1, 16), "interleave[read].num_parallel_calls": -1, "map[load].use_unbounded_threadpool": 1},
         at_once(32, 4),
@@ -39,7 +39,7 @@ def test_ever_fewer_calls_and_threads_come_first_and_then_a_lean_setting():
 @pytest.mark.parametrize("cores", [0.5, 1, 3, 6, 48])
 def test_what_they_change_is_in_the_default_space(cores):
     space = default(KNOBS, machine(cores))
-    found = seeds(KNOBS, machine(cores))
+    found = first_tries(KNOBS, machine(cores))
     assert found
     for seed in found:
         for name, value in seed.items():
@@ -47,6 +47,6 @@ def test_what_they_change_is_in_the_default_space(cores):
 
 
 def test_none_is_what_there_is_already_and_none_comes_twice():
-    assert seeds([], machine(4)) == []
+    assert first_tries([], machine(4)) == []
     one = Knob("batch.num_parallel_calls", "num_parallel_calls", 1, most=1)
-    assert seeds([one], machine(4)) == []
+    assert first_tries([one], machine(4)) == []

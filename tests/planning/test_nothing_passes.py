@@ -7,7 +7,7 @@ import tensorflow as tf
 import autopipe
 from autopipe.pipeline.extract import extract
 from autopipe.planning.measure import SampleMeasurements
-from autopipe.planning.passing import refuse_if_nothing_passes
+from autopipe.planning.nothing_passes import refuse_if_nothing_passes
 from autopipe.rules import MeasurementError
 
 Dataset = tf.data.Dataset
