@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from autopipe.tuning.outcome import in_one_line, measured, trials_of
 from autopipe.tuning.search import Search, Trial
 from autopipe.tuning.spaces import seeds
 from autopipe.tuning.step_counter import StepCounter
-from autopipe.tuning.studies import load_optuna
+from autopipe.tuning.studies import load_optuna, refuse_other_choices, refuse_other_direction
 from autopipe.tuning.switch import Switch
 from autopipe.tuning.watch import Watch
 from autopipe.tuning.window import OBJECTIVES, Window, WindowMeter
@@ -75,7 +75,8 @@ class PipelineTuner(WatchingCallback):
         ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. A
             challenger that crosses it is taken back at once.
         seed: for Optuna's sampler.
-        study: an Optuna study that proposes, and is told; by default one in memory.
+        study: an Optuna study that maximizes: it proposes, and is told; by default one in memory. One whose trials
+            chose among other values for the same knobs is left alone, with a warning.
         plan: where to write the plan at the end.
         verbose: 0 prints nothing.
         on_trial: told of each ``autopipe.tuning.search.Trial``.
@@ -117,8 +118,11 @@ class PipelineTuner(WatchingCallback):
             raise ArgumentError(f"objective must be auto, {', '.join(OBJECTIVES)}, but got {objective!r}.")
         if study is not None and not hasattr(study, "ask"):
             raise ArgumentError(
-                f"study must be an Optuna study, but got {study!r}. Make one with optuna.create_study()."
+                f"study must be an Optuna study, but got {study!r}. "
+                'Make one with optuna.create_study(direction="maximize").'
             )
+        if study is not None:
+            refuse_other_direction(study)
         if on_trial is not None and not callable(on_trial):
             raise ArgumentError(f"on_trial must be a function of a trial, but got {on_trial!r}.")
         self.trials = whole_number("trials", trials)
@@ -380,15 +384,15 @@ class PipelineTuner(WatchingCallback):
         knobs = [knob for knob in read_knobs(self.dataset.tree) if knob.live]
         used = {knob.name for knob in used_knobs(self.dataset.tree)}
         machine = Machine.here()
-        space = self.space(knobs, machine)
+        space = {name: each for name, each in self.space(knobs, machine).items() if name in used}
         self.search = Search(
             self.dataset.knobs,
-            {name: space[name] for name in space if name in used},
+            space,
             seeds=seeds(knobs, machine),
             trials=self.trials,
             objective=objective,
             seed=self.seed,
-            study=study,
+            study=_that_fits(study, space),
             most_loss=self.most_loss,
             on_trial=self.on_trial,
         )
@@ -428,3 +432,15 @@ class PipelineTuner(WatchingCallback):
         if self._watch is None or len(self._searches) >= _MOST_SEARCHES or not self._watch.fell(window):
             return
         self._search_on(self._watch.objective, None)
+
+
+def _that_fits(study: Any, space: Mapping[str, Any]) -> Any:
+    """Return a study that can propose what is in a space; for another warn, since training need not end for that."""
+    if study is None:
+        return None
+    try:
+        refuse_other_choices(study, space)
+    except ArgumentError as other:
+        warnings.warn(f"{other} Meanwhile PipelineTuner searches in a study of its own.", stacklevel=2)
+        return None
+    return study
