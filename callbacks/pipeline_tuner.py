@@ -371,24 +371,30 @@ class PipelineTuner(WatchingCallback):
 
     def _begin_search(self, reading: Reading) -> bool:
         if self._filling and memory_caches(reading.dataset.tree):
+            if self.dataset is None:
+                # What is wrong with it is told at the first step, and not an epoch later.
+                self._space_of(reading.dataset)
             self.dataset = reading.dataset
             return False
         self.dataset = reading.dataset
         self._search_on(self.objective, self.study)
         return True
 
+    def _space_of(self, dataset: OptimizedDataset) -> dict[str, Any]:
+        """Return what those knobs may be that are searched."""
+        # One that waits for the next iterator would stop the search until the epoch ends.
+        searched = {knob.name for knob in used_knobs(dataset.tree) if knob.live}
+        space = self.space(read_knobs(dataset.tree), Machine.here())
+        return {name: distribution for name, distribution in space.items() if name in searched}
+
     def _search_on(self, objective: str, study: Any) -> None:
         """Search from the knobs that are in the dataset now."""
         assert self.dataset is not None
-        # One that waits for the next iterator would stop the search until the epoch ends.
-        knobs = [knob for knob in read_knobs(self.dataset.tree) if knob.live]
-        used = {knob.name for knob in used_knobs(self.dataset.tree)}
-        machine = Machine.here()
-        space = {name: each for name, each in self.space(knobs, machine).items() if name in used}
+        space = self._space_of(self.dataset)
         self.search = Search(
             self.dataset.knobs,
             space,
-            seeds=seeds(knobs, machine),
+            seeds=seeds([knob for knob in read_knobs(self.dataset.tree) if knob.live], Machine.here()),
             trials=self.trials,
             objective=objective,
             seed=self.seed,

@@ -48,3 +48,25 @@ def test_a_study_of_the_same_choices_is_told_of_the_trials():
     dataset = autopipe.optimize(rows().map(identity).batch(4).prefetch(1), rules=(), seconds=0)
     fit_until_a_trial_ended(Recorder(), dataset, PipelineTuner(study=study, space=buffers(1, 8), **EAGER))
     assert len(study.trials) > 1
+
+
+def space_of(folder, *patterns):
+    file = folder / "space.toml"
+    file.write_text("".join(f'[[knob]]\nmatch = "{pattern}"\nvalues = [1, 8]\n' for pattern in patterns))
+    return str(file)
+
+
+def test_a_space_may_name_knobs_that_only_the_next_iterator_can_have(tmp_path):
+    space = space_of(tmp_path, "shuffle*.buffer_size", "prefetch.buffer_size")
+    dataset = autopipe.optimize(rows().shuffle(4).batch(4).prefetch(1), rules=(), seconds=0)
+    tuner = PipelineTuner(space=space, **EAGER)
+    fit_until_a_trial_ended(Recorder(), dataset, tuner)
+    assert {trial.knobs["prefetch.buffer_size"] for trial in tuner.search.trials} == {8}
+    assert {trial.knobs["shuffle.buffer_size"] for trial in tuner.search.trials} == {4}
+
+
+def test_a_mistake_in_a_space_ends_training_at_its_first_step_and_not_when_a_cache_is_full(tmp_path):
+    model, dataset = Recorder(), autopipe.optimize(rows().cache().batch(4), rules=(), seconds=0)
+    with pytest.raises(ArgumentError, match="'map.*' in .* names none"):
+        model.fit(dataset, epochs=3, verbose=0, callbacks=[PipelineTuner(space=space_of(tmp_path, "map*"), **EAGER)])
+    assert len(model.seen) <= 8
