@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+import weakref
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
@@ -45,7 +46,7 @@ class WatchingCallback(keras.callbacks.Callback):
     Keras validates does not count.
 
     In a training loop of one's own it is a context manager: it takes an iterator for an epoch, and :meth:`step` for a
-    training step.
+    training step. Of two datasets, the one of which it is told no step is only validated on.
     """
 
     def __init__(self) -> None:
@@ -68,6 +69,8 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def step(self) -> None:
         """Take note that a training step has ended; only in a loop of one's own, since Keras tells by itself."""
+        if self._without_step is not None:
+            self._first_step_ended(*self._without_step)
         self._step_ended()
 
     def _reset(self) -> None:
@@ -82,12 +85,32 @@ class WatchingCallback(keras.callbacks.Callback):
         self._cores = Machine.here().cores
         self._warned = False
         self._step_begun = False
-        self._epoch: int | None = None
+        self._epochs_of_loop = 0
+        self._in_epoch_of_loop = False
+        # The latest iterator, and when it was made, until a loop tells of a step.
+        self._without_step: tuple[Reading, _Moment] | None = None
+        self._trained_on: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def reading_started(self, reading: Reading) -> None:
         """Follow an iterator over an optimized dataset; those of ``evaluate`` are not the training's."""
-        if self._test_began is None and not self._is_beside_training(reading):
+        if self._test_began is not None or self._is_beside_training(reading):
+            return
+        self._without_step = (reading, self._now())
+        if self._trained_on and reading.dataset not in self._trained_on:
+            # It may be validated on: its first step would tell.
+            self._end_epoch_of_loop()
+            return
+        self._follow(reading)
+
+    def _first_step_ended(self, reading: Reading, began: _Moment) -> None:
+        """Take note of what is trained on, and follow it from its beginning if it is another dataset."""
+        self._without_step = None
+        if reading is not self._reading:
+            if reading.iterator() is None:
+                return
             self._follow(reading)
+            self._part_began = began
+        self._trained_on.add(reading.dataset)
 
     def _is_beside_training(self, reading: Reading) -> bool:
         """Return whether somebody, such as another callback, reads another dataset in the midst of an epoch."""
@@ -95,17 +118,18 @@ class WatchingCallback(keras.callbacks.Callback):
         return followed is not None and followed.dataset is not reading.dataset and followed.iterator() is not None
 
     def _follow(self, reading: Reading) -> None:
-        if self._in_loop:
-            self._end_epoch_of_loop()
+        self._end_epoch_of_loop()
         self._reading = reading
         self._readings.append(reading)
         if self._in_loop:
-            self._epoch = 0 if self._epoch is None else self._epoch + 1
-            self.on_epoch_begin(self._epoch)
+            self._in_epoch_of_loop = True
+            self._epochs_of_loop += 1
+            self.on_epoch_begin(self._epochs_of_loop - 1)
 
     def _end_epoch_of_loop(self) -> None:
-        if self._epoch is not None:
-            self.on_epoch_end(self._epoch, {})
+        if self._in_epoch_of_loop:
+            self._in_epoch_of_loop = False
+            self.on_epoch_end(self._epochs_of_loop - 1, {})
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Start to listen and to sample the GPU."""

@@ -1,6 +1,7 @@
 """Whatever way people train, every element is seen once per epoch with a swap after every step."""
 
 import gc
+import time
 
 import keras
 import pytest
@@ -9,6 +10,7 @@ from recording import ROWS, WHOLE, Recorder, rows
 
 import autopipe
 from autopipe.callbacks import PipelineMonitor, PipelineTuner
+from autopipe.pipeline import trees
 from autopipe.reading import observers
 
 pytestmark = [
@@ -111,6 +113,34 @@ def test_a_loop_reads_another_dataset_in_the_midst_of_an_epoch():
                 assert step != 3 or len(list(other)) == ROWS // 6
     assert monitor.profile.epochs == 2
     assert monitor.profile.stretch.elements == 2 * STEPS
+
+
+def test_a_loop_that_validates_after_each_epoch_has_only_epochs_of_training():
+    train_on, validate_on = dataset(), beside()
+    monitor, tuner = PipelineMonitor(), PipelineTuner(verbose=0)
+    with monitor, tuner:
+        for _ in range(3):
+            for _ in train_on:
+                monitor.step()
+                tuner.step()
+            for _ in validate_on:
+                time.sleep(0.1)
+    assert list(monitor._figures) == [1, 2, 3]
+    assert monitor.profile.epochs == 3
+    assert monitor.profile.stretch.elements == 3 * STEPS
+    assert monitor.profile.stretch.seconds < 3 * 0.1 * ROWS // 6
+    assert monitor.profile.stages[-1].place in list(trees.walk(train_on.tree))
+    assert tuner.dataset is train_on
+
+
+def test_a_loop_that_goes_on_to_another_dataset_is_monitored_there_too():
+    monitor, then = PipelineMonitor(), beside()
+    with monitor:
+        for data in (dataset(), then, then):
+            for _ in data:
+                monitor.step()
+    assert list(monitor._figures) == [1, 2, 3]
+    assert monitor.profile.stretch.elements == STEPS + 2 * ROWS // 6
 
 
 def test_a_loop_that_goes_on_to_another_dataset_has_the_first_one_tuned_and_is_told_so():
