@@ -83,7 +83,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._epoch_parts: list[tuple[_Moment, _Moment]] = []
         self._part_began = _Moment(0.0, 0.0, StallReading(0.0, 0))
         self._cores = Machine.here().cores
-        self._warned = False
+        self._warned_unseen = False
         self._step_begun = False
         self._epochs_of_loop = 0
         self._in_epoch_of_loop = False
@@ -219,8 +219,8 @@ class WatchingCallback(keras.callbacks.Callback):
         self._gpu = self._meter = None
 
     def _warn_if_unseen(self) -> None:
-        if self._reading is None and not self._warned:
-            self._warned = True
+        if self._reading is None and not self._warned_unseen:
+            self._warned_unseen = True
             warnings.warn(
                 f"{type(self).__name__} follows a dataset that autopipe.optimize() returned, but fit() reads none. "
                 "Pass it to fit() itself, or with maps and prefetches after it, but with no other transformation, and "

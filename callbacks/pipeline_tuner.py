@@ -153,6 +153,7 @@ class PipelineTuner(WatchingCallback):
         self._last_epoch = self._epoch_begins = False
         self._memory_is_short = False
         self._steps = StepCounter()
+        self._warned_of_another = False
 
     @property
     def _window_seconds(self) -> float:
@@ -360,8 +361,8 @@ class PipelineTuner(WatchingCallback):
         """Return whether it reads the dataset of the first step: the knobs of another are others."""
         if self.dataset is None or reading.dataset is self.dataset:
             return True
-        if not self._warned:
-            self._warned = True
+        if not self._warned_of_another:
+            self._warned_of_another = True
             warnings.warn(
                 "PipelineTuner tunes one dataset, the first that it was told a step of, but steps of another one "
                 "followed, which stays as it is. Give each a tuner of its own.",

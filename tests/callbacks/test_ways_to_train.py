@@ -160,6 +160,20 @@ def test_a_loop_that_goes_on_to_another_dataset_has_the_first_one_tuned_and_is_t
     assert then.knobs == knobs
 
 
+def test_who_was_warned_that_nothing_is_followed_is_still_told_of_a_second_dataset():
+    class Read(keras.callbacks.Callback):
+        """Holds an iterator over another dataset in each epoch but the first."""
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.iterator = None
+            self.iterator = iter(dataset())
+
+    with pytest.warns(UserWarning, match="follows a dataset|tunes one dataset") as told:
+        train(Recorder(), rows().batch(BATCH), [PipelineTuner(verbose=0), Read()], epochs=3)
+    for words in ("follows a dataset", "tunes one dataset"):
+        assert sum(words in str(each.message) for each in told) == 1
+
+
 def test_early_stopping():
     model, data = Recorder(), dataset()
     tuner = Swapper(trials=50)
