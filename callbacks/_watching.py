@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+import weakref
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ import keras
 from autopipe.planning.machine import Machine
 from autopipe.planning.profile import Stretch
 from autopipe.reading import Reading, observe, stop_observing
-from autopipe.telemetry import GpuMeter, HostMeter, Sampler, StallReading
+from autopipe.telemetry import GpuMeter, Sampler, StallReading
 
 __all__ = ["WatchingCallback"]
 
@@ -41,10 +42,11 @@ class WatchingCallback(keras.callbacks.Callback):
 
     ``input_stall`` is the share of the epoch spent waiting for data, 0 to 1, ``gpu_utilization`` the mean of the GPUs
     in use, ``host_utilization`` the share of its cores that this process keeps busy, and ``steps_per_second`` counts
-    training steps, with what happens between them. What cannot be measured is not in the logs.
+    training steps, with what happens between them. What cannot be measured is not in the logs, and the time in which
+    Keras validates does not count.
 
     In a training loop of one's own it is a context manager: it takes an iterator for an epoch, and :meth:`step` for a
-    training step.
+    training step. Of two datasets, the one of which it is told no step is only validated on.
     """
 
     def __init__(self) -> None:
@@ -67,25 +69,48 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def step(self) -> None:
         """Take note that a training step has ended; only in a loop of one's own, since Keras tells by itself."""
+        if self._without_step is not None:
+            self._first_step_ended(*self._without_step)
         self._step_ended()
 
     def _reset(self) -> None:
         self._reading: Reading | None = None
         self._readings: list[Reading] = []
         self._over = StallReading(0.0, 0)
-        self._testing = False
+        self._test_began: _Moment | None = None
         self._gpu: Sampler | None = None
         self._meter: GpuMeter | None = None
-        self._epoch_start = _Moment(0.0, 0.0, StallReading(0.0, 0))
-        self._warned = False
-        self._host: HostMeter | None = None
+        self._epoch_parts: list[tuple[_Moment, _Moment]] = []
+        self._part_began = _Moment(0.0, 0.0, StallReading(0.0, 0))
+        self._cores = Machine.here().cores
+        self._warned_unseen = False
         self._step_begun = False
-        self._epoch: int | None = None
+        self._epochs_of_loop = 0
+        self._in_epoch_of_loop = False
+        # The latest iterator, and when it was made, until a loop tells of a step.
+        self._without_step: tuple[Reading, _Moment] | None = None
+        self._trained_on: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def reading_started(self, reading: Reading) -> None:
         """Follow an iterator over an optimized dataset; those of ``evaluate`` are not the training's."""
-        if not self._testing and not self._is_beside_training(reading):
+        if self._test_began is not None or self._is_beside_training(reading):
+            return
+        self._without_step = (reading, self._now())
+        if self._trained_on and reading.dataset not in self._trained_on:
+            # It may be validated on: its first step would tell.
+            self._end_epoch_of_loop()
+            return
+        self._follow(reading)
+
+    def _first_step_ended(self, reading: Reading, began: _Moment) -> None:
+        """Take note of what is trained on, and follow it from its beginning if it is another dataset."""
+        self._without_step = None
+        if reading is not self._reading:
+            if reading.iterator() is None:
+                return
             self._follow(reading)
+            self._part_began = began
+        self._trained_on.add(reading.dataset)
 
     def _is_beside_training(self, reading: Reading) -> bool:
         """Return whether somebody, such as another callback, reads another dataset in the midst of an epoch."""
@@ -93,17 +118,18 @@ class WatchingCallback(keras.callbacks.Callback):
         return followed is not None and followed.dataset is not reading.dataset and followed.iterator() is not None
 
     def _follow(self, reading: Reading) -> None:
-        if self._in_loop:
-            self._end_epoch_of_loop()
+        self._end_epoch_of_loop()
         self._reading = reading
         self._readings.append(reading)
         if self._in_loop:
-            self._epoch = 0 if self._epoch is None else self._epoch + 1
-            self.on_epoch_begin(self._epoch)
+            self._in_epoch_of_loop = True
+            self._epochs_of_loop += 1
+            self.on_epoch_begin(self._epochs_of_loop - 1)
 
     def _end_epoch_of_loop(self) -> None:
-        if self._epoch is not None:
-            self.on_epoch_end(self._epoch, {})
+        if self._in_epoch_of_loop:
+            self._in_epoch_of_loop = False
+            self.on_epoch_end(self._epochs_of_loop - 1, {})
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Start to listen and to sample the GPU."""
@@ -113,16 +139,21 @@ class WatchingCallback(keras.callbacks.Callback):
         if self._meter.read() is not None:
             self._gpu = Sampler(self._meter)
             self._gpu.start()
-        self._host = HostMeter(Machine.here().cores)
         observe(self)
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Look away while a validation dataset is read."""
-        self._testing = True
+        self._test_began = self._now()
+        self._epoch_parts.append((self._part_began, self._test_began))
 
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
         """Look at training again."""
-        self._testing = False
+        began, self._test_began, self._part_began = self._test_began, None, self._now()
+        if began is not None:
+            self._looked_away(began.until(self._part_began))
+
+    def _looked_away(self, stretch: Stretch) -> None:
+        """Leave out a stretch of an epoch."""
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Take note that the step before has ended.
@@ -140,24 +171,22 @@ class WatchingCallback(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Mark where the epoch begins."""
         self._step_begun = False
-        self._epoch_start = self._now()
-        if self._host is not None:
-            self._host.utilization()
+        self._epoch_parts = []
+        self._part_began = self._now()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs."""
         self._warn_if_unseen()
         if logs is None or self._reading is None:
             return
-        began, now = self._epoch_start, self._now()
-        stretch = began.until(now)
-        logs["input_stall"] = min((now.taken.waiting_seconds - began.taken.waiting_seconds) / stretch.seconds, 1.0)
+        parts = [*self._epoch_parts, (self._part_began, self._now())]
+        stretch = Stretch.together(began.until(ended) for began, ended in parts)
+        waited = sum(ended.taken.waiting_seconds - began.taken.waiting_seconds for began, ended in parts)
+        logs["input_stall"] = min(waited / stretch.seconds, 1.0)
         logs["steps_per_second"] = stretch.rate
         self._epoch_ended(stretch)
-        host = self._host.utilization() if self._host else None
-        if host is not None:
-            logs["host_utilization"] = host
-        gpu = self._gpu.mean((began.seconds, now.seconds)) if self._gpu else None
+        logs["host_utilization"] = min(stretch.cores / self._cores, 1.0)
+        gpu = self._gpu.mean(*((began.seconds, ended.seconds) for began, ended in parts)) if self._gpu else None
         if gpu is not None:
             logs["gpu_utilization"] = gpu
 
@@ -187,13 +216,11 @@ class WatchingCallback(keras.callbacks.Callback):
             self._gpu.stop()
         if self._meter is not None:
             self._meter.close()
-        if self._host is not None:
-            self._host.close()
-        self._gpu = self._meter = self._host = None
+        self._gpu = self._meter = None
 
     def _warn_if_unseen(self) -> None:
-        if self._reading is None and not self._warned:
-            self._warned = True
+        if self._reading is None and not self._warned_unseen:
+            self._warned_unseen = True
             warnings.warn(
                 f"{type(self).__name__} follows a dataset that autopipe.optimize() returned, but fit() reads none. "
                 "Pass it to fit() itself, or with maps and prefetches after it, but with no other transformation, and "

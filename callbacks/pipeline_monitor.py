@@ -117,6 +117,11 @@ class PipelineMonitor(WatchingCallback):
             self._epochs.append(Epoch(stretch, (), complete=True))
         self._epoch_was_seen = False
 
+    def _looked_away(self, stretch: Stretch) -> None:
+        """Leave it out of what the stages cost too."""
+        if self._looks is not None:
+            self._looks.leave_out(stretch)
+
     def _keep_looks(self) -> None:
         """Look no more at this iterator; what was seen of it stays."""
         if self._step_begun:

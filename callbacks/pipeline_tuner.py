@@ -13,31 +13,23 @@ from autopipe.arguments import bytes_or_none, file_to_write, number, whole_numbe
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.build import memory_caches
-from autopipe.pipeline.knobs import read_knobs, used_knobs
 from autopipe.planning.machine import Machine
 from autopipe.planning.plan import Plan
 from autopipe.reading import Reading
 from autopipe.report.printing import show
 from autopipe.runtime import OptimizedDataset
 from autopipe.search_spaces import SearchSpace, by_name, default
-from autopipe.tuning.first_tries import first_tries
+from autopipe.tuning.live import LiveSearch, Settings, live_space
 from autopipe.tuning.memory_guard import MemoryGuard
 from autopipe.tuning.next_epoch import NextEpoch
 from autopipe.tuning.outcome import in_one_line, measured, trials_of
 from autopipe.tuning.search import Search, Trial
 from autopipe.tuning.step_counter import StepCounter
-from autopipe.tuning.studies import load_optuna
-from autopipe.tuning.switch import Switch
-from autopipe.tuning.watch import Watch
-from autopipe.tuning.window import OBJECTIVES, Window, WindowMeter
+from autopipe.tuning.studies import load_optuna, refuse_other_direction
+from autopipe.tuning.window import OBJECTIVES
 
 __all__ = ["PipelineTuner"]
 
-_MOST_SEARCHES = 4
-# A window that only looks whether all is as it was need not be short.
-_WATCHING_SECONDS = 2.0
-# The first of the driver's samples in a window may be of what ran before, and the latest may not be told yet.
-_LEAST_GPU_SAMPLES_IN_WINDOW = 5
 _SECONDS_BETWEEN_LOOKS = 0.05
 _LEAST_LOOKS_IN_WINDOW = 10
 _LEAST_LOOKS_IN_EPOCH = 10
@@ -75,7 +67,8 @@ class PipelineTuner(WatchingCallback):
         ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. A
             challenger that crosses it is taken back at once.
         seed: for Optuna's sampler.
-        study: an Optuna study that proposes, and is told; by default one in memory.
+        study: an Optuna study that maximizes: it proposes, and is told; by default one in memory. One whose trials
+            chose among other values for the same knobs is left alone, with a warning.
         plan: where to write the plan at the end.
         verbose: 0 prints nothing.
         on_trial: told of each ``autopipe.tuning.search.Trial``.
@@ -117,8 +110,11 @@ class PipelineTuner(WatchingCallback):
             raise ArgumentError(f"objective must be auto, {', '.join(OBJECTIVES)}, but got {objective!r}.")
         if study is not None and not hasattr(study, "ask"):
             raise ArgumentError(
-                f"study must be an Optuna study, but got {study!r}. Make one with optuna.create_study()."
+                f"study must be an Optuna study, but got {study!r}. "
+                'Make one with optuna.create_study(direction="maximize").'
             )
+        if study is not None:
+            refuse_other_direction(study)
         if on_trial is not None and not callable(on_trial):
             raise ArgumentError(f"on_trial must be a function of a trial, but got {on_trial!r}.")
         self.trials = whole_number("trials", trials)
@@ -136,30 +132,23 @@ class PipelineTuner(WatchingCallback):
 
     def _reset(self) -> None:
         super()._reset()
-        self.search: Search | None = None
-        self._switch: Switch | None = None
         self.dataset: OptimizedDataset | None = None
-        self._searches: list[Search] = []
-        self._windows = WindowMeter(self.window_seconds)
+        self._live: LiveSearch | None = None
         self._guard = MemoryGuard(self.ram_budget)
-        self._watch: Watch | None = None
         self._filling = False
-        self._cold = True
         self._next_epoch = NextEpoch()
         self._last_epoch = self._epoch_begins = False
-        self._memory_is_short = False
         self._steps = StepCounter()
+        self._warned_of_another = False
 
     @property
-    def _window_seconds(self) -> float:
-        """The least length of a window with the objective in use."""
-        if self._gpu is None or self.objective not in ("auto", "gpu"):
-            return self.window_seconds
-        return max(self.window_seconds, _LEAST_GPU_SAMPLES_IN_WINDOW * self._gpu.period)
+    def search(self) -> Search | None:
+        """The latest search; ``None`` before one has begun."""
+        return self._live.search if self._live else None
 
     @property
-    def _watching_seconds(self) -> float:
-        return max(self._window_seconds, _WATCHING_SECONDS)
+    def _searches(self) -> list[Search]:
+        return self._live.searches if self._live else []
 
     @property
     def best(self) -> dict[str, int]:
@@ -192,9 +181,10 @@ class PipelineTuner(WatchingCallback):
         self._steps.look_at_next()
         # Keras makes an iterator at the end of an epoch too, and throws it away.
         self._next_epoch.offer()
-        self._try_out_next()
+        if self._live is not None:
+            self._live.try_out_next()
+            self._live.pause()
         self._epoch_begins = True
-        self._windows.pause()
         self._last_epoch = epoch + 1 >= (self.params or {}).get("epochs", 1)
         self._filling = self.dataset is None and not self._last_epoch
 
@@ -203,23 +193,8 @@ class PipelineTuner(WatchingCallback):
         self._count_steps()
         self._steps.look_at_next()
         super()._follow(reading)
-        search = self.search if self.dataset is reading.dataset and self._epoch_begins else None
-        if search is not None and search.challenging:
-            # Somebody else may have taken the one that was to have them. Before buffers fill, a change takes less.
-            self._is_switched(reading)
-            if self._in_loop:
-                self._try_out_next()
-        self._windows.start()
-
-    def _try_out_next(self, *, take_back: bool = False) -> None:
-        """Have the next iterator start with the knobs of a challenger, if one runs.
-
-        Within ``fit`` that is the one with which an epoch begins. Nobody tells that an exception has ended training,
-        and the iterators after it are to be as if there were no tuner; where one serves several epochs, it is taken
-        back.
-        """
-        if self.dataset is not None and self.search is not None and self.search.challenging:
-            self.dataset.try_out_next({} if take_back else self.search.running)
+        if self._live is not None:
+            self._live.iterator_started(reading, epoch_begins=self._epoch_begins)
 
     def _step_ended(self) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
@@ -229,7 +204,8 @@ class PipelineTuner(WatchingCallback):
     def _look(self) -> None:
         if self._epoch_begins and not self._in_loop:
             self._epoch_begins = False
-            self._try_out_next(take_back=True)
+            if self._live is not None:
+                self._live.try_out_next(take_back=True)
         reading = self._reading
         if reading is None or reading.stall is None or not self._is_tuned(reading):
             self._steps.take()
@@ -238,70 +214,32 @@ class PipelineTuner(WatchingCallback):
         if self._in_loop:
             self._next_epoch.offer()
         self._steps.look_after(self._seconds_to_next_look(), self._looks_in_epoch)
-        if self.search is None and not self._begin_search(reading):
-            return
-        assert self.search is not None
-        assert self._switch is not None
-        if self._guard.is_exceeded(trying=not self._quiet):
-            self._give_memory_back(reading)
-            return
-        if not self._is_switched(reading):
-            return
-        window = self._windows.step(reading.stall, self._gpu, steps=steps) or self._hopeless_window()
-        if window is None:
-            return
-        if self._cold:
-            # While the first step was traced, buffers filled that then take a while to drain.
-            self._cold = False
-            return
-        if self.search.finished:
-            self._look_on(window, reading)
-            return
-        values = self.search.feed(window)
-        least = max(self.search.seconds_to_wait, self._window_seconds)
-        self._windows.least_seconds = min(least, self._watching_seconds)
-        if values is not None:
-            self._switch.when_worth_it(reading)
-            self._windows.restart()
-        if self.search.finished:
-            self._end_search()
-
-    def _is_switched(self, reading: Reading) -> bool:
-        """Return whether an iterator runs with what is to run now, and see to it that it does if it can.
-
-        A window that is longer than an epoch goes on in the next one.
-        """
-        assert self._switch is not None
-        before = reading.knobs
-        runs = self._switch.runs(reading)
-        if reading.knobs != before:
-            self._windows.pause()
-        return runs
+        if self._live is None:
+            self._live = self._begun(reading.dataset)
+        if self._live is not None:
+            self._live.steps_ended(reading, steps)
 
     @property
     def _may_start_next(self) -> bool:
-        return self._settled and not self._last_epoch and not self._memory_is_short
+        settled = self._live is not None and self._live.search.finished and not self._live.memory_is_short
+        return settled and not self._last_epoch
 
     @property
-    def _settled(self) -> bool:
-        return self.search is not None and self.search.finished
-
-    @property
-    def _quiet(self) -> bool:
-        """Whether nothing is tried now, nor soon."""
-        return self.search is not None and (self.search.finished or self.search.seconds_to_wait > 0)
+    def _is_quiet(self) -> bool:
+        return self._live is not None and self._live.is_quiet
 
     def _seconds_to_next_look(self) -> float:
         """Return how long steps are only counted; never beyond the time to start the next iterator."""
-        longest = self._windows.least_seconds / _LEAST_LOOKS_IN_WINDOW
-        if not self._quiet:
+        window_seconds = self._live.least_window_seconds if self._live else self.window_seconds
+        longest = window_seconds / _LEAST_LOOKS_IN_WINDOW
+        if not self._is_quiet:
             return min(longest, _SECONDS_BETWEEN_LOOKS)
         to_start = self._next_epoch.seconds_to_start if self._may_start_next else None
         return longest if to_start is None else min(longest, to_start)
 
     @property
     def _looks_in_epoch(self) -> int:
-        return _LEAST_LOOKS_IN_QUIET_EPOCH if self._quiet else _LEAST_LOOKS_IN_EPOCH
+        return _LEAST_LOOKS_IN_QUIET_EPOCH if self._is_quiet else _LEAST_LOOKS_IN_EPOCH
 
     def _count_steps(self, *, start: bool = False) -> int:
         steps = self._steps.take()
@@ -356,8 +294,8 @@ class PipelineTuner(WatchingCallback):
         """Return whether it reads the dataset of the first step: the knobs of another are others."""
         if self.dataset is None or reading.dataset is self.dataset:
             return True
-        if not self._warned:
-            self._warned = True
+        if not self._warned_of_another:
+            self._warned_of_another = True
             warnings.warn(
                 "PipelineTuner tunes one dataset, the first that it was told a step of, but steps of another one "
                 "followed, which stays as it is. Give each a tuner of its own.",
@@ -365,66 +303,29 @@ class PipelineTuner(WatchingCallback):
             )
         return False
 
-    def _begin_search(self, reading: Reading) -> bool:
-        if self._filling and memory_caches(reading.dataset.tree):
-            self.dataset = reading.dataset
-            return False
-        self.dataset = reading.dataset
-        self._search_on(self.objective, self.study)
-        return True
-
-    def _search_on(self, objective: str, study: Any) -> None:
-        """Search from the knobs that are in the dataset now."""
-        assert self.dataset is not None
-        # One that waits for the next iterator would stop the search until the epoch ends.
-        knobs = [knob for knob in read_knobs(self.dataset.tree) if knob.live]
-        used = {knob.name for knob in used_knobs(self.dataset.tree)}
-        machine = Machine.here()
-        space = self.space(knobs, machine)
-        self.search = Search(
-            self.dataset.knobs,
-            {name: space[name] for name in space if name in used},
-            first_tries=first_tries(knobs, machine),
+    def _begun(self, dataset: OptimizedDataset) -> LiveSearch | None:
+        """Return a search of a dataset; ``None`` while its cache is being filled."""
+        is_first, self.dataset = self.dataset is None, dataset
+        if self._filling and memory_caches(dataset.tree):
+            if is_first:
+                # What is wrong with the space is told at the first step, and not an epoch later.
+                live_space(self.space, dataset)
+            return None
+        settings = Settings(
             trials=self.trials,
-            objective=objective,
-            seed=self.seed,
-            study=study,
+            space=self.space,
+            objective=self.objective,
+            window_seconds=self.window_seconds,
             most_loss=self.most_loss,
+            seed=self.seed,
             on_trial=self.on_trial,
         )
-        self._searches.append(self.search)
-        self._switch = Switch(self.search, self._next_epoch, self.most_loss, in_loop=self._in_loop)
-        self._windows = WindowMeter(self._watching_seconds if self.search.finished else self._window_seconds)
-
-    def _hopeless_window(self) -> Window | None:
-        """Return the window under way if a challenger is so slow that it need not be completed."""
-        assert self.search is not None
-        so_far = self._windows.so_far() if self.search.challenging else None
-        return so_far if so_far is not None and self.search.is_hopeless(so_far) else None
-
-    def _give_memory_back(self, reading: Reading) -> None:
-        """Take back what made the process cross its budget: the challenger, or else all that tuning changed."""
-        assert self.search is not None
-        assert self._switch is not None
-        self._memory_is_short = True
-        self._next_epoch.let_go()
-        if self.search.challenging:
-            why = f"the process grew by more than the budget of {self._guard.budget:,} bytes"
-            self.search.give_up(why)
-        elif self.search.incumbent != self.search.original:
-            self.search.retreat()
-        else:
-            return
-        self._switch.at_once(reading)
-        self._windows.restart()
-
-    def _end_search(self) -> None:
-        assert self.search is not None
-        self._watch = Watch(self.search.objective, self.search.last)
-        self._windows = WindowMeter(self._watching_seconds)
-
-    def _look_on(self, window: Window, reading: Reading) -> None:
-        """Search again if training waits for good where it did not."""
-        if self._watch is None or len(self._searches) >= _MOST_SEARCHES or not self._watch.fell(window):
-            return
-        self._search_on(self._watch.objective, None)
+        return LiveSearch(
+            dataset,
+            settings,
+            study=self.study,
+            guard=self._guard,
+            next_epoch=self._next_epoch,
+            gpu=self._gpu,
+            in_loop=self._in_loop,
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
@@ -85,6 +86,16 @@ class Stretch:
     elements: int
     seconds: float
     cpu_seconds: float
+
+    @classmethod
+    def together(cls, stretches: Iterable[Stretch]) -> Stretch:
+        """Return several as one.
+
+        >>> Stretch.together([Stretch(2, 0.25, 1.0), Stretch(3, 0.5, 0.0)])
+        Stretch(elements=5, seconds=0.75, cpu_seconds=1.0)
+        """
+        each = list(stretches)
+        return cls(sum(s.elements for s in each), sum(s.seconds for s in each), sum(s.cpu_seconds for s in each))
 
     @property
     def rate(self) -> float:

@@ -233,6 +233,12 @@ class Looks:
         self._complete = False
         self._look()
 
+    def leave_out(self, stretch: Stretch) -> None:
+        """Note that the consumer did something else in the last stretch of time."""
+        self._began = [
+            (before, began + stretch.seconds, cpu + stretch.cpu_seconds) for before, began, cpu in self._began
+        ]
+
     def epoch(self) -> Epoch:
         """Return what was seen."""
         # Of an epoch that is not read to its end, the start would count for too much.
@@ -267,14 +273,9 @@ def profile_of(tree: ir.Node, read: Sequence[Epoch]) -> Profile:
     cached = _has_cache(tree)
     later = read[1:] if cached else read
     steady = later or read
-    stretch = Stretch(
-        sum(each.stretch.elements for each in steady),
-        sum(each.stretch.seconds for each in steady),
-        sum(each.stretch.cpu_seconds for each in steady),
-    )
     return Profile(
         stages=_stages(tree, [each.looks for each in steady if each.looks]),
-        stretch=stretch,
+        stretch=Stretch.together(each.stretch for each in steady),
         epochs=sum(each.complete for each in read),
         filling=cached and not later,
         process_bytes=resident_bytes(),

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import read_knobs
 from autopipe.planning.machine import Machine
 from autopipe.tuning.distributions import fits, suggest
 from autopipe.tuning.first_tries import first_tries
 from autopipe.tuning.structures import OPTIMIZED
-from autopipe.tuning.studies import load_optuna
+from autopipe.tuning.studies import load_optuna, refuse_other_choices
 
 if TYPE_CHECKING:
     from autopipe.runtime import OptimizedDataset
@@ -99,19 +98,7 @@ class Choices:
         Raises:
             ArgumentError: if one did.
         """
-        from optuna.distributions import check_distribution_compatibility
-
-        here = self._distributions()
-        for trial in study.get_trials(deepcopy=False):
-            for name in trial.distributions.keys() & here.keys():
-                try:
-                    check_distribution_compatibility(trial.distributions[name], here[name])
-                except ValueError as other:
-                    raise ArgumentError(
-                        "A study must go on with the choices it began with, but it has tried "
-                        f"{_told(trial.distributions[name])} for {name!r}, and here it is {_told(here[name])}. "
-                        "With other cores, another space or another pipeline, give the study another name (--study)."
-                    ) from other
+        refuse_other_choices(study, self._distributions())
 
     def _distributions(self) -> dict[str, Any]:
         from optuna.distributions import CategoricalDistribution
@@ -132,10 +119,3 @@ class Choices:
 
 def _parameter(structure: str, knob: str) -> str:
     return f"{structure}: {knob}"
-
-
-def _told(distribution: Any) -> str:
-    choices = getattr(distribution, "choices", None)
-    if choices is None:
-        return f"{distribution.low} to {distribution.high}"
-    return " or ".join(map(str, choices))

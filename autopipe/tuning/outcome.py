@@ -27,7 +27,10 @@ def in_one_line(searches: Sequence[Search], most_loss: float) -> str:
     'autopipe: too few steps to measure anything; the pipeline runs with the knobs it had'
     """
     if searches and not searches[-1].has_knobs:
-        return "autopipe: nothing to tune: the search space has no knob that the pipeline uses"
+        return (
+            "autopipe: nothing to tune: the search space has no knob that the pipeline uses and that may change while "
+            "it is read"
+        )
     first, last = _first_and_last(searches)
     if first is None or last is None:
         return "autopipe: too few steps to measure anything; the pipeline runs with the knobs it had"

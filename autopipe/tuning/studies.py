@@ -6,7 +6,7 @@ import os
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
@@ -26,6 +26,8 @@ __all__ = [
     "open_study",
     "quiet_optuna",
     "reaching_storage",
+    "refuse_other_choices",
+    "refuse_other_direction",
     "sign",
 ]
 
@@ -68,7 +70,7 @@ def open_study(
         seed: for the sampler.
 
     Raises:
-        ArgumentError: if the storage cannot be opened, or a name is unknown.
+        ArgumentError: if the storage cannot be opened, a name is unknown, or a study of that name does not maximize.
 
     >>> len(open_study().trials)
     0
@@ -78,7 +80,7 @@ def open_study(
     with quiet_optuna():
         made = {"sampler": _sampler(sampler, seed), "pruner": _pruner(pruner)}
         try:
-            return optuna.create_study(
+            study = optuna.create_study(
                 study_name=name,
                 storage=_storage(storage),
                 **made,
@@ -90,6 +92,49 @@ def open_study(
                 f"A storage must be one that Optuna can open, but with {storage!r} it says: {_first_line(error)} "
                 "Name a database by its URL (sqlite:///study.db), or a file by journal:study.log."
             ) from error
+    # Optuna loads one of the same name whatever direction it has.
+    refuse_other_direction(study)
+    return study
+
+
+def refuse_other_direction(study: Any) -> None:
+    """Raise where what a study is told would not be maximized.
+
+    Raises:
+        ArgumentError: if it minimizes, or wants several values.
+
+    >>> refuse_other_direction(open_study())
+    """
+    directions = [direction.name.lower() for direction in study.directions]
+    if directions != ["maximize"]:
+        raise ArgumentError(
+            f"A study must maximize one value, but {study.study_name!r} has {', '.join(directions)}. Take one of "
+            'another name (--study), or make one with optuna.create_study(direction="maximize").'
+        )
+
+
+def refuse_other_choices(study: Any, distributions: Mapping[str, Any]) -> None:
+    """Raise where trials of a study chose among something else by the same name: Optuna can go on with none.
+
+    Args:
+        study: an Optuna study.
+        distributions: by the name of a parameter, what it may be here.
+
+    Raises:
+        ArgumentError: if one did.
+    """
+    from optuna.distributions import check_distribution_compatibility
+
+    for trial in study.get_trials(deepcopy=False):
+        for name in trial.distributions.keys() & distributions.keys():
+            try:
+                check_distribution_compatibility(trial.distributions[name], distributions[name])
+            except ValueError as other:
+                raise ArgumentError(
+                    "A study must go on with the choices it began with, but it has tried "
+                    f"{_told(trial.distributions[name])} for {name!r}, and here it is {_told(distributions[name])}. "
+                    "With other cores, another space or another pipeline, take a study of another name (--study)."
+                ) from other
 
 
 def sign(trial: Any) -> None:
@@ -184,6 +229,13 @@ def _pruner(name: str) -> Any:
     if name not in makers:
         raise ArgumentError(f"pruner must be one of {', '.join(makers)}, but got {name!r}.")
     return makers[name]()
+
+
+def _told(distribution: Any) -> str:
+    choices = getattr(distribution, "choices", None)
+    if choices is None:
+        return f"{distribution.low} to {distribution.high}"
+    return " or ".join(map(str, choices))
 
 
 def _is_abandoned(trial: Any) -> bool:

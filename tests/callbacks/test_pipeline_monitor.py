@@ -46,6 +46,57 @@ def test_a_slow_pipeline_stalls_the_epoch_and_a_slow_model_does_not():
     assert max(fed[1:]) < 0.2
 
 
+class SlowToTest(keras.Model):
+    """Takes a second to evaluate, which is twice as long as an epoch of ``WAITING`` is trained on."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.compile("sgd", "mse")
+
+    def call(self, x):
+        return self.dense(x)
+
+    def test_step(self, data):
+        tf.py_function(lambda: time.sleep(1.0), [], [])
+        return super().test_step(data)
+
+
+WAITING = tf.data.Dataset.from_tensors(tf.ones([4, 1])).repeat(8).map(slow).map(lambda x: (x, x))
+ONE = tf.data.Dataset.from_tensors((tf.ones([4, 1]), tf.ones([4, 1])))
+
+
+class EvaluateInMidEpoch(keras.callbacks.Callback):
+    def __init__(self, monitor):
+        super().__init__()
+        self.monitor = monitor
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 1:
+            self.model.evaluate(ONE, verbose=0, callbacks=[self.monitor])
+
+
+@pytest.mark.parametrize(
+    ("endless", "validates"),
+    [
+        pytest.param(True, lambda monitor: {"validation_data": ONE}, id="after each epoch"),
+        pytest.param(False, lambda monitor: {"validation_data": ONE, "validation_freq": 2}, id="after some"),
+        pytest.param(True, lambda monitor: {"callbacks": [monitor, EvaluateInMidEpoch(monitor)]}, id="in mid-epoch"),
+    ],
+)
+@pytest.mark.timed
+def test_figures_of_training_are_not_diluted_by_validation(endless, validates):
+    monitor = PipelineMonitor()
+    arguments = {"callbacks": [monitor], "steps_per_epoch": 8 if endless else None, **validates(monitor)}
+    # What was made ahead while somebody else was read is not waited for.
+    dataset = autopipe.optimize((WAITING.repeat() if endless else WAITING).prefetch(1), rules=())
+    history = SlowToTest().fit(dataset, epochs=4, verbose=0, **arguments).history
+    assert history["input_stall"][-1] > 0.5
+    assert history["steps_per_second"][-1] > 8
+    told = sum(8 / rate for rate in history["steps_per_second"])
+    assert told - 0.5 < monitor.profile.stretch.seconds < told + 0.5
+
+
 def test_without_rules_the_pipeline_runs_as_it_was_written():
     written = tf.data.Dataset.range(6).map(lambda x: x * 2).batch(2)
     dataset = autopipe.optimize(written, rules=())

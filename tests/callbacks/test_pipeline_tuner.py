@@ -14,6 +14,7 @@ from autopipe.callbacks import PipelineTuner
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import read_knobs
 from autopipe.reading import observers
+from autopipe.tuning import live
 from autopipe.tuning.next_epoch import NextEpoch
 
 pytestmark = [
@@ -236,9 +237,7 @@ def test_trials_are_counted_in_the_logs():
 
 
 def test_the_search_begins_anew_when_training_waits_for_good(monkeypatch):
-    from autopipe.callbacks import pipeline_tuner as module
-
-    monkeypatch.setattr(module, "_WATCHING_SECONDS", 0.02)
+    monkeypatch.setattr(live, "_WATCHING_SECONDS", 0.02)
     pause = 0.0
 
     def waiting(x, y):

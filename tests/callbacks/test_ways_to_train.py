@@ -1,6 +1,7 @@
 """Whatever way people train, every element is seen once per epoch with a swap after every step."""
 
 import gc
+import time
 
 import keras
 import pytest
@@ -9,6 +10,7 @@ from recording import ROWS, WHOLE, Recorder, rows
 
 import autopipe
 from autopipe.callbacks import PipelineMonitor, PipelineTuner
+from autopipe.pipeline import trees
 from autopipe.reading import observers
 
 pytestmark = [
@@ -113,6 +115,34 @@ def test_a_loop_reads_another_dataset_in_the_midst_of_an_epoch():
     assert monitor.profile.stretch.elements == 2 * STEPS
 
 
+def test_a_loop_that_validates_after_each_epoch_has_only_epochs_of_training():
+    train_on, validate_on = dataset(), beside()
+    monitor, tuner = PipelineMonitor(), PipelineTuner(verbose=0)
+    with monitor, tuner:
+        for _ in range(3):
+            for _ in train_on:
+                monitor.step()
+                tuner.step()
+            for _ in validate_on:
+                time.sleep(0.1)
+    assert list(monitor._figures) == [1, 2, 3]
+    assert monitor.profile.epochs == 3
+    assert monitor.profile.stretch.elements == 3 * STEPS
+    assert monitor.profile.stretch.seconds < 3 * 0.1 * ROWS // 6
+    assert monitor.profile.stages[-1].place in list(trees.walk(train_on.tree))
+    assert tuner.dataset is train_on
+
+
+def test_a_loop_that_goes_on_to_another_dataset_is_monitored_there_too():
+    monitor, then = PipelineMonitor(), beside()
+    with monitor:
+        for data in (dataset(), then, then):
+            for _ in data:
+                monitor.step()
+    assert list(monitor._figures) == [1, 2, 3]
+    assert monitor.profile.stretch.elements == STEPS + 2 * ROWS // 6
+
+
 def test_a_loop_that_goes_on_to_another_dataset_has_the_first_one_tuned_and_is_told_so():
     first, then = dataset(), beside()
     knobs, tuner = then.knobs, PipelineTuner(verbose=0)
@@ -128,6 +158,20 @@ def test_a_loop_that_goes_on_to_another_dataset_has_the_first_one_tuned_and_is_t
     assert sum("tunes one dataset" in str(each.message) for each in told) == 1
     assert tuner.dataset is first
     assert then.knobs == knobs
+
+
+def test_who_was_warned_that_nothing_is_followed_is_still_told_of_a_second_dataset():
+    class Read(keras.callbacks.Callback):
+        """Holds an iterator over another dataset in each epoch but the first."""
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.iterator = None
+            self.iterator = iter(dataset())
+
+    with pytest.warns(UserWarning, match="follows a dataset|tunes one dataset") as told:
+        train(Recorder(), rows().batch(BATCH), [PipelineTuner(verbose=0), Read()], epochs=3)
+    for words in ("follows a dataset", "tunes one dataset"):
+        assert sum(words in str(each.message) for each in told) == 1
 
 
 def test_early_stopping():

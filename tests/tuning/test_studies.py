@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import optuna
 import pytest
 import study_worker as worker
 from optuna.trial import TrialState
@@ -181,6 +182,14 @@ class TestAbandoned:
 def test_a_wrong_argument_is_named(arguments, words):
     with pytest.raises(ArgumentError, match=words):
         open_study("any", **arguments)
+
+
+def test_a_stored_study_that_would_search_for_the_worst_is_refused(storage, opened):
+    study = opened("shared", storage)
+    optuna.delete_study(study_name="shared", storage=study._storage)
+    optuna.create_study(study_name="shared", storage=study._storage, direction="minimize")
+    with pytest.raises(ArgumentError, match=r"must maximize one value, but 'shared' has minimize.* another name"):
+        opened("shared", storage)
 
 
 def test_loading_optuna_holds_nothing_of_who_asked_for_it():
