@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from autopipe.functions.declared import stateless
     from autopipe.planning.plan import Plan
     from autopipe.planning.profiling import profile
-    from autopipe.runtime import OptimizedDataset
+    from autopipe.runtime.dataset import OptimizedDataset
 
 __all__ = [
     "AutopipeError",
@@ -33,7 +33,7 @@ __all__ = [
 
 # TensorFlow takes seconds to import, so what needs it is imported when it is first used.
 _LAZY = {
-    "OptimizedDataset": "autopipe.runtime",
+    "OptimizedDataset": "autopipe.runtime.dataset",
     "Plan": "autopipe.planning.plan",
     "explain": "autopipe.api",
     "optimize": "autopipe.api",

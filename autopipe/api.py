@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from autopipe.planning.measure import SampleMeasurements
     from autopipe.report.explanation import Explanation
     from autopipe.rules import Keeps, Rule
-    from autopipe.runtime import OptimizedDataset
+    from autopipe.runtime.dataset import OptimizedDataset
     from autopipe.tuning.consumer import Consumer
 
 __all__ = ["explain", "optimize"]
@@ -79,7 +79,7 @@ def optimize(
     from autopipe.planning.freed import freed_memory, keep_freed_memory
     from autopipe.planning.ledger import promise
     from autopipe.planning.machine import give_back_free_memory
-    from autopipe.runtime import OptimizedDataset
+    from autopipe.runtime.dataset import OptimizedDataset
 
     given = _given(plan)
     tree, identity = _read(dataset)

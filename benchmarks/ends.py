@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 import autopipe
-from autopipe.repoint import repoint, state_of
+from autopipe.runtime.repoint import repoint, state_of
 from benchmarks.measuring import rotated
 
 __all__ = ["DROPPED", "OURS_DROPPED", "OURS_SWAPPED", "SWAPPED", "EndsResult", "measure_ends"]

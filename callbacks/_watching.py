@@ -13,7 +13,7 @@ import keras
 
 from autopipe.planning.machine import Machine
 from autopipe.planning.profile import Stretch
-from autopipe.reading import Reading, observe, stop_observing
+from autopipe.runtime.reading import Reading, observe, stop_observing
 from autopipe.telemetry import GpuMeter, Sampler, StallReading
 
 __all__ = ["WatchingCallback"]

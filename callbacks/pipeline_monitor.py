@@ -8,9 +8,9 @@ from typing import Any
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.planning.profile import Profile, Stretch
 from autopipe.planning.profiling import Epoch, Looks, profile_of
-from autopipe.reading import Reading
 from autopipe.report.epochs import epochs_table
 from autopipe.report.printing import show
+from autopipe.runtime.reading import Reading
 
 __all__ = ["PipelineMonitor"]
 

@@ -15,9 +15,9 @@ from autopipe.errors import ArgumentError
 from autopipe.pipeline.build import memory_caches
 from autopipe.planning.machine import Machine
 from autopipe.planning.plan import Plan
-from autopipe.reading import Reading
 from autopipe.report.printing import show
-from autopipe.runtime import OptimizedDataset
+from autopipe.runtime.dataset import OptimizedDataset
+from autopipe.runtime.reading import Reading
 from autopipe.search_spaces import SearchSpace, by_name, default
 from autopipe.tuning.live import LiveSearch, Settings, live_space
 from autopipe.tuning.memory_guard import MemoryGuard

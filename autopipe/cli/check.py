@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from autopipe.pipeline import ir
     from autopipe.planning.plan import Plan
-    from autopipe.runtime import OptimizedDataset
+    from autopipe.runtime.dataset import OptimizedDataset
 
 __all__ = ["check"]
 

@@ -14,7 +14,7 @@ from autopipe.tuning.structures import OPTIMIZED
 from autopipe.tuning.studies import load_optuna, refuse_other_choices
 
 if TYPE_CHECKING:
-    from autopipe.runtime import OptimizedDataset
+    from autopipe.runtime.dataset import OptimizedDataset
     from autopipe.search_spaces import SearchSpace
 
 __all__ = ["Choice", "Choices"]

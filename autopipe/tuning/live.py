@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import read_knobs, used_knobs
 from autopipe.planning.machine import Machine
-from autopipe.reading import Reading
+from autopipe.runtime.reading import Reading
 from autopipe.telemetry import Sampler
 from autopipe.tuning.first_tries import first_tries
 from autopipe.tuning.memory_guard import MemoryGuard
@@ -22,7 +22,7 @@ from autopipe.tuning.watch import Watch
 from autopipe.tuning.window import Window, WindowMeter
 
 if TYPE_CHECKING:
-    from autopipe.runtime import OptimizedDataset
+    from autopipe.runtime.dataset import OptimizedDataset
     from autopipe.search_spaces import SearchSpace
 
 __all__ = ["LiveSearch", "Settings", "live_space"]

@@ -6,8 +6,8 @@ import time
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
-from autopipe.reading import Reading
-from autopipe.runtime import OptimizedDataset
+from autopipe.runtime.dataset import OptimizedDataset
+from autopipe.runtime.reading import Reading
 
 __all__ = ["NextEpoch"]
 

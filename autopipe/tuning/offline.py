@@ -18,7 +18,7 @@ from autopipe.tuning.studies import open_study, quiet_optuna, reaching_storage
 from autopipe.tuning.workbench import LocalWorkbench, Workbench
 
 if TYPE_CHECKING:
-    from autopipe.runtime import OptimizedDataset
+    from autopipe.runtime.dataset import OptimizedDataset
     from autopipe.search_spaces import SearchSpace
 
 __all__ = ["TURN_SECONDS", "tune", "tune_choices"]

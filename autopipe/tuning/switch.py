@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from autopipe.reading import Reading
+from autopipe.runtime.reading import Reading
 from autopipe.tuning.next_epoch import NextEpoch
 from autopipe.tuning.search import Search
 

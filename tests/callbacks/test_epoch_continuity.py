@@ -12,7 +12,7 @@ from recording import ROWS, WHOLE, Recorder, rows
 
 import autopipe
 from autopipe.callbacks import PipelineTuner
-from autopipe.runtime import OptimizedDataset
+from autopipe.runtime.dataset import OptimizedDataset
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),

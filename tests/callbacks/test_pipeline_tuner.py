@@ -13,7 +13,7 @@ import autopipe
 from autopipe.callbacks import PipelineTuner
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import read_knobs
-from autopipe.reading import observers
+from autopipe.runtime.reading import observers
 from autopipe.tuning import live
 from autopipe.tuning.next_epoch import NextEpoch
 

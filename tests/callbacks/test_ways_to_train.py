@@ -11,7 +11,7 @@ from recording import ROWS, WHOLE, Recorder, rows
 import autopipe
 from autopipe.callbacks import PipelineMonitor, PipelineTuner
 from autopipe.pipeline import trees
-from autopipe.reading import observers
+from autopipe.runtime.reading import observers
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),

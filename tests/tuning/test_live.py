@@ -7,7 +7,7 @@ import tensorflow as tf
 from optuna.distributions import CategoricalDistribution
 
 import autopipe
-from autopipe.reading import observe
+from autopipe.runtime.reading import observe
 from autopipe.tuning.live import LiveSearch, Settings, live_space
 from autopipe.tuning.memory_guard import MemoryGuard
 from autopipe.tuning.next_epoch import NextEpoch

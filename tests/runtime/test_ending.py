@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from autopipe.pipeline.ending import number_taken, telling_its_end
+from autopipe.runtime.ending import number_taken, telling_its_end
 
 Dataset = tf.data.Dataset
 MADE = {

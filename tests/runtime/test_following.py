@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 import autopipe
-from autopipe.following import FollowingDataset
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
-from autopipe.reading import observe, stop_observing
+from autopipe.runtime.following import FollowingDataset
+from autopipe.runtime.reading import observe, stop_observing
 
 
 class Listener:

@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from autopipe.memories import Memories
 from autopipe.pipeline import ir, trees
-from autopipe.reading import Reading, Stages
+from autopipe.runtime.memories import Memories
+from autopipe.runtime.reading import Reading, Stages
 from autopipe.telemetry.stall import StallCounter
 
 __all__ = ["ReadyPipeline", "caches_on_disk", "filling_at_once", "with_files"]

@@ -12,10 +12,10 @@ import tensorflow as tf
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build, memory_caches
-from autopipe.pipeline.disposal import resource_of
 from autopipe.pipeline.failing import who_may_fail
-from autopipe.repoint import state_of
 from autopipe.rules import decides_caches
+from autopipe.runtime.disposal import resource_of
+from autopipe.runtime.repoint import state_of
 
 __all__ = ["Memories", "may_leave_out"]
 

@@ -12,12 +12,12 @@ import tensorflow as tf
 from retuning import flat, follows, listening, numbers, read_retuning, setting
 
 import autopipe
-from autopipe.memories import Memories
 from autopipe.optimizer import Rewriting, Step
 from autopipe.pipeline.extract import extract
 from autopipe.planning.plan import Plan
 from autopipe.rules import Keeps
-from autopipe.runtime import OptimizedDataset
+from autopipe.runtime.dataset import OptimizedDataset
+from autopipe.runtime.memories import Memories
 
 Dataset = tf.data.Dataset
 COUNT = 7

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 import autopipe
-from autopipe.pipeline.disposal import resource_of
 from autopipe.pipeline.extract import extract
-from autopipe.pipeline.restoring import restored_wrongly
-from autopipe.repoint import state_of
+from autopipe.runtime.disposal import resource_of
+from autopipe.runtime.repoint import state_of
+from autopipe.runtime.restoring import restored_wrongly
 
 Dataset = tf.data.Dataset
 experimental = tf.data.experimental

@@ -14,22 +14,24 @@ from typing import Any
 
 import tensorflow as tf
 
-from autopipe.following import built_after, followed_by
 from autopipe.functions.effects import effects
-from autopipe.memories import Memories, may_leave_out
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.disposal import dispose_aside
-from autopipe.pipeline.ending import number_taken, telling_its_end
 from autopipe.pipeline.knobs import read_knobs, with_knobs, with_thread_pool
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.freed import FreedMemory
 from autopipe.planning.plan import Plan
-from autopipe.reading import Reading, Stages, observers, tree_after
-from autopipe.ready import ReadyPipeline, filling_at_once, with_files
-from autopipe.repoint import (
+from autopipe.report.explanation import Explanation
+from autopipe.rules import Keeps
+from autopipe.runtime.disposal import dispose_aside
+from autopipe.runtime.ending import number_taken, telling_its_end
+from autopipe.runtime.following import built_after, followed_by
+from autopipe.runtime.memories import Memories, may_leave_out
+from autopipe.runtime.reading import Reading, Stages, observers, tree_after
+from autopipe.runtime.ready import ReadyPipeline, filling_at_once, with_files
+from autopipe.runtime.repoint import (
     MOST_HELD,
     has_large_buffer,
     repoint,
@@ -38,9 +40,7 @@ from autopipe.repoint import (
     with_seed_generator,
     without_seed_generator,
 )
-from autopipe.report.explanation import Explanation
-from autopipe.rules import Keeps
-from autopipe.stores import Stores
+from autopipe.runtime.stores import Stores
 from autopipe.telemetry.stall import StallCounter, metered
 
 __all__ = ["OptimizedDataset"]

@@ -10,7 +10,7 @@ import tensorflow as tf
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build_stage
 from autopipe.pipeline.extract import extract
-from autopipe.reading import Stages, tree_after
+from autopipe.runtime.reading import Stages, tree_after
 
 __all__ = ["FollowingDataset", "built_after", "followed_by"]
 

@@ -15,10 +15,10 @@ import tensorflow as tf
 from autopipe.functions.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
-from autopipe.pipeline.disposal import put_in_place, resource_of
-from autopipe.pipeline.restoring import restored_wrongly
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.signature import signature
+from autopipe.runtime.disposal import put_in_place, resource_of
+from autopipe.runtime.restoring import restored_wrongly
 
 __all__ = [
     "MOST_HELD",

@@ -7,7 +7,7 @@ import tensorflow as tf
 from retuning import listening, numbers
 
 import autopipe
-from autopipe.runtime import OptimizedDataset
+from autopipe.runtime.dataset import OptimizedDataset
 
 Dataset = tf.data.Dataset
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autopipe.memories import Memories
 from autopipe.pipeline import ir
 from autopipe.planning.disk_cache import DiskCache
-from autopipe.ready import caches_on_disk
+from autopipe.runtime.memories import Memories
+from autopipe.runtime.ready import caches_on_disk
 
 __all__ = ["Stores"]
 
@@ -18,7 +18,8 @@ class Stores:
     Args:
         tree: the pipeline.
         disk: where the files are; ``None`` if it has no disk caches.
-        guarded: whether memories are to be filled by who reads to the end; see :func:`autopipe.memories.may_leave_out`.
+        guarded: whether memories are to be filled by who reads to the end; see
+            :func:`autopipe.runtime.memories.may_leave_out`.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

@@ -201,8 +201,8 @@ HOLDING_MUCH = {
 
 @pytest.mark.parametrize("name", HOLDING_MUCH)
 def test_an_iterator_that_holds_much_waits_for_the_next_epoch(name, monkeypatch):
-    monkeypatch.setattr("autopipe.repoint.MOST_HELD", 40)
-    monkeypatch.setattr("autopipe.runtime.MOST_HELD", 40)
+    monkeypatch.setattr("autopipe.runtime.repoint.MOST_HELD", 40)
+    monkeypatch.setattr("autopipe.runtime.dataset.MOST_HELD", 40)
     dataset = autopipe.optimize(HOLDING_MUCH[name]().map(add_one, num_parallel_calls=2), rules=())
     (knob,) = (name for name in dataset.knobs if name.endswith("num_parallel_calls"))
     if name == "a full cache":

@@ -9,8 +9,8 @@ import tensorflow as tf
 from disposing import wait_for_disposal
 
 import autopipe
-from autopipe.pipeline.disposal import _nothing_like, _on_another_thread, dispose_aside, put_in_place, resource_of
-from autopipe.repoint import repoint, state_of
+from autopipe.runtime.disposal import _nothing_like, _on_another_thread, dispose_aside, put_in_place, resource_of
+from autopipe.runtime.repoint import repoint, state_of
 
 Dataset = tf.data.Dataset
 SECONDS = 20
@@ -105,7 +105,7 @@ def test_it_is_another_thread_that_ends_an_iterator_which_was_given_a_state(monk
         seen.append(work)
         return _on_another_thread(work)
 
-    monkeypatch.setattr("autopipe.pipeline.disposal._on_another_thread", noted)
+    monkeypatch.setattr("autopipe.runtime.disposal._on_another_thread", noted)
     iterator = iter(Dataset.range(10))
     assert repoint(iterator, state_of(iterator), Dataset.range(10), aside=True)
     assert not seen
@@ -119,8 +119,8 @@ def test_it_is_another_thread_that_ends_an_iterator_which_was_given_a_state(monk
 def test_an_iterator_that_was_given_a_state_is_not_asked_for_its_model_where_the_next_is_soon_in_place(monkeypatch):
     """TensorFlow logs a warning to whoever asks."""
     asked = []
-    monkeypatch.setattr("autopipe.pipeline.disposal._MAKING_SECONDS", SECONDS)
-    monkeypatch.setattr("autopipe.pipeline.disposal._is_fresh", lambda resource: asked.append(resource) or False)
+    monkeypatch.setattr("autopipe.runtime.disposal._MAKING_SECONDS", SECONDS)
+    monkeypatch.setattr("autopipe.runtime.disposal._is_fresh", lambda resource: asked.append(resource) or False)
     iterator = iter(Dataset.range(10))
     for step in range(3):
         assert int(next(iterator)) == step
@@ -154,14 +154,14 @@ def test_an_iterator_that_autotune_does_not_look_after_is_replaced_at_once():
 
 def test_iterators_of_an_optimized_dataset_are_disposed_of_aside(monkeypatch):
     seen = []
-    monkeypatch.setattr("autopipe.runtime.dispose_aside", seen.append)
+    monkeypatch.setattr("autopipe.runtime.dataset.dispose_aside", seen.append)
     iterator = iter(autopipe.optimize(Dataset.range(3).map(lambda x: x + 1), rules=[]))
     assert seen == [iterator]
 
 
 def test_who_might_notice_that_two_pipelines_run_at_once_waits(monkeypatch, slow):
     seen = []
-    monkeypatch.setattr("autopipe.runtime.dispose_aside", seen.append)
+    monkeypatch.setattr("autopipe.runtime.dataset.dispose_aside", seen.append)
     slow.let_go.set()
     assert [int(x) for x in autopipe.optimize(slow.dataset, rules=[])] == list(range(10))
     assert not seen

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from autopipe.repoint import repoint, state_of
+from autopipe.runtime.repoint import repoint, state_of
 
 Dataset = tf.data.Dataset
 

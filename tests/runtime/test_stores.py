@@ -6,8 +6,8 @@ import autopipe
 from autopipe.pipeline.extract import extract
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.measure import SampleMeasurements
-from autopipe.ready import caches_on_disk, with_files
-from autopipe.stores import Stores
+from autopipe.runtime.ready import caches_on_disk, with_files
+from autopipe.runtime.stores import Stores
 
 Dataset = tf.data.Dataset
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from autopipe.pipeline import ir, trees
 
 if TYPE_CHECKING:
-    from autopipe.memories import Memories
+    from autopipe.runtime.memories import Memories
     from autopipe.telemetry.stall import StallCounter
 
 __all__ = ["Observer", "Reading", "Stages", "observe", "observers", "stop_observing", "tree_after"]
