@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,17 +88,9 @@ def _limits(knob: Knob) -> str:
 
 def _parsed(where: str) -> dict[str, Any]:
     try:
-        tomllib: Any = import_module("tomllib")
-    except ModuleNotFoundError:
-        raise ArgumentError(
-            "A search space in TOML must be read by Python 3.11 or later, and this one is older. "
-            "Write it as a Python function instead; autopipe.search_spaces.default is one to copy."
-        ) from None
-    try:
-        content: dict[str, Any] = tomllib.loads(Path(where).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(where).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ArgumentError(_law(where, f"cannot be read ({error})")) from None
-    return content
 
 
 def _pattern(entry: Mapping[str, Any], where: str) -> str:

@@ -6,12 +6,12 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-import tomllib
 
 import autopipe
 from autopipe.rules import catalogue

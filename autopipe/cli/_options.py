@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-class Promise(str, enum.Enum):
+class Promise(enum.StrEnum):
     """The values of ``--keeps``; ``autopipe.rules.Keeps`` needs a slow import."""
 
     SEQUENCE = "sequence"

@@ -29,8 +29,8 @@ _LOOK_SECONDS = 0.001
 _MAKING_SECONDS = 0.005
 # What is left of an object that is going takes microseconds to go.
 _PATIENCE_SECONDS = 0.1
-# The list it is asked for in, and the argument of the function that counts. For a name, releases of Python count one
-# more or fewer.
+# The list it is asked for in, and the argument of the function that counts. Of a name, releases of Python do not count
+# alike.
 _OWN_REFERENCES = 2
 
 

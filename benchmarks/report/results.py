@@ -58,7 +58,7 @@ class Made:
         versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
         return cls(
             command,
-            f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}",
+            f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
             commit_of(Path(__file__).parents[2]),
             f"{machine.cores:g} cores ({_processor()}), {machine.memory_bytes / 2**30:.0f} GiB, {platform.machine()}, "
             f"Python {platform.python_version()}, {versions}, tensors from {_ALLOCATORS[allocator()]}",

@@ -44,7 +44,7 @@ def _markdown(results: list[RuleResult]) -> str:
     lines = [
         "# What each rule buys",
         "",
-        f"Made by `make bench-rules` on {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, on {machine.cores:g} "
+        f"Made by `make bench-rules` on {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, on {machine.cores:g} "
         f"cores, with TensorFlow {version('tensorflow')}; not edited by hand. Each rule runs alone, on a case of its "
         "own; the ratio is how many times better that makes it: the median of turns taken side by side, and extremes.",
         "",

@@ -94,9 +94,3 @@ def test_a_mistake_is_named_in_one_line(space, text, words):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ArgumentError, match="nowhere.toml cannot be read .*No such file"):
         from_toml(tmp_path / "nowhere.toml")
-
-
-def test_an_old_python_is_told_of_the_other_way(monkeypatch, tmp_path):
-    monkeypatch.setitem(__import__("sys").modules, "tomllib", None)
-    with pytest.raises(ArgumentError, match="must be read by Python 3.11 or later.*Write it as a Python function"):
-        from_toml(tmp_path / "space.toml")
