@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from autopipe.planning.machine import Machine
 from autopipe.planning.profile import Stretch
 from autopipe.runtime.reading import Reading, observe, stop_observing
 from autopipe.telemetry import GpuMeter, Sampler, StallReading
+from autopipe.telemetry.backend import computes_on_gpu
 
 __all__ = ["WatchingCallback"]
 
@@ -79,7 +81,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._over = StallReading(0.0, 0)
         self._test_began: _Moment | None = None
         self._gpu: Sampler | None = None
-        self._meter: GpuMeter | None = None
+        self._let_go_of_gpu: Callable[[], Any] | None = None
         self._epoch_parts: list[tuple[_Moment, _Moment]] = []
         self._part_began = _Moment(0.0, 0.0, StallReading(0.0, 0))
         self._cores = Machine.here().cores
@@ -135,11 +137,21 @@ class WatchingCallback(keras.callbacks.Callback):
         """Start to listen and to sample the GPU."""
         self._close()
         self._reset()
-        self._meter = GpuMeter()
-        if self._meter.read() is not None:
-            self._gpu = Sampler(self._meter)
-            self._gpu.start()
+        self._sample_gpu()
         observe(self)
+
+    def _sample_gpu(self) -> None:
+        """Begin to sample the GPUs, if training runs on any; what computes in a loop of one's own is not known."""
+        if self.model is not None and not computes_on_gpu():
+            return
+        meter = GpuMeter()
+        if meter.read() is None:
+            meter.close()
+            return
+        self._gpu = Sampler(meter)
+        self._gpu.start()
+        # Nobody tells a callback that training was interrupted.
+        self._let_go_of_gpu = weakref.finalize(self, _let_go, self._gpu, meter)
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Look away while a validation dataset is read."""
@@ -212,11 +224,9 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def _close(self) -> None:
         stop_observing(self)
-        if self._gpu is not None:
-            self._gpu.stop()
-        if self._meter is not None:
-            self._meter.close()
-        self._gpu = self._meter = None
+        if self._let_go_of_gpu is not None:
+            self._let_go_of_gpu()
+        self._gpu = self._let_go_of_gpu = None
 
     def _warn_if_unseen(self) -> None:
         if self._reading is None and not self._warned_unseen:
@@ -227,6 +237,11 @@ class WatchingCallback(keras.callbacks.Callback):
                 "under no distribution strategy.",
                 stacklevel=2,
             )
+
+
+def _let_go(gpu: Sampler, meter: GpuMeter) -> None:
+    gpu.stop()
+    meter.close()
 
 
 def _sum(start: StallReading, readings: list[Reading]) -> StallReading:

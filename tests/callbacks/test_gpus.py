@@ -43,12 +43,14 @@ def fit(done, *callbacks):
 # Runs scripts, one a line, each as if it were the first.
 RUNNER = """
 import contextlib, io, json, os, sys, traceback
+from autopipe.callbacks import _watching
 from autopipe.telemetry import gpu
 
 for line in sys.stdin:
     script, settings = json.loads(line)
     os.environ.update(settings)
     gpu._warned.clear()
+    _watching.computes_on_gpu = lambda: True
     said, failed = io.StringIO(), None
     with contextlib.redirect_stdout(said):
         try:
@@ -127,6 +129,38 @@ said = [each for each in warned if "TelemetryWarning" in each]
 print(json.dumps([len(said), tuner.search.objective, "gpu_utilization" in history]))
 """
     assert json.loads(run(TRAINING + script, **fault)[-1]) == [1, "busy", False]
+
+
+def test_a_gpu_that_the_backend_cannot_use_tells_nothing_of_the_training(run: Run) -> None:
+    script = """
+from autopipe.callbacks import _watching
+from autopipe.telemetry.backend import computes_on_gpu
+_watching.computes_on_gpu = computes_on_gpu
+tuner = PipelineTuner(window_seconds=0.01, verbose=0)
+history = fit(lambda: tuner.search and tuner.search.first, tuner, PipelineMonitor())
+print(json.dumps([tuner.search.objective, "gpu_utilization" in history]))
+"""
+    assert json.loads(run(TRAINING + script, FAKE_UTILIZATION="37,99", **SETTINGS)[-1]) == ["busy", False]
+
+
+def test_of_an_interrupted_training_nobody_samples_the_gpu_once_its_callback_is_gone(run: Run) -> None:
+    script = """
+import gc, threading
+class Interrupts(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        raise KeyboardInterrupt
+def sampling():
+    return sum(thread.name == "autopipe-sampler" for thread in threading.enumerate())
+def train():
+    try:
+        fit(lambda: False, PipelineMonitor(), Interrupts())
+    except KeyboardInterrupt:
+        return sampling()
+while_training = train()
+gc.collect()
+print(json.dumps([while_training, sampling()]))
+"""
+    assert json.loads(run(TRAINING + script, FAKE_UTILIZATION="37,99", **SETTINGS)[-1]) == [1, 0]
 
 
 def test_of_two_gpus_the_one_that_is_used_counts(run: Run) -> None:

@@ -1,0 +1,29 @@
+"""What Keras computes on."""
+
+__all__ = ["computes_on_gpu"]
+
+
+def computes_on_gpu() -> bool:
+    """Return whether the backend of Keras has a GPU; of one that is not known here, that it may.
+
+    A machine with a GPU may run a TensorFlow that was built without, and what others do on the GPU tells nothing then.
+
+    >>> computes_on_gpu() in (True, False)
+    True
+    """
+    import keras
+
+    match keras.backend.backend():
+        case "tensorflow":
+            import tensorflow as tf
+
+            return bool(tf.config.get_visible_devices("GPU"))
+        case "jax":
+            import jax
+
+            return bool(jax.default_backend() == "gpu")
+        case "torch":
+            import torch
+
+            return bool(torch.cuda.is_available())
+    return True
