@@ -117,8 +117,11 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
             if time.perf_counter() >= end:
                 look.stop()
                 break
-        if not look.elements:
+        if not look.elements and not read:
             raise DatasetError(_no_elements(failures))
+        if not look.elements:
+            # It gives its elements once, as one generator does.
+            break
         read.append(look.epoch())
         if len(read) == 1 and read[0].complete and _has_cache(tree):
             end = max(end, time.perf_counter() + _SHARE_OF_LATER_EPOCHS * seconds)

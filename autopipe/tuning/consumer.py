@@ -17,6 +17,10 @@ _SKIPPED_STEPS = 2
 _LATE = 32
 # Some releases of Keras look at stop_training between epochs only.
 _STEPS_PER_EPOCH = 64
+_GIVES_NONE_AGAIN = (
+    "A dataset must give its elements as often as it is read, but this one gave none any more. "
+    "If it is made of a generator, hand from_generator() a function that makes a new one, not the generator itself."
+)
 
 
 class Consumer(Protocol):
@@ -53,11 +57,14 @@ class StandIn:
         """Sleep for each element."""
         clock = _Clock(seconds, skipped=0 if whole_epochs else _SKIPPED_STEPS)
         while not clock.is_over:
+            before = clock.steps
             for _ in dataset:
                 time.sleep(self.step_seconds)
                 clock.step_ended()
                 if clock.is_late if whole_epochs else clock.is_over:
                     break
+            if clock.steps == before:
+                raise DatasetError(_GIVES_NONE_AGAIN)
         return clock.rate
 
     def endless(self, dataset: Any) -> Any:
@@ -88,8 +95,11 @@ class ModelSteps:
                 clock.step_ended(steps)
                 self.model.stop_training = clock.is_late if whole_epochs else clock.is_over
 
+            def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+                self._before = clock.steps
+
             def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-                self.model.stop_training = clock.is_over
+                self.model.stop_training = clock.is_over or clock.steps == self._before
 
         with warnings.catch_warnings():
             # Said of every dataset whose number of elements is not known.
@@ -102,6 +112,8 @@ class ModelSteps:
                 verbose=0,
                 callbacks=[Stop()],
             )
+        if not clock.is_over:
+            raise DatasetError(_GIVES_NONE_AGAIN)
         return clock.rate
 
     def endless(self, dataset: Any) -> Any:
@@ -143,11 +155,15 @@ def measure_pace(consumer: Consumer, dataset: Any, seconds: float) -> Pace:
 
 
 class _Clock:
-    """Counts steps for so many seconds, the first ones apart."""
+    """Counts steps for so many seconds, the first ones apart.
+
+    Attributes:
+        steps: how many have ended; below 0 while they are the first ones.
+    """
 
     def __init__(self, seconds: float, skipped: int = _SKIPPED_STEPS) -> None:
         self._seconds = seconds
-        self._steps = -skipped
+        self.steps = -skipped
         self.start()
 
     def start(self) -> None:
@@ -156,21 +172,21 @@ class _Clock:
 
     def step_ended(self, steps: int = 1) -> None:
         """Count a step, or several that end together."""
-        self._steps += steps
+        self.steps += steps
         self._now = time.perf_counter()
-        if self._steps <= 0:
+        if self.steps <= 0:
             self._began = self._now
 
     @property
     def is_over(self) -> bool:
         """Whether the time is up."""
-        return self._steps > 0 and self._now - self._began >= self._seconds
+        return self.steps > 0 and self._now - self._began >= self._seconds
 
     @property
     def is_late(self) -> bool:
         """Whether so much more time has passed that even a whole epoch need not be completed."""
-        return self._steps > 0 and self._now - self._began >= _LATE * self._seconds
+        return self.steps > 0 and self._now - self._began >= _LATE * self._seconds
 
     @property
     def rate(self) -> float:
-        return self._steps / (self._now - self._began)
+        return self.steps / (self._now - self._began)

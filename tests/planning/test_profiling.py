@@ -356,6 +356,12 @@ def test_seconds_have_a_law(seconds):
         profile(NUMBERS, seconds)
 
 
+def test_what_gives_its_elements_only_once_has_the_profile_of_that_once():
+    numbers = iter(range(500))
+    dataset = tf.data.Dataset.from_generator(lambda: numbers, output_signature=tf.TensorSpec((), tf.int64))
+    assert profile(dataset, seconds=1.0).stretch.elements > 400
+
+
 def test_only_datasets_have_a_profile():
     with pytest.raises(DatasetError, match=r"reads a tf\.data\.Dataset"):
         profile([1, 2, 3])

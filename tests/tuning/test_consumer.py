@@ -133,6 +133,20 @@ def test_a_model_waits_for_a_slow_pipeline(model):
     assert pace.free_rate > 2 * pace.rate
 
 
+def once():
+    """Return a dataset of one generator, which is used up by who reads it first."""
+    numbers = iter(range(40))
+    return Dataset.from_generator(lambda: numbers, output_signature=tf.TensorSpec((), tf.int64))
+
+
+@pytest.mark.parametrize("whole_epochs", [False, True])
+def test_what_gives_its_elements_only_once_is_no_reason_to_wait_for_ever(model, whole_epochs):
+    columns = once().map(lambda x: (tf.fill((1, 3), tf.cast(x, tf.float32)), tf.ones((1, 1))))
+    for consumer, dataset in ((StandIn(0.001), once()), (ModelSteps(model), columns)):
+        with pytest.raises(DatasetError, match="hand from_generator.. a function"):
+            consumer.steps_per_second(dataset, 30.0, whole_epochs=whole_epochs)
+
+
 def test_without_elements_there_are_no_steps():
     with pytest.raises(DatasetError, match="must have elements"):
         measure_pace(StandIn(0.01), Dataset.range(9).filter(lambda x: x < 0), 0.2)
