@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
-from autopipe.planning.machine import Machine
 
 __all__ = ["KEPT_BYTES", "FreedMemory", "allocator", "freed_memory", "keep_freed_memory", "who_says"]
 
@@ -27,8 +26,8 @@ KEPT_BYTES = 48 * 2**20
 _LARGEST_BLOCK = 32 * 2**20
 # What glibc takes from heaps in any case.
 _SMALL_BLOCK = 128 * 2**10
-# As mallopt(3) says of M_ARENA_MAX.
-_HEAPS_PER_CORE = 8
+# As mallopt(3) says of M_ARENA_MAX: of the CPUs of the machine, whatever share of them a container has.
+_HEAPS_PER_CPU = 8
 # From malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _VARIABLES = ("MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_")
@@ -89,7 +88,7 @@ def freed_memory(tree: ir.Node, ram_budget: int, environment: Mapping[str, str] 
     variable = who_says(environment)
     if variable is not None:
         return FreedMemory(False, f"{variable} says how much of it the C library keeps")
-    kept = round(_HEAPS_PER_CORE * Machine.here().cores) * KEPT_BYTES
+    kept = _HEAPS_PER_CPU * (os.cpu_count() or 1) * KEPT_BYTES
     if kept > ram_budget:
         return FreedMemory(False, f"up to {kept:,} bytes would be kept, above the RAM budget of {ram_budget:,}")
     return FreedMemory(

@@ -20,4 +20,6 @@ def promised_bytes() -> int:
 
     Memory that is in use is not there to be promised.
     """
-    return sum(caches for dataset, caches in _PROMISES.items() if caches and not dataset.caches_are_full)
+    # Another thread may promise meanwhile.
+    promises = list(_PROMISES.items())
+    return sum(caches for dataset, caches in promises if caches and not dataset.caches_are_full)

@@ -87,6 +87,11 @@ def test_a_small_budget_leaves_no_room_for_it():
     assert f"{KEPT_BYTES:,}" in found.because
 
 
+def test_a_container_with_a_share_of_the_cpus_has_heaps_for_all_of_them(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    assert not freed_memory(extract(elements_of(MEBIBYTE)), 100 * KEPT_BYTES, {}).kept
+
+
 @pytest.mark.parametrize("ram_budget", [0, PLENTY], ids=["not kept", "kept"])
 def test_it_is_done_and_told_by_optimize_and_told_by_explain(monkeypatch, ram_budget):
     told = []
