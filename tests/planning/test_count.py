@@ -107,7 +107,7 @@ def test_elements_of_a_generator_are_counted_where_its_author_declares_that_it_k
 def test_what_takes_too_long_to_be_counted_is_counted_of_a_part():
     @autopipe.stateless
     def slow(number):
-        for value in range(50 + number % 2):
+        for value in range(51 - number % 2):
             time.sleep(0.0005)
             yield value
 
