@@ -49,8 +49,8 @@ class PipelineTuner(WatchingCallback):
     Once the best knobs are found, the iterator of each epoch starts before the one before it ends, so that its buffers
     are full when it is its turn.
 
-    A memory cache is filled in the first epoch, which says nothing about the others: with one in the pipeline, and
-    more epochs to come, the search begins with the second.
+    The iterator that fills a memory cache says nothing about the others: with one in the pipeline, and more epochs to
+    come, the search begins when the cache is full, or another iterator is read.
 
     In a training loop of your own, the tuner is a context manager, and is told of every step with :meth:`step`.
 
@@ -134,8 +134,9 @@ class PipelineTuner(WatchingCallback):
         super()._reset()
         self.dataset: OptimizedDataset | None = None
         self._live: LiveSearch | None = None
-        self._guard = MemoryGuard(self.ram_budget)
         self._filling = False
+        # The first that steps were told of: where it serves several epochs, it fills a cache in all of them.
+        self._first: Reading | None = None
         self._next_epoch = NextEpoch()
         self._last_epoch = self._epoch_begins = False
         self._steps = StepCounter()
@@ -186,7 +187,7 @@ class PipelineTuner(WatchingCallback):
             self._live.pause()
         self._epoch_begins = True
         self._last_epoch = epoch + 1 >= (self.params or {}).get("epochs", 1)
-        self._filling = self.dataset is None and not self._last_epoch
+        self._filling = not self._last_epoch and (self.dataset is None or not self.dataset.caches_are_full)
 
     def _follow(self, reading: Reading) -> None:
         """Count the steps of the iterator before, which nobody looked at yet; a challenger has this one too."""
@@ -215,7 +216,7 @@ class PipelineTuner(WatchingCallback):
             self._next_epoch.offer()
         self._steps.look_after(self._seconds_to_next_look(), self._looks_in_epoch)
         if self._live is None:
-            self._live = self._begun(reading.dataset)
+            self._live = self._begun(reading)
         if self._live is not None:
             self._live.steps_ended(reading, steps)
 
@@ -303,10 +304,11 @@ class PipelineTuner(WatchingCallback):
             )
         return False
 
-    def _begun(self, dataset: OptimizedDataset) -> LiveSearch | None:
-        """Return a search of a dataset; ``None`` while its cache is being filled."""
-        is_first, self.dataset = self.dataset is None, dataset
-        if self._filling and memory_caches(dataset.tree):
+    def _begun(self, reading: Reading) -> LiveSearch | None:
+        """Return a search of the dataset that is read; ``None`` while its cache is being filled."""
+        dataset, is_first = reading.dataset, self._first is None
+        self._first, self.dataset = self._first or reading, dataset
+        if self._filling and reading is self._first and memory_caches(dataset.tree):
             if is_first:
                 # What is wrong with the space is told at the first step, and not an epoch later.
                 live_space(self.space, dataset)
@@ -324,7 +326,8 @@ class PipelineTuner(WatchingCallback):
             dataset,
             settings,
             study=self.study,
-            guard=self._guard,
+            # What fills the caches counts for nothing: optimize() has seen to it that they fit.
+            guard=MemoryGuard(self.ram_budget),
             next_epoch=self._next_epoch,
             gpu=self._gpu,
             in_loop=self._in_loop,

@@ -185,6 +185,32 @@ def test_an_error_in_a_loop_of_ones_own_leaves_the_best_knobs_and_no_listener():
     assert tuner not in observers()
 
 
+def test_a_cache_that_one_iterator_fills_in_several_epochs_is_full_before_the_search_begins():
+    dataset = autopipe.optimize(rows().map(identity).cache().repeat().batch(4), rules=(), seconds=0)
+    tuner, begun = PipelineTuner(trials=2, window_seconds=0.01, verbose=0), []
+
+    class Note(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            begun.append((dataset.caches_are_full, tuner.search is not None))
+
+    steps = ROWS // 4 // 2
+    Recorder().fit(dataset, epochs=5, steps_per_epoch=steps, verbose=0, callbacks=[tuner, Note()])
+    assert begun[0] == (False, False)
+    assert begun[-1] == (True, True)
+    assert (False, True) not in begun
+
+
+def test_what_fills_a_cache_is_no_growth_that_a_challenger_answers_for(monkeypatch):
+    from autopipe.tuning import memory_guard
+
+    dataset = autopipe.optimize(rows().map(identity).cache().batch(4), rules=(), seconds=0)
+    monkeypatch.setattr(memory_guard, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(memory_guard, "resident_bytes", lambda: 10**9 if dataset.caches_are_full else 0)
+    tuner = PipelineTuner(trials=1, window_seconds=0.001, objective="rate", most_loss=math.inf, ram_budget=1, verbose=0)
+    fit_until_a_trial_ended(Recorder(), dataset, tuner)
+    assert [trial.failure for trial in tuner.search.trials] == [""]
+
+
 def test_what_crosses_the_memory_budget_is_taken_back_at_once(monkeypatch):
     from autopipe.tuning import memory_guard
 
