@@ -50,6 +50,7 @@ class PipelineMonitor(WatchingCallback):
     def _reset(self) -> None:
         super()._reset()
         self._looks: Looks | None = None
+        self._batches_in_step = 1
         self._epochs: list[Epoch] = []
         self._epoch_was_seen = False
         self._looked_at, self._seconds_for_looks = 0, 0.0
@@ -80,6 +81,8 @@ class PipelineMonitor(WatchingCallback):
             self._look_at(self._reading)
 
     def _look_at(self, reading: Reading) -> None:
+        # In a training loop of one's own there is no model.
+        self._batches_in_step = int(getattr(self.model, "steps_per_execution", 1) or 1)
         if reading.iterator() is not None and reading.dataset.counts_its_stages and self._may_look():
             metered = reading.stall is not None
             self._looks = Looks(reading.tree, reading.iterator, metered=metered, distance=_SECONDS_BETWEEN_LOOKS)
@@ -92,13 +95,13 @@ class PipelineMonitor(WatchingCallback):
         """Take note that the step before has ended; by itself, since every call is felt in a step of a millisecond."""
         if self._looks is not None:
             if self._step_begun:
-                self._looks.count_one()
+                self._step_ended()
             self._step_begun = True
 
     def _step_ended(self) -> None:
         """Look at the stages if it is time to."""
         if self._looks is not None:
-            self._looks.count_one()
+            self._looks.count(self._batches_in_step)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs."""

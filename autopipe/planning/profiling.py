@@ -113,7 +113,7 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
         iterator = iter(dataset)
         look = Looks(tree, weakref.ref(iterator), warming=not read)
         for _ in skipping_failures(iterator, failures):
-            look.count_one()
+            look.count()
             if time.perf_counter() >= end:
                 look.stop()
                 break
@@ -196,12 +196,12 @@ class Looks:
         self._watch = threading.Thread(target=self._look_until_given, name="autopipe-looks", daemon=True)
         self._watch.start()
 
-    def count_one(self) -> None:
-        """Note that an element was read, and look if it is time to.
+    def count(self, elements: int = 1) -> None:
+        """Note that elements were read, and look if it is time to.
 
         The first looks double their distance, so that the last one of a short epoch has seen half of it.
         """
-        self.elements += 1
+        self.elements += elements
         if self.elements >= self._next_clock:
             self._look_if_due()
 
@@ -213,15 +213,15 @@ class Looks:
             distance *= 2
 
     def _look_if_due(self) -> None:
-        if self.elements == 1:
-            self._watch_no_more()
+        is_first = not self._given.is_set()
+        self._watch_no_more()
         now = time.perf_counter()
-        if self.elements == 1:
-            self._began.append((1, now, time.process_time()))
+        if is_first:
+            self._began.append((self.elements, now, time.process_time()))
         if self.elements >= self._next_count or now >= self._next_time:
             self._look()
             self._thin_out()
-            self._next_count *= 2
+            self._next_count = max(2 * self._next_count, self.elements + 1)
             self._next_time = now + self._distance
         self._next_clock = min(2 * self.elements, self.elements + _ELEMENTS_BETWEEN_CLOCKS)
 
@@ -245,7 +245,7 @@ class Looks:
     def epoch(self) -> Epoch:
         """Return what was seen."""
         # Of an epoch that is not read to its end, the start would count for too much.
-        without_start = (self._warming or not self._complete) and self.elements > 1
+        without_start = (self._warming or not self._complete) and self.elements > self._began[-1][0]
         before, began, cpu = self._began[-1 if without_start else 0]
         now = time.perf_counter()
         stretch = Stretch(self.elements - before, now - began, time.process_time() - cpu)

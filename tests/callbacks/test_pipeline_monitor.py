@@ -114,6 +114,13 @@ def heavy(x):
     return tf.reduce_sum(tf.linalg.matmul(*[tf.fill((300, 300), x[0, 0])] * 2)) * 0.0 + x
 
 
+def test_several_steps_in_one_execution_are_several():
+    monitor, trained_model = PipelineMonitor(), model()
+    trained_model.compile("sgd", "mse", steps_per_execution=5)
+    trained_model.fit(autopipe.optimize(PAIRS, rules=()), epochs=3, verbose=0, callbacks=[monitor])
+    assert monitor.profile.stretch.elements == 90
+
+
 PAIRS = tf.data.Dataset.from_tensors(tf.ones([4, 1])).repeat(30).map(heavy).map(lambda x: (x, x))
 
 

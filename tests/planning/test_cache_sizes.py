@@ -57,7 +57,7 @@ def size_after_last(dataset):
     looks = Looks(tree, lambda: iterator)
     for _ in range(len(dataset) // 5):
         next(iterator)
-        looks.count_one()
+        looks.count()
     looks.stop()
     return cache_sizes(tree, profile_of(tree, [looks.epoch()]))[-1]
 

@@ -158,7 +158,7 @@ class TestShuffles:
         iterator = iter(dataset.with_options(options))
         looks = Looks(extract(dataset), lambda: iterator)
         for _ in iterator:
-            looks.count_one()
+            looks.count()
         cost = profiling.profile_of(extract(dataset), [looks.epoch()])
         assert {each.stage: each for each in cost.stages}["map(slow)"].share > 0.5
 
@@ -273,7 +273,7 @@ class TestLooks:
             iterator = iter(NUMBERS.take(20))
             look = Looks(tree, lambda iterator=iterator: iterator)
             for _ in range(20):
-                look.count_one()
+                look.count()
             if stopped:
                 look.stop()
             assert look.epoch().stretch.elements == elements
@@ -325,10 +325,10 @@ class TestStretch:
     def test_the_time_in_which_buffers_fill_first_does_not_count(self, clock, warming, elements, stretch):
         looks = Looks(extract(NUMBERS), object, warming=warming)
         clock.now += 100
-        looks.count_one()
+        looks.count()
         for _ in range(elements - 1):
             clock.now += 2
-            looks.count_one()
+            looks.count()
         epoch = looks.epoch()
         assert epoch.stretch == stretch
         assert epoch.complete
@@ -342,7 +342,7 @@ class TestStretch:
         looks = Looks(extract(NUMBERS), object)
         for _ in range(20_000):
             clock.now += 1
-            looks.count_one()
+            looks.count()
         assert 100 < len(looks.epoch().looks) < 300
         assert looks.elements == 20_000
 
