@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import site
 import sys
 import sysconfig
 import traceback
@@ -90,7 +91,9 @@ def _keep_users_frames(account: traceback.TracebackException) -> None:
 
 def _is_installed(file: str) -> bool:
     """Return whether a file is autopipe's, a library's or Python's, and not the user's."""
-    return file.startswith(("<", *_folders("autopipe"), *(sysconfig.get_path(name) for name in _INSTALLED)))
+    folders = (site.getusersitepackages(), *(sysconfig.get_path(name) for name in _INSTALLED))
+    # What Cython has compiled is named as it was where it was compiled.
+    return file.endswith(".pyx") or file.startswith(("<", *_folders("autopipe"), *folders))
 
 
 def _folders(*packages: str) -> tuple[str, ...]:

@@ -214,6 +214,8 @@ class SampleMeasurements:
             return self.disk.filename(node)
         except UnknownContentError as unknown:
             raise MeasurementError(str(unknown)) from unknown
+        except OSError as error:
+            raise MeasurementError(f"the folder cannot be written to ({error})") from error
 
     def caching(self, node: ir.Node, *, on_disk: bool = False) -> tuple[float, float]:
         """Time the same elements once as they are made, and then as a cache serves them."""

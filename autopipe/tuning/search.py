@@ -1,14 +1,14 @@
 """The search: Optuna proposes, and each proposal is measured between two windows of the best so far.
 
-Machines drift, so a window is only ever compared with its neighbours: the incumbent is measured, then the
-challenger, then the incumbent again. The challenger is kept if it beats the mean of its neighbours by more than
-they differ from each other, and never if it takes fewer steps per second; one that may be better by less meets them
-again, since what comes out of several such matches differs by less. A seed, for which there are reasons, is not sent
-away for one match that it lost by little. Every other challenger is one step from the
-incumbent: a sampler needs more trials than training has time for before it finds the last few hundredths. What a live
-swap hands on was made by the knobs before: a challenger that may be kept is measured once more, and so is an incumbent
-that seems to be another than before. Where the consumer does not wait any more, smaller numbers are tried instead, and
-kept if nothing is lost by them. What was kept meets the first knobs again in the end.
+Machines drift, so a window is only ever compared with its neighbours: the incumbent is measured, then the challenger,
+then the incumbent again. The challenger is kept if it beats the mean of its neighbours by more than they differ from
+each other, and never if it takes fewer steps per second, but for so many and 2%; one that may be better by less meets
+them again, since what comes out of several such matches differs by less. A seed, for which there are reasons, is not
+sent away for one match that it lost by little. Every other challenger is one step from the incumbent: a sampler needs
+more trials than training has time for before it finds the last few hundredths. What a live swap hands on was made by
+the knobs before: a challenger that may be kept is measured once more, and so is an incumbent that seems to be another
+than before. Where the consumer does not wait any more, smaller numbers are tried instead, and kept if nothing is lost
+by them. What was kept meets the first knobs again in the end.
 """
 
 from __future__ import annotations

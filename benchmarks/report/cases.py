@@ -35,10 +35,13 @@ def case_lines(results: Sequence[CaseResult]) -> list[str]:
     """Return the table: the rates, the ratios with their spread, and the summary."""
     if not results:
         return []
+    ours = [each.variants[variant] for each in results for variant in ("autopipe(naive)", "autopipe(expert)")]
+    prepared = sorted(variant.preparing_seconds for variant in ours)
     lines = [
         "Units per second after the first epoch (medians), and ratios to *expert* within each round: the median, "
         "with the lowest and highest. *Expert again* is a second instance of *expert*: so much do two equal pipelines "
-        "differ.",
+        f"differ. What autopipe took to prepare its pipelines, {prepared[0]:.1f} to {prepared[-1]:.1f} s each, is not "
+        "in the rates: `optimize()` and, but for `make bench-quick`, the offline search of the knobs.",
         "",
         "| | pipeline | unit | naive | expert | best by hand | autopipe(naive) | ÷ expert | ÷ best "
         "| autopipe(expert) ÷ expert | expert again ÷ expert | rules on naive |",

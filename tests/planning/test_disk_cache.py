@@ -20,6 +20,8 @@ from autopipe.pipeline.extract import extract
 from autopipe.planning import disk_cache
 from autopipe.planning.content import UnknownContentError
 from autopipe.planning.disk_cache import DiskCache
+from autopipe.planning.measure import SampleMeasurements
+from autopipe.rules import MeasurementError
 
 Dataset = tf.data.Dataset
 ELEMENTS = 10_000
@@ -230,6 +232,16 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path):
     for folder in (tmp_path / "file", tmp_path / "file" / "below", "/proc/autopipe"):
         with pytest.raises(ArgumentError, match=r"must be one that can be written and locked, but .* is not"):
             DiskCache(folder)
+
+
+def test_a_folder_that_somebody_else_writes_to_is_a_reason_not_to_keep_elements_there(tmp_path, monkeypatch):
+    def refuses(*_, **__):
+        raise PermissionError("not yours")
+
+    disk = DiskCache(tmp_path)
+    monkeypatch.setattr(Path, "mkdir", refuses)
+    with pytest.raises(MeasurementError, match="the folder cannot be written to .not yours."):
+        SampleMeasurements(disk=disk).keep_on_disk(numbers())
 
 
 def test_there_is_no_name_for_what_is_not_known_or_too_much(tmp_path):
