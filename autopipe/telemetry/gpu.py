@@ -60,6 +60,7 @@ class GpuMeter:
         self._over = False
         self._gpus: tuple[_Gpu, ...] = ()
         self._used: tuple[_Gpu, ...] = ()
+        self._worked: set[str] = set()
         self._look_again = 0.0
 
     def read(self) -> GpuReading | None:
@@ -70,10 +71,13 @@ class GpuMeter:
     def spans(self) -> list[Span]:
         """Return what the driver has sampled since the call before, of all those GPUs; the latest last.
 
-        At first, that is all it remembers. Nothing when there is nothing to be had.
+        At first, that is all it remembers. Nothing when there is nothing to be had. TensorFlow makes itself at home
+        on every GPU it sees, and mostly works on one: once a GPU has worked, those that never did are left out.
         """
-        of_each = self._of_each(lambda nvml, gpu: gpu.samples.new(nvml))
-        return sorted(chain.from_iterable(of_each), key=lambda span: span.ended)
+        of_each = self._of_each(lambda nvml, gpu: (gpu.uuid, gpu.samples.new(nvml)))
+        self._worked.update(uuid for uuid, spans in of_each if any(span.utilization > 0 for span in spans))
+        told = [spans for uuid, spans in of_each if uuid in self._worked or not self._worked]
+        return sorted(chain.from_iterable(told), key=lambda span: span.ended)
 
     def close(self) -> None:
         """Let go of the driver; the meter reads None from then on."""

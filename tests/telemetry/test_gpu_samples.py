@@ -41,6 +41,17 @@ print(sorted({span.utilization for span in spans}), spans == sorted(spans, key=l
     assert run(script, FAKE_UTILIZATION="20,40", FAKE_MINE="1,1", FAKE_PERIOD="50000") == ["[0.2, 0.4] True"]
 
 
+def test_a_gpu_that_never_works_is_left_out_once_another_does(run: Run) -> None:
+    script = """
+import time
+idle = {span.utilization for span in meter.spans()}
+os.environ["FAKE_UTILIZATION"] = "0,37"
+time.sleep(0.2)
+print(idle, {span.utilization for span in meter.spans()}, warned)
+"""
+    assert run(script, FAKE_UTILIZATION="0,0", FAKE_MINE="1,1", FAKE_PERIOD="50000") == ["{0.0} {0.37} []"]
+
+
 def test_the_driver_is_not_asked_before_there_can_be_another(run: Run) -> None:
     script = """
 import time
