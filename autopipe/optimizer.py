@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autopipe.errors import RewriteError
 from autopipe.pipeline import ir, trees
@@ -16,6 +16,7 @@ from autopipe.rules import Keeps, MeasurementError, Measurements, Proof, Rewrite
 __all__ = ["Refusal", "Rewriting", "Step", "new_caches", "rewrite"]
 
 _MOST_STEPS = 200
+_PARALLEL = (ir.Map, ir.Interleave)
 _BATCHED_AT_ONCE = (
     "a map would come right before a batch: TensorFlow then makes one of the two, which fails on elements of different "
     "shapes, even where their incomplete batch would be dropped"
@@ -145,6 +146,7 @@ class _Driver:
                 candidate = rule(site)
                 if candidate is None:
                     continue
+                candidate = replace(candidate, result=_in_order(candidate.result, site, state))
                 outcome = self._judge(rule, site, state, candidate)
                 if isinstance(outcome, Step):
                     return ir.End(input=outcome.tree), outcome
@@ -175,6 +177,25 @@ class _Driver:
             return Refusal(rule.name, _place(site), _BATCHED_AT_ONCE)
         kept = min([offered, *(proof.keeps for proof in proofs)])
         return Step(rule.name, before, after, kept, tuple(proofs), changed.input)
+
+
+def _in_order(result: ir.Node, site: ir.Node, state: ir.End) -> ir.Node:
+    """Return what a rule makes of a site, with the order of what it makes parallel.
+
+    ``options.deterministic=False`` frees that of parallel stages, and of no other: its author may rely on it.
+    """
+    if not any(options.deterministic is False for options in trees.options_of(state)):
+        return result
+    stages = set(trees.walk(site))
+    if all(node.num_parallel_calls for node in stages - set(trees.walk(result)) if isinstance(node, _PARALLEL)):
+        return result
+
+    def ordered(node: ir.Node) -> ir.Node:
+        if not isinstance(node, _PARALLEL) or node in stages or node.deterministic is not None:
+            return node
+        return replace(node, deterministic=True) if node.num_parallel_calls else node
+
+    return trees.transform(result, ordered)
 
 
 def _demanded(state: ir.End, site: ir.Node, result: ir.Node, keeps: Keeps) -> tuple[Keeps, str]:

@@ -104,3 +104,14 @@ def test_no_map_is_brought_before_a_batch_that_drops_elements_of_other_shapes():
     done = apply("select_before_map", dataset)
     assert not done.steps
     assert "fails on elements of different shapes" in done.refusals[0].reason
+
+
+def test_what_is_made_parallel_stays_in_order_where_options_free_that_of_parallel_stages():
+    options = tf.data.Options()
+    options.deterministic = False
+    written = Dataset.range(9).map(tf.square).with_options(options)
+    (rule,) = (rule for rule in catalogue() if rule.name == "parallel_map")
+    found = rewrite(extract(written), [rule], keeps=Keeps.SEQUENCE, measurements=Answers()).after
+    assert "deterministic=True" in one_line(found)
+    parallel = Dataset.range(9).map(tf.square, num_parallel_calls=2).with_options(options)
+    assert "deterministic" not in one_line(extract(parallel)).split(" | ")[1]

@@ -128,6 +128,7 @@ def _effects_of_ops(fn: Function) -> Iterator[tuple[str, str]]:
     graph = fn.concrete.graph
     drawing = generator_ops(graph)
     harmless = fixed_table_reads(graph)
+    yield from (("other", "a captured dataset") for _ in _captured_datasets(graph))
     for op in graph.get_operations():
         if op not in harmless:
             kind = "generator" if op in drawing else _kind(op.node_def)
@@ -153,13 +154,22 @@ def ops_that_change(fn: Function) -> set[Any]:
 def _kinds_by_op(fn: Function) -> dict[Any, set[str]]:
     graph = fn.concrete.graph
     harmless = fixed_table_reads(graph)
+    captured = _captured_datasets(graph)
     bodies = {function.signature.name: function.node_def for function in graph.as_graph_def().library.function}
     found = {}
     for op in graph.get_operations():
         kinds = {kind for node in _with_called(op.node_def, bodies) if (kind := _kind(node))}
+        kinds |= {"other"} if op in captured else set()
         if kinds and op not in harmless:
             found[op] = kinds
     return found
+
+
+def _captured_datasets(graph: Any) -> set[Any]:
+    """Return the ops by which a graph takes in datasets from outside, of which it does not show what they do."""
+    import tensorflow as tf
+
+    return {inside.op for _, inside in graph.captures if inside.dtype == tf.variant}
 
 
 def described(graph: Any, op: Any) -> str:

@@ -25,6 +25,7 @@ __all__ = ["element_shapes", "element_types", "extract", "function_of", "op_dete
 _SEEN: ContextVar[dict[int, tuple[Any, ir.Node]]] = ContextVar("_SEEN")
 # Which of them it reads at two places.
 _READ_TWICE: ContextVar[frozenset[int]] = ContextVar("_READ_TWICE")
+_OF_DATASETS = "its elements are datasets, and what those do is not known"
 
 
 def extract(dataset: Any) -> ir.Node:
@@ -183,11 +184,21 @@ def _unary(kind: Callable[..., ir.Node], *arguments: str) -> Callable[[Any], ir.
 
 
 def _tensors(ds: Any) -> ir.Node:
+    if _holds_datasets(ds):
+        return _opaque(ds, _OF_DATASETS)
     return ir.Tensors(dataset=ds, components=tuple(ds._tensors), name=ds._name)
 
 
 def _tensor_slices(ds: Any) -> ir.Node:
+    if _holds_datasets(ds):
+        return _opaque(ds, _OF_DATASETS)
     return ir.TensorSlices(dataset=ds, components=tuple(ds._tensors), name=ds._name)
+
+
+def _holds_datasets(ds: Any) -> bool:
+    import tensorflow as tf
+
+    return any(isinstance(spec, tf.data.DatasetSpec) for spec in tf.nest.flatten(ds.element_spec))
 
 
 def _range(ds: Any) -> ir.Node:
@@ -344,6 +355,10 @@ def _shuffle(ds: Any) -> ir.Node:
     )
 
 
+def _cache(ds: Any) -> ir.Node:
+    return ir.Cache(input=_extract(ds._input_dataset), filename=_scalar(ds._filename), origin=ds, name=ds._name)
+
+
 def _zip(ds: Any) -> ir.Node:
     import tensorflow as tf
 
@@ -408,7 +423,7 @@ def _parallel_reads(implementation: Any) -> int | None:
 
 
 _READERS: dict[str, Callable[[Any], ir.Node]] = {
-    "CacheDataset": _unary(ir.Cache, "filename"),
+    "CacheDataset": _cache,
     "FixedLengthRecordDatasetV2": _fixed_length,
     "TFRecordDatasetV2": _tfrecord,
     "TextLineDatasetV2": _text_lines,

@@ -291,10 +291,12 @@ class Cache(Unary):
         filename: the file it is kept in.
         on_disk: whether autopipe keeps it in a folder that the user named. Until an iterator gives it a file of its
             own, elements pass it as if it were not there.
+        origin: which cache of the author's it was: another one holds what was drawn for it.
     """
 
     filename: str = ""
     on_disk: bool = False
+    origin: Any = field(default=None, repr=False)
 
     @property
     def in_memory(self) -> bool:

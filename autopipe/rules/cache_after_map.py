@@ -10,6 +10,7 @@ from autopipe.rules._obligations import (
     FitsMemory,
     InMemory,
     NotMuchLarger,
+    OneReader,
 )
 
 
@@ -19,9 +20,10 @@ def cache_after_map(node: Node) -> Rewrite | None:
 
     A cache below a map stores what goes into f, so f runs again on every element in every epoch. If f gives the
     same result for the same element each time, storing its results gives the same sequence, and f runs once. A
-    shuffle or repeat may stand between: these do not look at elements. It takes: f deterministic, no
-    ``ignore_errors`` downstream, a memory cache (a file may hold elements of the old place), and results that fit,
-    which are no larger than what goes into f where a shuffle holds them too.
+    shuffle or repeat may stand between: these do not look at elements. It takes: f deterministic, nobody else who
+    reads the cache (they would not hold the same any more), no ``ignore_errors`` downstream, a memory cache (a file
+    may hold elements of the old place), and results that fit, which are no larger than what goes into f where a
+    shuffle holds them too.
     """
     if not isinstance(node, Map):
         return None
@@ -29,7 +31,8 @@ def cache_after_map(node: Node) -> Rewrite | None:
     if not isinstance(cache, Cache):
         return None
     mapped = node.on(cache.input)
-    provided = (Deterministic(node.fn), ErrorsSurface(node.fn), InMemory(cache), FitsMemory(mapped))
+    alone = OneReader(cache, "both readers get the same from it")
+    provided = (Deterministic(node.fn), alone, ErrorsSurface(node.fn), InMemory(cache), FitsMemory(mapped))
     is_mixed = cache is not node.input
     held = (NotMuchLarger(mapped, than=cache.input, count=WHOLE_EPOCH),) if is_mixed else ()
     return Rewrite(trees.substitute(node.input, cache, cache.on(mapped)), (*provided, *held))

@@ -19,7 +19,7 @@ def free_order(node: Node) -> Rewrite | None:
     reshuffles in each epoch.
     """
     match node:
-        case Shuffle(seeded=False):
+        case Shuffle(seeded=False, mixes=True):
             for stage in stages_of_free_order(node):
                 if isinstance(stage, Map | Interleave) and stage.num_parallel_calls and stage.deterministic is None:
                     after = substitute(node, stage, replace(stage, deterministic=False))

@@ -4,7 +4,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from autopipe.functions.effects import Effects, effects, is_stateful
+from autopipe.functions.effects import Effects, effects, is_stateful, ops_that_change
 from autopipe.pipeline.extract import extract
 
 Dataset = tf.data.Dataset
@@ -67,6 +67,16 @@ def test_each_effect_is_found(name):
     found = effects(extract(Dataset.range(3).map(function)).fn)
     assert {kind for kind in Effects.__dataclass_fields__ if getattr(found, kind)} == set(kinds)
     assert found.pure is (not kinds)
+
+
+def test_a_captured_dataset_may_do_anything():
+    augmented = tf.data.Dataset.range(40).map(lambda x: tf.cast(x, tf.float32) + tf.random.uniform(()))
+    sharded = tf.data.Dataset.range(4).interleave(lambda number: augmented.shard(4, number))
+    found = effects(extract(sharded).fn)
+    assert found.other == ("a captured dataset",)
+    assert not found.steady
+    assert not found.unseen
+    assert ops_that_change(extract(sharded).fn)
 
 
 def test_readers_inside_an_interleave_read_files():

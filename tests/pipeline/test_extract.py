@@ -80,3 +80,16 @@ def test_two_branches_of_an_order_that_was_drawn_once_stay_paired():
     shared = Dataset.range(20).cache().shuffle(20, reshuffle_each_iteration=False)
     ours = autopipe.optimize(Dataset.zip((shared.map(heavy), shared)), keeps="sequence")
     assert all(left == right for epoch in epochs(ours) for left, right in epoch)
+
+
+def test_equal_caches_of_what_is_drawn_are_two():
+    drawn = Dataset.range(4).map(lambda x: tf.cast(x, tf.float32) + tf.random.uniform(()))
+    views = Dataset.zip((drawn.cache().take(-1), drawn.cache().take(-1)))
+    optimized = autopipe.optimize(views, seconds=0)
+    for _ in range(3):
+        assert all(float(left) != float(right) for left, right in optimized)
+
+
+def test_a_dataset_as_an_element_is_not_looked_into():
+    inner = Dataset.range(3).map(lambda x: tf.cast(x, tf.float32) + tf.random.uniform(()))
+    assert isinstance(extract(Dataset.from_tensors(inner)), ir.Opaque)

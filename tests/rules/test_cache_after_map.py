@@ -27,6 +27,11 @@ def test_moves_the_cache_behind_a_function_that_only_computes(keeps):
     assert_rewrites(RULE, dataset, "range(0, 9) | map(double) | cache()", keeps)
 
 
+def test_a_cache_that_others_read_too_stays_where_they_find_it():
+    cache = tf.data.Dataset.range(6).shuffle(6).take(3).cache()
+    assert_refuses(RULE, cache.concatenate(cache.map(lambda x: -x)), "both readers get the same from it")
+
+
 def test_moves_the_cache_behind_several_maps_and_stops_at_the_random_one():
     dataset = tf.data.Dataset.range(9).cache().map(double).map(double, num_parallel_calls=2).map(noisy)
     done = apply(RULE, dataset, Keeps.SEQUENCE)

@@ -16,6 +16,7 @@ def even(x):
     return x % 4 == 0
 
 
+COUNTER = tf.Variable(0, dtype=tf.int64)
 PARALLEL = NUMBERS.map(double, num_parallel_calls=2)
 
 
@@ -64,6 +65,23 @@ def test_does_not_match_where_order_is_seen_kept_or_free_already(dataset):
 
 def test_an_order_that_comes_again_is_left_alone():
     assert_no_match(RULE, PARALLEL.shuffle(9, reshuffle_each_iteration=False))
+
+
+def seeded(x):
+    return tf.cast(x, tf.float32) + tf.random.uniform((), seed=3)
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        PARALLEL.map(seeded).shuffle(9),
+        PARALLEL.filter(lambda x: seeded(x) > 0.5).shuffle(9),
+        PARALLEL.map(lambda x: x + COUNTER.assign_add(1)).shuffle(9),
+        PARALLEL.shuffle(1),
+    ],
+)
+def test_does_not_match_where_a_function_makes_something_of_the_order(dataset):
+    assert_no_match(RULE, dataset)
 
 
 def test_refuses_where_the_sequence_is_asked_for():

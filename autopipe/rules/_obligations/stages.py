@@ -133,11 +133,12 @@ class OneReader:
     """A stage is read in one place of the pipeline only."""
 
     node: ir.Node = field(repr=False)
+    why: str = "a file cache can be read once"
 
     def check(self, site: Site) -> Proof:
-        """Count: two readers would write one file."""
+        """Count: two readers would write one file, or no longer read the same from memory."""
         alone = sum(node == self.node for node in trees.walk(site.pipeline)) == 1
-        return Proof(alone, "" if alone else f"{stage(self.node)} is read twice, and a file cache can be read once")
+        return Proof(alone, "" if alone else f"{stage(self.node)} is read twice, and {self.why}")
 
 
 @dataclass(frozen=True)
