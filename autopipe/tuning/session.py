@@ -12,7 +12,7 @@ from typing import Any
 
 from autopipe.tuning.choices import Choice, Choices
 from autopipe.tuning.search import Trial
-from autopipe.tuning.studies import complete, fail_abandoned, sign
+from autopipe.tuning.studies import complete, fail_abandoned, signed, tell
 from autopipe.tuning.workbench import TrialFailedError, Workbench
 
 __all__ = ["PAIRS", "Session"]
@@ -27,6 +27,7 @@ _CLEAR_GAIN = 2.0
 # A challenger at less than this share of the reference's speed needs no second turn.
 _HOPELESS = 0.7
 _LEAST_GAIN = 0.01
+_TAKEN_FOR_GONE = "another process took this one for gone"
 
 
 @dataclass
@@ -55,16 +56,17 @@ class Session:
         Raises:
             ArgumentError: if the study chose among something else before.
         """
-        fail_abandoned(self.study)
+        from optuna.exceptions import UpdateFinishedTrialError
+
         if self.seeded and not self.study.get_trials(deepcopy=False):
             for parameters in self.choices.to_try_first():
                 self.study.enqueue_trial(parameters, skip_if_exists=True)
-        while complete(self.study) < trials and time.monotonic() < deadline:
+        while self._goes_on(trials, deadline):
             # Another process may have begun it meanwhile.
             self.choices.refuse_other_choices(self.study)
             trial = self.study.ask()
-            sign(trial)
-            self._run(trial)
+            with suppress(UpdateFinishedTrialError), signed(trial):
+                self._run(trial)
 
     def final(self, deadline: float) -> tuple[Choice, dict[str, Any]]:
         """Compare the best of the study again, with what was given and with each other; return the winner.
@@ -94,8 +96,13 @@ class Session:
             "trials": complete(self.study),
         }
 
+    def _goes_on(self, trials: int, deadline: float) -> bool:
+        """Mark what was left by processes that are gone, and return whether another trial is to run."""
+        fail_abandoned(self.study)
+        return complete(self.study) < trials and time.monotonic() < deadline
+
     def _run(self, trial: Any) -> None:
-        from optuna.trial import TrialState
+        from optuna.exceptions import UpdateFinishedTrialError
 
         choice = self.choices.ask(trial)
         began = time.perf_counter()
@@ -109,10 +116,11 @@ class Session:
                     break
         except TrialFailedError as why:
             failure = str(why)
-        if failure:
-            self.study.tell(trial, state=TrialState.FAIL)
-        else:
-            self.study.tell(trial, statistics.median(ratios))
+        except UpdateFinishedTrialError:
+            failure = _TAKEN_FOR_GONE
+        told = tell(self.study, trial, None if failure else statistics.median(ratios))
+        if not failure and not told:
+            failure = _TAKEN_FOR_GONE
         if self.on_trial:
             self.on_trial(self._account(trial, choice, ratios, failure, time.perf_counter() - began))
 

@@ -1,6 +1,7 @@
 """The offline search finds the best structure and numbers there are, and never leaves a pipeline worse."""
 
 import functools
+import itertools
 import math
 import os
 import sqlite3
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from optuna.distributions import CategoricalDistribution
+from optuna.trial import TrialState
 from programs import run_program
 
 import autopipe
@@ -22,7 +24,7 @@ from autopipe.tuning.isolation import IsolatedWorkbench, Job
 from autopipe.tuning.offline import tune, tune_choices
 from autopipe.tuning.session import Session
 from autopipe.tuning.structures import AS_WRITTEN, OPTIMIZED, structures
-from autopipe.tuning.studies import complete, open_study
+from autopipe.tuning.studies import complete, open_study, signed
 from autopipe.tuning.workbench import LocalWorkbench, TrialFailedError
 
 
@@ -105,6 +107,44 @@ def test_a_trial_that_fails_is_a_failed_trial_and_not_the_end():
     assert {trial.failure for trial in told} == {"", "it gave no answer"}
     assert plan.measured["trials"] == 25
     assert plan.knobs["prefetch.buffer_size"] == 4
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 1), (1, 0)], ids=["first report", "second", "at the end"])
+def test_a_trial_that_another_process_took_for_gone_is_a_failed_trial_and_not_the_end(before, after):
+    class TakenForGone(Bench):
+        def ratios(self, reference, challenger):
+            yield from itertools.islice(super().ratios(reference, challenger), before)
+            if not told:
+                take()
+            yield from itertools.islice(super().ratios(reference, challenger), after)
+
+    def take():
+        (running,) = study.get_trials(states=(TrialState.RUNNING,))
+        study.tell(running.number, state=TrialState.FAIL)
+
+    told = []
+    study = open_study(pruner="none")
+    bench = TakenForGone(lambda choice: 1.0)
+    plan = tune_choices(
+        choices(), StandIn(0.0), trials=2, seconds=30, study=study, workbench=bench, on_trial=told.append
+    )
+    assert [trial.failure for trial in told] == ["another process took this one for gone", "", ""]
+    assert plan.measured["trials"] == 2
+
+
+def test_a_process_that_goes_on_marks_the_trial_of_one_that_was_killed_meanwhile():
+    left = []
+
+    def kill_another(trial):
+        if not left:
+            left.append(study.ask())
+            with signed(left[0]):
+                left[0].set_user_attr("autopipe:process", left[0].user_attrs["autopipe:process"] + "0")
+
+    study = open_study()
+    bench = Bench(lambda choice: 1.0)
+    Session(choices(), choices().given, bench, study, kill_another).search(1, time.monotonic() + 30)
+    assert study.trials[left[0].number].state is TrialState.FAIL
 
 
 def of_buffers(*sizes, others=None):
