@@ -268,10 +268,22 @@ class PipelineTuner(WatchingCallback):
             self._tell_of_no_search()
             return
         self.dataset.retune(self.search.stop())
-        if self.plan_path is not None and self.plan is not None:
-            self.plan.save(self.plan_path)
+        self._save_plan()
         if self.verbose:
             show(self.summary())
+
+    def _save_plan(self) -> None:
+        """Write the plan; where that fails only warn, since the model is trained."""
+        if self.plan_path is None or self.plan is None:
+            return
+        try:
+            self.plan.save(os.fspath(self.plan_path))
+        except (ArgumentError, OSError) as error:
+            warnings.warn(
+                f"PipelineTuner must be able to write its plan at the end of training, but there is none: {error} "
+                "Write it with tuner.plan.save(file) as long as the tuner is there.",
+                stacklevel=2,
+            )
 
     def _tell_of_no_search(self) -> None:
         """Say that nothing was searched, where a dataset was read that could have been; of others one was warned."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from autopipe.errors import ArgumentError, StorageError
+from autopipe.errors import ArgumentError, AutopipeError, StorageError
 
 __all__ = [
     "PRUNERS",
@@ -214,21 +214,28 @@ def quiet_optuna() -> Iterator[None]:
 
 
 @contextmanager
-def reaching_storage() -> Iterator[None]:
+def reaching_storage(*, whatever: bool = False) -> Iterator[None]:
     """Say in words that a storage cannot be reached any more.
+
+    Args:
+        whatever: whether any error shows it, where nothing is used but a study: files and servers have errors of their
+            own. By default it is only what Optuna makes of those of databases.
 
     Raises:
         StorageError: if it cannot.
     """
-    import optuna
+    from optuna.exceptions import StorageInternalError
 
+    shows = Exception if whatever else StorageInternalError
     try:
         yield
-    except optuna.exceptions.StorageInternalError as error:
+    except AutopipeError:
+        raise
+    except shows as error:
         raise StorageError(
             "The storage of a study must be reachable as long as it is searched, but it says: "
             f"{_first_line(error.__cause__ or error)} The trials before that are in it: once it can be reached again, "
-            "the same command goes on from there."
+            "the same search goes on from there."
         ) from error
 
 
