@@ -101,9 +101,14 @@ def tune_choices(
         return _plan(choices, given, given, {})
     bench = workbench or LocalWorkbench(choices, consumer, TURN_SECONDS)
     session = Session(choices, given, bench, study or open_study(), on_trial)
-    with quiet_optuna(), reaching_storage():
-        session.search(trials, time.monotonic() + seconds * (1 - _FOR_FINAL))
-        chosen, found = session.final(time.monotonic() + seconds * _FOR_FINAL)
+    try:
+        with quiet_optuna(), reaching_storage():
+            session.search(trials, time.monotonic() + seconds * (1 - _FOR_FINAL))
+            chosen, found = session.final(time.monotonic() + seconds * _FOR_FINAL)
+    except BaseException:
+        # Those of a challenger may be in it.
+        choices.datasets[OPTIMIZED].retune(given.knobs)
+        raise
     return _plan(choices, given, chosen, found)
 
 

@@ -91,6 +91,20 @@ def test_what_does_not_win_leaves_the_pipeline_as_it_was():
     assert plan.measured["after"] == 1.0
 
 
+def test_a_search_that_is_interrupted_leaves_the_pipeline_as_it_was():
+    class Interrupted(StandIn):
+        def steps_per_second(self, dataset, seconds, *, whole_epochs=False):
+            if dataset.knobs != before:
+                raise KeyboardInterrupt
+            return super().steps_per_second(dataset, seconds, whole_epochs=whole_epochs)
+
+    found = of_buffers(1, 4)
+    before = dict(found.given.knobs)
+    with pytest.raises(KeyboardInterrupt):
+        tune_choices(found, Interrupted(0.0), trials=9, seconds=60)
+    assert found.datasets[OPTIMIZED].knobs == before
+
+
 def test_a_trial_that_fails_is_a_failed_trial_and_not_the_end():
     class Failing(Bench):
         def ratios(self, reference, challenger):
