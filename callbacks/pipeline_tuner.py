@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from autopipe.arguments import bytes_or_none, file_to_write, number, whole_number
+from autopipe.arguments import bytes_or_none, file_to_write, number, seed_or_none, whole_number
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.build import memory_caches
@@ -123,7 +123,7 @@ class PipelineTuner(WatchingCallback):
         self.window_seconds = number("window_seconds", window_seconds, above=True, finite=True)
         self.most_loss = number("most_loss", most_loss)
         self.ram_budget = bytes_or_none("ram_budget", ram_budget)
-        self.seed = None if seed is None else whole_number("seed", seed)
+        self.seed = seed_or_none("seed", seed)
         self.study = study
         self.plan_path = None if plan is None else file_to_write("plan", plan)
         self.verbose = verbose

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
+from autopipe.arguments import MOST_SEED
 from autopipe.cli._failures import running_users_pipeline
 from autopipe.cli._options import (
     Arguments,
@@ -70,7 +71,7 @@ def tune(
     study: Annotated[str | None, typer.Option(help="The name of the study; by default that of the target.")] = None,
     sampler: Annotated[str, typer.Option(help="How Optuna proposes: tpe or random.")] = "tpe",
     pruner: Annotated[str, typer.Option(help="How it gives a trial up early: median, wilcoxon or none.")] = "median",
-    seed: Annotated[int | None, typer.Option(help="For the sampler.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="For the sampler.", show_default=False)] = None,
     numbers_only: Annotated[
         bool, typer.Option("--numbers-only", help="Search parallel calls and buffers, not which rules are applied.")
     ] = False,

@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from autopipe.arguments import seed_or_none
 from autopipe.errors import ArgumentError, AutopipeError, StorageError
 
 __all__ = [
@@ -75,7 +76,8 @@ def open_study(
         seed: for the sampler.
 
     Raises:
-        ArgumentError: if the storage cannot be opened, a name is unknown, or a study of that name does not maximize.
+        ArgumentError: if the storage cannot be opened, a name is unknown, a seed is none, or a study of that name does
+            not maximize.
 
     >>> len(open_study().trials)
     0
@@ -83,7 +85,7 @@ def open_study(
     import optuna
 
     with quiet_optuna():
-        made = {"sampler": _sampler(sampler, seed), "pruner": _pruner(pruner)}
+        made = {"sampler": _sampler(sampler, seed_or_none("seed", seed)), "pruner": _pruner(pruner)}
         try:
             study = optuna.create_study(
                 study_name=name,

@@ -268,6 +268,8 @@ class TestTune:
             (),
             ("-o", "no/such/folder/plan.json"),
             ("-o", "plan.json", "--trials", "0"),
+            ("-o", "plan.json", "--seed", "-1"),
+            ("-o", "plan.json", "--seed", str(2**32)),
             ("-o", "plan.json", "--step-ms", "3", "--model", "train.py:make_model"),
         ],
     )

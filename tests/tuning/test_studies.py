@@ -204,6 +204,8 @@ def test_a_long_trial_goes_on_giving_signs_of_life(storage, opened, monkeypatch)
     [
         ({"storage": "nowhere://x"}, "A storage must be one that Optuna can open, but with 'nowhere://x' it says"),
         ({"storage": "sqlite:////no/such/folder/study.db"}, "unable to open database file"),
+        ({"seed": -1}, "seed must be a whole number >= 0, but got -1"),
+        ({"seed": 2**32}, "seed must be a whole number <= 4294967295, but got 4294967296"),
         ({"sampler": "best"}, "sampler must be one of tpe, random, but got 'best'"),
         ({"pruner": "best"}, "pruner must be one of median, wilcoxon, none, but got 'best'"),
     ],
