@@ -59,7 +59,7 @@ class Trial:
         noise: how much those neighbours differed, as a ratio; of several matches, the mean over the root of their
             number.
         kept: whether it became the incumbent.
-        seconds: time spent in its windows.
+        seconds: time spent in its windows, without those of its neighbours.
         leaner: whether it was tried for taking less, not for being faster.
         failure: why it was given up before its end; empty if it was not.
         structure: the name of the structure it has; empty where only numbers are searched.

@@ -105,14 +105,15 @@ class Session:
         from optuna.exceptions import UpdateFinishedTrialError
 
         choice = self.choices.ask(trial)
-        began = time.perf_counter()
         ratios: list[float] = []
+        seconds = 0.0
         failure = ""
         try:
-            for ratio in islice(self.bench.ratios(self.given, choice), PAIRS):
-                ratios.append(ratio)
-                trial.report(ratio, len(ratios))
-                if ratio < _HOPELESS or (len(ratios) < PAIRS and trial.should_prune()):
+            for pair in islice(self.bench.pairs(self.given, choice), PAIRS):
+                ratios.append(pair.ratio)
+                seconds += pair.seconds
+                trial.report(pair.ratio, len(ratios))
+                if pair.ratio < _HOPELESS or (len(ratios) < PAIRS and trial.should_prune()):
                     break
         except TrialFailedError as why:
             failure = str(why)
@@ -122,7 +123,7 @@ class Session:
         if not failure and not told:
             failure = _TAKEN_FOR_GONE
         if self.on_trial:
-            self.on_trial(self._account(trial, choice, ratios, failure, time.perf_counter() - began))
+            self.on_trial(self._account(trial, choice, ratios, failure, seconds))
 
     def _account(self, trial: Any, choice: Choice, ratios: list[float], failure: str, seconds: float) -> Trial:
         gain = statistics.median(ratios) - 1 if ratios else -1.0
@@ -153,8 +154,8 @@ class Session:
         """Return the pairs of a match that was won; none if it was lost, or is undecided."""
         ratios: list[float] = []
         with suppress(TrialFailedError):
-            for ratio in islice(self.bench.ratios(best, choice), _MOST_FINAL_PAIRS):
-                ratios.append(ratio)
+            for pair in islice(self.bench.pairs(best, choice), _MOST_FINAL_PAIRS):
+                ratios.append(pair.ratio)
                 if _is_won(ratios):
                     return ratios
                 if _lead(ratios) <= -_LOSING_LEAD or time.monotonic() > deadline:
@@ -165,8 +166,8 @@ class Session:
         """Return some pairs of what has won against others: one at least, or none if it cannot be measured any more."""
         ratios: list[float] = []
         with suppress(TrialFailedError):
-            for ratio in islice(self.bench.ratios(self.given, best), PAIRS):
-                ratios.append(ratio)
+            for pair in islice(self.bench.pairs(self.given, best), PAIRS):
+                ratios.append(pair.ratio)
                 if time.monotonic() > deadline:
                     break
         return ratios
