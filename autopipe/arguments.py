@@ -10,7 +10,10 @@ from typing import Any
 
 from autopipe.errors import ArgumentError
 
-__all__ = ["bytes_or_none", "file_to_write", "number", "whole_number"]
+__all__ = ["MOST_SEED", "bytes_or_none", "file_to_write", "number", "seed_or_none", "whole_number"]
+
+# NumPy's, which Optuna's samplers draw with.
+MOST_SEED = 2**32 - 1
 
 
 def whole_number(name: str, value: Any, least: int = 0, what: str = "whole number") -> int:
@@ -38,6 +41,23 @@ def bytes_or_none(name: str, value: Any) -> int | None:
         ArgumentError: if it is neither.
     """
     return None if value is None else whole_number(name, value, what="number of bytes")
+
+
+def seed_or_none(name: str, value: Any) -> int | None:
+    """Return a seed of a sampler, or ``None``.
+
+    Raises:
+        ArgumentError: if it is neither, or one that NumPy does not take.
+
+    >>> seed_or_none("seed", 3)
+    3
+    """
+    if value is None:
+        return None
+    found = whole_number(name, value)
+    if found > MOST_SEED:
+        raise ArgumentError(f"{name} must be a whole number <= {MOST_SEED}, but got {value!r}.")
+    return found
 
 
 def number(name: str, value: Any, least: float = 0.0, *, above: bool = False, finite: bool = False) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from autopipe.arguments import bytes_or_none, file_to_write, number, whole_number
+from autopipe.arguments import bytes_or_none, file_to_write, number, seed_or_none, whole_number
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.build import memory_caches
@@ -123,7 +123,7 @@ class PipelineTuner(WatchingCallback):
         self.window_seconds = number("window_seconds", window_seconds, above=True, finite=True)
         self.most_loss = number("most_loss", most_loss)
         self.ram_budget = bytes_or_none("ram_budget", ram_budget)
-        self.seed = None if seed is None else whole_number("seed", seed)
+        self.seed = seed_or_none("seed", seed)
         self.study = study
         self.plan_path = None if plan is None else file_to_write("plan", plan)
         self.verbose = verbose
@@ -269,10 +269,22 @@ class PipelineTuner(WatchingCallback):
             self._tell_of_no_search()
             return
         self.dataset.retune(self.search.stop())
-        if self.plan_path is not None and self.plan is not None:
-            self.plan.save(self.plan_path)
+        self._save_plan()
         if self.verbose:
             show(self.summary())
+
+    def _save_plan(self) -> None:
+        """Write the plan; where that fails only warn, since the model is trained."""
+        if self.plan_path is None or self.plan is None:
+            return
+        try:
+            self.plan.save(os.fspath(self.plan_path))
+        except (ArgumentError, OSError) as error:
+            warnings.warn(
+                f"PipelineTuner must be able to write its plan at the end of training, but there is none: {error} "
+                "Write it with tuner.plan.save(file) as long as the tuner is there.",
+                stacklevel=2,
+            )
 
     def _tell_of_no_search(self) -> None:
         """Say that nothing was searched, where a dataset was read that could have been; of others one was warned."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
+from autopipe.arguments import MOST_SEED
 from autopipe.cli._failures import running_users_pipeline
 from autopipe.cli._options import (
     Arguments,
@@ -26,7 +27,7 @@ from autopipe.cli._options import (
     parse_arguments,
     refuse_both,
 )
-from autopipe.cli.targets import load_dataset, load_model
+from autopipe.cli.targets import load_dataset, load_model, load_target
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def tune(
     study: Annotated[str | None, typer.Option(help="The name of the study; by default that of the target.")] = None,
     sampler: Annotated[str, typer.Option(help="How Optuna proposes: tpe or random.")] = "tpe",
     pruner: Annotated[str, typer.Option(help="How it gives a trial up early: median, wilcoxon or none.")] = "median",
-    seed: Annotated[int | None, typer.Option(help="For the sampler.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="For the sampler.", show_default=False)] = None,
     numbers_only: Annotated[
         bool, typer.Option("--numbers-only", help="Search parallel calls and buffers, not which rules are applied.")
     ] = False,
@@ -92,6 +93,8 @@ def tune(
     if not os.access(output.absolute().parent, os.W_OK):
         raise typer.BadParameter(f"must be in a folder that can be written to, but got {output}.", param_hint="-o")
     load_tensorflow()
+    if isolate is not None:
+        _leave_gpus_to_trials()
     from autopipe.search_spaces import by_name
     from autopipe.tuning import offline
     from autopipe.tuning.studies import open_study
@@ -104,12 +107,15 @@ def tune(
     console = Console()
     origin = target if model is None else f"{target} or {model}"
     with _warnings_as_notes(), running_users_pipeline(origin):
+        if isolate is not None and model is not None:
+            # Each trial would fail where there is none of that name.
+            load_target(model)
         choices = make()
-        bench = None if isolate is None else _isolated(make, consume, isolate)
+        consumer, bench = (consume(), None) if isolate is None else (None, _isolated(make, consume, isolate))
         with _told_if_interrupted(storage), _progress(console, trials, budget) as on_trial:
             plan = offline.tune_choices(
                 choices,
-                consume(),
+                consumer,
                 trials=trials,
                 seconds=budget,
                 study=shared,
@@ -149,6 +155,15 @@ def _consumer(model: str | None, step_ms: float | None) -> Consumer:
     from autopipe.tuning.consumer import ModelSteps, StandIn
 
     return StandIn((step_ms or 0.0) / 1000) if model is None else ModelSteps(load_model(model))
+
+
+def _leave_gpus_to_trials() -> None:
+    """Keep TensorFlow from taking nearly all of their memory in this process, which uses none of it."""
+    import tensorflow as tf
+
+    # Where it runs already, as in a program of somebody else's, it is too late.
+    with suppress(RuntimeError):
+        tf.config.set_visible_devices([], "GPU")
 
 
 def _isolated(make: Callable[[], Choices], consume: Callable[[], Consumer], timeout: float) -> Workbench:

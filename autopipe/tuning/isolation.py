@@ -11,7 +11,7 @@ from typing import Any
 from autopipe.tuning.choices import Choice, Choices
 from autopipe.tuning.consumer import Consumer
 from autopipe.tuning.processes import fresh_processes
-from autopipe.tuning.workbench import LocalWorkbench, TrialFailedError
+from autopipe.tuning.workbench import LocalWorkbench, Pair, TrialFailedError
 
 __all__ = ["IsolatedWorkbench", "Job"]
 
@@ -24,7 +24,7 @@ class Job:
         make_choices: makes the pipelines.
         make_consumer: makes what reads them.
         seconds: the length of a turn.
-        pairs: how many ratios to send back.
+        pairs: how many to send back.
     """
 
     make_choices: Callable[[], Choices]
@@ -45,12 +45,12 @@ class IsolatedWorkbench:
     job: Job
     timeout: float
 
-    def ratios(self, reference: Choice, challenger: Choice) -> Iterator[float]:
-        """Yield the ratios that the process sends, and then more from another."""
+    def pairs(self, reference: Choice, challenger: Choice) -> Iterator[Pair]:
+        """Yield the pairs that the process sends, and then more from another."""
         while True:
             yield from self._in_process(reference, challenger)
 
-    def _in_process(self, reference: Choice, challenger: Choice) -> list[float]:
+    def _in_process(self, reference: Choice, challenger: Choice) -> list[Pair]:
         context = fresh_processes()
         here, there = context.Pipe(duplex=False)
         process = context.Process(target=_compare, args=(self.job, reference, challenger, there), daemon=True)
@@ -78,7 +78,7 @@ def _compare(job: Job, reference: Choice, challenger: Choice, answer: Any) -> No
     load_tensorflow()
     try:
         bench = LocalWorkbench(job.make_choices(), job.make_consumer(), job.seconds)
-        answer.send(list(islice(bench.ratios(reference, challenger), job.pairs)))
+        answer.send(list(islice(bench.pairs(reference, challenger), job.pairs)))
     except Exception as error:
         answer.send(f"it raised {type(error).__name__}: {error}")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from autopipe.errors import ArgumentError
+from autopipe.errors import ArgumentError, StorageError
 from autopipe.pipeline.knobs import read_knobs, used_knobs
 from autopipe.planning.machine import Machine
 from autopipe.runtime.reading import Reading
@@ -16,7 +16,7 @@ from autopipe.tuning.first_tries import first_tries
 from autopipe.tuning.memory_guard import MemoryGuard
 from autopipe.tuning.next_epoch import NextEpoch
 from autopipe.tuning.search import Search, Trial
-from autopipe.tuning.studies import refuse_other_choices
+from autopipe.tuning.studies import reaching_storage, refuse_other_choices
 from autopipe.tuning.switch import Switch
 from autopipe.tuning.watch import Watch
 from autopipe.tuning.window import Window, WindowMeter
@@ -239,8 +239,9 @@ def _that_fits(study: Any, space: Mapping[str, Any]) -> Any:
     if study is None:
         return None
     try:
-        refuse_other_choices(study, space)
-    except ArgumentError as other:
-        warnings.warn(f"{other} Meanwhile PipelineTuner searches in a study of its own.", stacklevel=2)
+        with reaching_storage(whatever=True):
+            refuse_other_choices(study, space)
+    except (ArgumentError, StorageError) as unfit:
+        warnings.warn(f"{unfit} Meanwhile PipelineTuner searches in a study of its own.", stacklevel=2)
         return None
     return study

@@ -67,7 +67,7 @@ def tune(
 
 def tune_choices(
     choices: Choices,
-    consumer: Consumer,
+    consumer: Consumer | None,
     *,
     trials: int = 40,
     seconds: float = 120.0,
@@ -82,7 +82,8 @@ def tune_choices(
 
     Args:
         choices: what to choose among.
-        consumer: what reads the pipelines.
+        consumer: what reads the pipelines in this process; ``None`` for one that reads as fast as it can, and where a
+            workbench has its own.
         trials: how many are to come to an end in the study, whoever runs them.
         seconds: time to spend at the most; a turn under way is finished.
         study: an Optuna study, also one that other processes share; by default one in memory.
@@ -99,11 +100,16 @@ def tune_choices(
     given = choices.given
     if choices.none or next(iter(choices.datasets[OPTIMIZED]), None) is None:
         return _plan(choices, given, given, {})
-    bench = workbench or LocalWorkbench(choices, consumer, TURN_SECONDS)
+    bench = workbench or LocalWorkbench(choices, consumer or StandIn(0.0), TURN_SECONDS)
     session = Session(choices, given, bench, study or open_study(), on_trial)
-    with quiet_optuna(), reaching_storage():
-        session.search(trials, time.monotonic() + seconds * (1 - _FOR_FINAL))
-        chosen, found = session.final(time.monotonic() + seconds * _FOR_FINAL)
+    try:
+        with quiet_optuna(), reaching_storage():
+            session.search(trials, time.monotonic() + seconds * (1 - _FOR_FINAL))
+            chosen, found = session.final(time.monotonic() + seconds * _FOR_FINAL)
+    except BaseException:
+        # Those of a challenger may be in it.
+        choices.datasets[OPTIMIZED].retune(given.knobs)
+        raise
     return _plan(choices, given, chosen, found)
 
 

@@ -23,7 +23,7 @@ from autopipe.tuning.lean import leaner
 from autopipe.tuning.match import Match, compare, together
 from autopipe.tuning.neighbours import neighbours
 from autopipe.tuning.patience import Patience
-from autopipe.tuning.studies import open_study, quiet_optuna
+from autopipe.tuning.proposals import Proposals
 from autopipe.tuning.window import OBJECTIVES, Window, pick_objective
 
 __all__ = ["Search", "Trial"]
@@ -59,7 +59,7 @@ class Trial:
         noise: how much those neighbours differed, as a ratio; of several matches, the mean over the root of their
             number.
         kept: whether it became the incumbent.
-        seconds: time spent in its windows.
+        seconds: time spent in its windows, without those of its neighbours.
         leaner: whether it was tried for taking less, not for being faster.
         failure: why it was given up before its end; empty if it was not.
         structure: the name of the structure it has; empty where only numbers are searched.
@@ -117,8 +117,7 @@ class Search:
         self._first_tries = [dict(each) for each in first_tries]
         self._most_trials = trials
         self._objective = objective
-        self._seed = seed
-        self._study = study
+        self._proposals = Proposals(study, space, seed)
         # More steps a second may also come from cores that the pipeline leaves alone.
         self._patience = Patience(most_loss, ends_waiting=objective != "rate")
         self._on_trial = on_trial
@@ -128,7 +127,6 @@ class Search:
         self._challenger: Values = {}
         self._matches: list[Match] = []
         self._again = 0
-        self._asked: Any = None
         self._leaner: str | None = None
         self._rematch: list[bool] = []
         self._settled: set[str] = set()
@@ -225,7 +223,7 @@ class Search:
 
     def give_up(self, why: str) -> Values:
         """End the trial under way because of what it does to the machine; return the knobs to set at once."""
-        self._fail_asked()
+        self._proposals.tell(None)
         if self.running == self.original:
             self._rematch.append(False)
         self._note(Trial(len(self.trials) + 1, dict(self.running), -1.0, 0.0, False, 0.0, failure=why))
@@ -241,32 +239,15 @@ class Search:
 
     def stop(self) -> Values:
         """End the search; return the best knobs found."""
-        self._fail_asked()
+        self._proposals.tell(None)
         self.finished = True
         self.running = dict(self.incumbent)
         return self.incumbent
 
     def _start_study(self) -> None:
-        import optuna
-
-        with quiet_optuna():
-            if self._study is None:
-                self._study = open_study(seed=self._seed)
-            if all(fits(self.incumbent[name], distribution) for name, distribution in self._space.items()):
-                current = {name: self.incumbent[name] for name in self._space}
-                known = optuna.trial.create_trial(params=current, distributions=self._space, value=self._score)
-                self._study.add_trial(known)
-            for seed in map(self._within_space, self._first_tries):
-                self._seeded.add(self._key({**self.incumbent, **seed}))
-                self._study.enqueue_trial(seed, skip_if_exists=True)
-
-    def _fail_asked(self) -> None:
-        """Tell the study that what it proposed last comes to nothing, if it waits for that."""
-        if self._asked is not None:
-            from optuna.trial import TrialState
-
-            self._study.tell(self._asked, state=TrialState.FAIL)
-        self._asked = None
+        seeds = [self._within_space(each) for each in self._first_tries]
+        self._seeded |= {self._key({**self.incumbent, **seed}) for seed in seeds}
+        self._proposals.begin(self.incumbent, self._score, seeds)
 
     def _within_space(self, seed: Values) -> dict[str, int]:
         """Return the values of a seed; those that are not in the space are as in the incumbent, if that is."""
@@ -296,23 +277,21 @@ class Search:
         for repeated in range(_REPEATED_PROPOSALS):
             if repeated or len(self.trials) % 2:
                 self._enqueue_step()
-            self._asked = self._study.ask(self._space)
-            challenger = {**self.incumbent, **self._asked.params}
+            proposed = self._proposals.ask()
+            if proposed is None:
+                break
+            challenger = {**self.incumbent, **proposed}
             if self._key(challenger) not in self._tried:
                 self._tried.add(self._key(challenger))
                 return challenger
-            self._fail_asked()
+            self._proposals.tell(None)
         return None
 
     def _enqueue_step(self) -> None:
         """Have the study propose a setting one step from the incumbent, if nothing else waits to be tried."""
-        from optuna.trial import TrialState
-
-        if self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
-            return
         for step in neighbours(self.incumbent, self._space):
             if self._key(step) not in self._tried:
-                self._study.enqueue_trial(self._within_space(step))
+                self._proposals.enqueue(self._within_space(step))
                 return
 
     def _next_leaner(self) -> Values | None:
@@ -362,7 +341,7 @@ class Search:
             kept = so_far.is_no_slower(least) and so_far.gain > max(so_far.noise, least)
             if not kept and self._may_be_better(so_far, least) and len(self._matches) < _MOST_MATCHES:
                 return
-            self._study.tell(self._asked, self._score * (1 + so_far.gain))
+            self._proposals.tell(self._score * (1 + so_far.gain))
         else:
             kept = so_far.gain >= -_UNNOTICED and so_far.rate >= -_UNNOTICED
             self._settled |= set() if kept else {self._leaner}
@@ -372,7 +351,7 @@ class Search:
             self._speedup *= 1 + so_far.rate
             self._just_won = so_far.rate
         is_lean = self._leaner is not None
-        self._asked = self._leaner = None
+        self._leaner = None
         self._matches = []
         number = len(self.trials) + 1
         self._note(Trial(number, self._challenger, so_far.gain, so_far.noise, kept, so_far.seconds, is_lean))

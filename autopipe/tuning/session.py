@@ -12,7 +12,7 @@ from typing import Any
 
 from autopipe.tuning.choices import Choice, Choices
 from autopipe.tuning.search import Trial
-from autopipe.tuning.studies import complete, fail_abandoned, sign
+from autopipe.tuning.studies import complete, fail_abandoned, signed, tell
 from autopipe.tuning.workbench import TrialFailedError, Workbench
 
 __all__ = ["PAIRS", "Session"]
@@ -27,6 +27,7 @@ _CLEAR_GAIN = 2.0
 # A challenger at less than this share of the reference's speed needs no second turn.
 _HOPELESS = 0.7
 _LEAST_GAIN = 0.01
+_TAKEN_FOR_GONE = "another process took this one for gone"
 
 
 @dataclass
@@ -55,16 +56,17 @@ class Session:
         Raises:
             ArgumentError: if the study chose among something else before.
         """
-        fail_abandoned(self.study)
+        from optuna.exceptions import UpdateFinishedTrialError
+
         if self.seeded and not self.study.get_trials(deepcopy=False):
             for parameters in self.choices.to_try_first():
                 self.study.enqueue_trial(parameters, skip_if_exists=True)
-        while complete(self.study) < trials and time.monotonic() < deadline:
+        while self._goes_on(trials, deadline):
             # Another process may have begun it meanwhile.
             self.choices.refuse_other_choices(self.study)
             trial = self.study.ask()
-            sign(trial)
-            self._run(trial)
+            with suppress(UpdateFinishedTrialError), signed(trial):
+                self._run(trial)
 
     def final(self, deadline: float) -> tuple[Choice, dict[str, Any]]:
         """Compare the best of the study again, with what was given and with each other; return the winner.
@@ -94,27 +96,34 @@ class Session:
             "trials": complete(self.study),
         }
 
+    def _goes_on(self, trials: int, deadline: float) -> bool:
+        """Mark what was left by processes that are gone, and return whether another trial is to run."""
+        fail_abandoned(self.study)
+        return complete(self.study) < trials and time.monotonic() < deadline
+
     def _run(self, trial: Any) -> None:
-        from optuna.trial import TrialState
+        from optuna.exceptions import UpdateFinishedTrialError
 
         choice = self.choices.ask(trial)
-        began = time.perf_counter()
         ratios: list[float] = []
+        seconds = 0.0
         failure = ""
         try:
-            for ratio in islice(self.bench.ratios(self.given, choice), PAIRS):
-                ratios.append(ratio)
-                trial.report(ratio, len(ratios))
-                if ratio < _HOPELESS or (len(ratios) < PAIRS and trial.should_prune()):
+            for pair in islice(self.bench.pairs(self.given, choice), PAIRS):
+                ratios.append(pair.ratio)
+                seconds += pair.seconds
+                trial.report(pair.ratio, len(ratios))
+                if pair.ratio < _HOPELESS or (len(ratios) < PAIRS and trial.should_prune()):
                     break
         except TrialFailedError as why:
             failure = str(why)
-        if failure:
-            self.study.tell(trial, state=TrialState.FAIL)
-        else:
-            self.study.tell(trial, statistics.median(ratios))
+        except UpdateFinishedTrialError:
+            failure = _TAKEN_FOR_GONE
+        told = tell(self.study, trial, None if failure else statistics.median(ratios))
+        if not failure and not told:
+            failure = _TAKEN_FOR_GONE
         if self.on_trial:
-            self.on_trial(self._account(trial, choice, ratios, failure, time.perf_counter() - began))
+            self.on_trial(self._account(trial, choice, ratios, failure, seconds))
 
     def _account(self, trial: Any, choice: Choice, ratios: list[float], failure: str, seconds: float) -> Trial:
         gain = statistics.median(ratios) - 1 if ratios else -1.0
@@ -145,8 +154,8 @@ class Session:
         """Return the pairs of a match that was won; none if it was lost, or is undecided."""
         ratios: list[float] = []
         with suppress(TrialFailedError):
-            for ratio in islice(self.bench.ratios(best, choice), _MOST_FINAL_PAIRS):
-                ratios.append(ratio)
+            for pair in islice(self.bench.pairs(best, choice), _MOST_FINAL_PAIRS):
+                ratios.append(pair.ratio)
                 if _is_won(ratios):
                     return ratios
                 if _lead(ratios) <= -_LOSING_LEAD or time.monotonic() > deadline:
@@ -157,8 +166,8 @@ class Session:
         """Return some pairs of what has won against others: one at least, or none if it cannot be measured any more."""
         ratios: list[float] = []
         with suppress(TrialFailedError):
-            for ratio in islice(self.bench.ratios(self.given, best), PAIRS):
-                ratios.append(ratio)
+            for pair in islice(self.bench.pairs(self.given, best), PAIRS):
+                ratios.append(pair.ratio)
                 if time.monotonic() > deadline:
                     break
         return ratios

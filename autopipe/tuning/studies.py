@@ -8,14 +8,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib import import_module
+from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import psutil
 
-from autopipe.errors import ArgumentError, StorageError
+from autopipe.arguments import seed_or_none
+from autopipe.errors import ArgumentError, AutopipeError, StorageError
 
 __all__ = [
     "PRUNERS",
@@ -28,13 +31,16 @@ __all__ = [
     "reaching_storage",
     "refuse_other_choices",
     "refuse_other_direction",
-    "sign",
+    "signed",
+    "tell",
 ]
 
 SAMPLERS = ("tpe", "random")
 PRUNERS = ("median", "wilcoxon", "none")
 _SIGNED_BY, _SEEN_AT = "autopipe:process", "autopipe:seen"
-# A process on another machine that gave no sign for so long is gone.
+# So often a process gives a sign that it is alive, however long its trial takes.
+_SIGN_SECONDS = 60.0
+# One that cannot be looked for from here, and gave no sign for so long, is gone.
 _SILENT_SECONDS = 900.0
 # To sign a trial takes milliseconds; the process that has not done so by then was ended in between.
 _UNSIGNED_SECONDS = 60.0
@@ -70,7 +76,8 @@ def open_study(
         seed: for the sampler.
 
     Raises:
-        ArgumentError: if the storage cannot be opened, a name is unknown, or a study of that name does not maximize.
+        ArgumentError: if the storage cannot be opened, a name is unknown, a seed is none, or a study of that name does
+            not maximize.
 
     >>> len(open_study().trials)
     0
@@ -78,7 +85,7 @@ def open_study(
     import optuna
 
     with quiet_optuna():
-        made = {"sampler": _sampler(sampler, seed), "pruner": _pruner(pruner)}
+        made = {"sampler": _sampler(sampler, seed_or_none("seed", seed)), "pruner": _pruner(pruner)}
         try:
             study = optuna.create_study(
                 study_name=name,
@@ -137,23 +144,53 @@ def refuse_other_choices(study: Any, distributions: Mapping[str, Any]) -> None:
                 ) from other
 
 
-def sign(trial: Any) -> None:
-    """Write down which process runs a trial, and that it is alive now."""
-    trial.set_user_attr(_SIGNED_BY, f"{socket.gethostname()}:{os.getpid()}:{_started(os.getpid())}")
+@contextmanager
+def signed(trial: Any) -> Iterator[None]:
+    """Write down which process runs a trial, and again and again meanwhile that it is alive.
+
+    Raises:
+        optuna.exceptions.UpdateFinishedTrialError: if another process has taken this one for gone already.
+    """
+    trial.set_user_attr(_SIGNED_BY, f"{_numbering()}:{os.getpid()}:{_started(os.getpid())}")
     trial.set_user_attr(_SEEN_AT, time.time())
+    ended = Event()
+    signing = Thread(target=_sign_until, args=(ended, trial), name="autopipe-sign", daemon=True)
+    signing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        signing.join()
 
 
 def fail_abandoned(study: Any) -> int:
     """Mark the running trials whose process is gone as failed, so that nobody waits for them; return how many."""
     from optuna.trial import TrialState
 
-    abandoned = [trial for trial in study.get_trials(states=(TrialState.RUNNING,)) if _is_abandoned(trial)]
-    for trial in abandoned:
-        try:
-            study.tell(trial.number, state=TrialState.FAIL)
-        except ValueError:
-            continue  # another process was faster
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    abandoned = [trial.number for trial in running if _is_abandoned(trial)]
+    for number in abandoned:
+        tell(study, number, None)
     return len(abandoned)
+
+
+def tell(study: Any, trial: Any, value: float | None) -> bool:
+    """Tell a study what a trial came to, ``None`` if it failed; return whether no other process has marked it failed.
+
+    >>> study = open_study()
+    >>> trial = study.ask()
+    >>> tell(study, trial, None), tell(study, trial, 1.0)
+    (True, False)
+    """
+    from optuna.exceptions import UpdateFinishedTrialError
+    from optuna.trial import TrialState
+
+    came_to = {"state": TrialState.FAIL} if value is None else {"values": value}
+    try:
+        told = study.tell(trial, **came_to, skip_if_finished=True)
+    except UpdateFinishedTrialError:
+        return False
+    return value is None or told.state is not TrialState.FAIL
 
 
 def complete(study: Any) -> int:
@@ -179,21 +216,28 @@ def quiet_optuna() -> Iterator[None]:
 
 
 @contextmanager
-def reaching_storage() -> Iterator[None]:
+def reaching_storage(*, whatever: bool = False) -> Iterator[None]:
     """Say in words that a storage cannot be reached any more.
+
+    Args:
+        whatever: whether any error shows it, where nothing is used but a study: files and servers have errors of their
+            own. By default it is only what Optuna makes of those of databases.
 
     Raises:
         StorageError: if it cannot.
     """
-    import optuna
+    from optuna.exceptions import StorageInternalError
 
+    shows = Exception if whatever else StorageInternalError
     try:
         yield
-    except optuna.exceptions.StorageInternalError as error:
+    except AutopipeError:
+        raise
+    except shows as error:
         raise StorageError(
             "The storage of a study must be reachable as long as it is searched, but it says: "
             f"{_first_line(error.__cause__ or error)} The trials before that are in it: once it can be reached again, "
-            "the same command goes on from there."
+            "the same search goes on from there."
         ) from error
 
 
@@ -238,14 +282,31 @@ def _told(distribution: Any) -> str:
     return " or ".join(map(str, choices))
 
 
+def _sign_until(ended: Event, trial: Any) -> None:
+    while not ended.wait(_SIGN_SECONDS):
+        # What is wrong with the storage, or with the trial, is told where the trial reports.
+        with suppress(Exception):
+            trial.set_user_attr(_SEEN_AT, time.time())
+
+
 def _is_abandoned(trial: Any) -> bool:
-    host, _, process = str(trial.user_attrs.get(_SIGNED_BY, "")).partition(":")
-    if not process:
+    signature = str(trial.user_attrs.get(_SIGNED_BY, ""))
+    if not signature:
         return bool((datetime.now() - trial.datetime_start).total_seconds() > _UNSIGNED_SECONDS)
-    if host != socket.gethostname():
+    numbering, number, started = signature.rsplit(":", 2)
+    if numbering != _numbering():
         return bool(time.time() - trial.user_attrs.get(_SEEN_AT, 0.0) > _SILENT_SECONDS)
-    number, _, started = process.partition(":")
     return _started(int(number)) != started
+
+
+def _numbering() -> str:
+    """Name what gives processes their numbers: a machine since it was started and, on Linux, a namespace of it."""
+    boot = namespace = ""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    with suppress(OSError):
+        namespace = os.readlink("/proc/self/ns/pid")
+    return f"{socket.gethostname()}/{boot}/{namespace}"
 
 
 def _started(process: int) -> str:

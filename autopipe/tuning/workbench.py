@@ -12,9 +12,10 @@ from autopipe.pipeline import ir, trees
 from autopipe.tuning.choices import Choice, Choices
 
 if TYPE_CHECKING:
+    from autopipe.runtime.dataset import OptimizedDataset
     from autopipe.tuning.consumer import Consumer
 
-__all__ = ["LocalWorkbench", "TrialFailedError", "Workbench"]
+__all__ = ["LocalWorkbench", "Pair", "TrialFailedError", "Workbench"]
 
 _ENDLESS = -1
 # An epoch that takes so many turns is not short any more.
@@ -25,11 +26,24 @@ class TrialFailedError(Exception):
     """A setting could not be measured; the message says why. The search goes on."""
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A turn of a challenger beside those of its reference.
+
+    Attributes:
+        ratio: how many times as many steps the consumer made in it.
+        seconds: how long it took; caches were full before.
+    """
+
+    ratio: float
+    seconds: float
+
+
 class Workbench(Protocol):
     """Compares settings."""
 
-    def ratios(self, reference: Choice, challenger: Choice) -> Iterator[float]:
-        """Yield, without end, how many times as many steps the consumer makes with one setting as with another.
+    def pairs(self, reference: Choice, challenger: Choice) -> Iterator[Pair]:
+        """Compare two settings again and again, without end.
 
         Raises:
             TrialFailedError: if the challenger cannot be measured.
@@ -55,28 +69,37 @@ class LocalWorkbench:
     seconds: float
     _whole_epochs: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
 
-    def ratios(self, reference: Choice, challenger: Choice) -> Iterator[float]:
+    def pairs(self, reference: Choice, challenger: Choice) -> Iterator[Pair]:
         """Compare each turn of the challenger with the turns of the reference before and after: machines drift."""
         before = self.steps_per_second(reference)
         while True:
-            between = self._challenge(challenger)
+            between, seconds = self._challenge(challenger)
             after = self.steps_per_second(reference)
-            yield 2 * between / (before + after)
+            yield Pair(2 * between / (before + after), seconds)
             before = after
 
     def steps_per_second(self, choice: Choice) -> float:
         """Let the consumer read for one turn."""
+        dataset = self._ready(choice)
+        return self.consumer.steps_per_second(dataset, self.seconds, whole_epochs=self._whole_epochs[choice.structure])
+
+    def _ready(self, choice: Choice) -> OptimizedDataset:
+        """Return the pipeline of a setting, with its numbers, and its caches full."""
         dataset = self.choices.datasets[choice.structure]
         dataset.retune(choice.knobs)
         if choice.structure not in self._whole_epochs:
             self._whole_epochs[choice.structure] = self._prepare(dataset)
-        return self.consumer.steps_per_second(dataset, self.seconds, whole_epochs=self._whole_epochs[choice.structure])
+        return dataset
 
-    def _challenge(self, challenger: Choice) -> float:
+    def _challenge(self, challenger: Choice) -> tuple[float, float]:
+        """Return the rate of a turn, and how long it took."""
         import tensorflow as tf
 
         try:
-            return self.steps_per_second(challenger)
+            self._ready(challenger)
+            began = time.perf_counter()
+            rate = self.steps_per_second(challenger)
+            return rate, time.perf_counter() - began
         except (MemoryError, tf.errors.ResourceExhaustedError) as short:
             raise TrialFailedError("it ran out of memory") from short
 

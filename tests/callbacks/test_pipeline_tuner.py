@@ -344,6 +344,29 @@ def test_a_training_too_short_for_a_search_is_told_and_a_plan_that_is_missing_to
         fit(plan=tmp_path / "plan.json", trials=0)
 
 
+def test_a_plan_that_cannot_be_written_at_the_end_does_not_end_fit(tmp_path):
+    class Last(keras.callbacks.Callback):
+        ended = False
+
+        def on_epoch_end(self, epoch, logs=None):
+            if folder.exists():
+                folder.rmdir()
+
+        def on_train_end(self, logs=None):
+            self.ended = True
+
+    folder = tmp_path / "plans"
+    folder.mkdir()
+    last = Last()
+    tuner = PipelineTuner(plan=folder / "plan.json", verbose=0)
+    dataset = autopipe.optimize(rows().batch(4), seconds=0)
+    with pytest.warns(UserWarning, match=r"must be able to write its plan .* got '.*plan\.json'.* tuner\.plan\.save"):
+        history = Recorder().fit(dataset, epochs=2, verbose=0, callbacks=[tuner, last])
+    assert len(history.epoch) == 2
+    assert last.ended
+    tuner.plan.save(tmp_path / "plan.json")
+
+
 def test_a_search_space_may_be_named():
     assert PipelineTuner(space="low_memory").space is autopipe.search_spaces.low_memory
 
@@ -359,6 +382,7 @@ def test_a_search_space_may_be_named():
         ({"most_loss": None}, "most_loss must be a number >= 0, but got None"),
         ({"ram_budget": "1GB"}, "ram_budget must be a number of bytes >= 0, but got '1GB'"),
         ({"seed": -1}, "seed must be a whole number >= 0, but got -1"),
+        ({"seed": 2**40}, "seed must be a whole number <= 4294967295, but got 1099511627776"),
         ({"objective": "speed"}, "objective must be auto, busy, gpu, rate, but got 'speed'"),
         ({"space": "tiny"}, "A search space must be one of default, .*, but got 'tiny'"),
         ({"space": 5}, "A search space must be one of default, .*, but got 5"),

@@ -1,15 +1,18 @@
 """What a user brings to a live search: a study of Optuna, and a space."""
 
+import contextlib
 import math
+import sqlite3
 
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution
-from recording import Recorder, fit_until_a_trial_ended, identity, rows
+from recording import Recorder, fit_until, fit_until_a_trial_ended, identity, rows
 
 import autopipe
 from autopipe.callbacks import PipelineTuner
 from autopipe.errors import ArgumentError
+from autopipe.tuning.studies import open_study
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
@@ -48,6 +51,39 @@ def test_a_study_of_the_same_choices_is_told_of_the_trials():
     dataset = autopipe.optimize(rows().map(identity).batch(4).prefetch(1), rules=(), seconds=0)
     fit_until_a_trial_ended(Recorder(), dataset, PipelineTuner(study=study, space=buffers(1, 8), **EAGER))
     assert len(study.trials) > 1
+
+
+@pytest.fixture
+def lost_database(tmp_path):
+    study = open_study("lost", f"sqlite:///{tmp_path}/study.db")
+
+    def lose(trial=None):
+        with contextlib.closing(sqlite3.connect(tmp_path / "study.db")) as made:
+            made.executescript("DROP TABLE trials")
+
+    yield study, lose
+    study._storage.remove_session()
+    study._storage._backend.engine.dispose()
+
+
+@pytest.mark.parametrize("lost", ["before the search", "between trials"])
+def test_a_storage_that_is_lost_does_not_end_training(lost_database, lost):
+    study, lose = lost_database
+    tuner = PipelineTuner(
+        study=study,
+        space=buffers(1, 4, 8),
+        on_trial=lose if lost == "between trials" else None,
+        **{**EAGER, "trials": 9},
+    )
+    if lost == "before the search":
+        lose()
+    dataset = autopipe.optimize(rows().map(identity).batch(4).prefetch(1), rules=(), seconds=0)
+    told = "must be reachable .* no such table: trials.* Meanwhile "
+    with pytest.warns(UserWarning, match=told) as warned:
+        fit_until(lambda: tuner.search and tuner.search.finished, Recorder(), dataset, tuner)
+    assert len([each for each in warned if "must be reachable" in str(each.message)]) == 1
+    assert tuner.search.trials
+    assert dataset.knobs == tuner.best
 
 
 def space_of(folder, *patterns):

@@ -3,10 +3,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorflow as tf
 from typer.testing import CliRunner, Result
 
 from autopipe import Plan
+from autopipe.cli import tune as cli_tune
 from autopipe.cli.main import app
+from autopipe.cli.targets import load_dataset
 from autopipe.rules import catalogue
 from autopipe.tuning import offline
 from autopipe.tuning.search import Trial
@@ -245,6 +248,36 @@ class TestTune:
         assert calls[0]["study"].study_name == "mine"
         assert calls[0]["workbench"].timeout == 30.0
 
+    def test_isolated_trials_have_the_model_and_the_gpus_to_themselves(
+        self, calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        done: list[Any] = []
+        monkeypatch.setattr(tf.config, "set_visible_devices", lambda *given: done.append(given))
+        monkeypatch.setattr(
+            cli_tune, "load_dataset", lambda *given: done.append("dataset made") or load_dataset(*given)
+        )
+        isolated = (
+            "tune",
+            "train.py:make_dataset",
+            "-o",
+            "plan.json",
+            "--model",
+            "train.py:make_model",
+            "--isolate",
+            "9",
+        )
+        assert autopipe(*isolated).exit_code == 0
+        assert calls[0]["consumer"] is None
+        assert done == [([], "GPU"), "dataset made"]
+        assert calls[0]["workbench"].job.make_consumer().model.compiled
+
+    def test_a_model_that_is_not_there_is_told_before_any_isolated_trial(self, calls: list[dict[str, Any]]) -> None:
+        named = ("tune", "train.py:make_dataset", "-o", "plan.json", "--model", "train.py:no_model", "--isolate", "9")
+        result = autopipe(*named)
+        assert result.exit_code == 1
+        assert "no_model" in result.stderr
+        assert not calls
+
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
@@ -268,6 +301,8 @@ class TestTune:
             (),
             ("-o", "no/such/folder/plan.json"),
             ("-o", "plan.json", "--trials", "0"),
+            ("-o", "plan.json", "--seed", "-1"),
+            ("-o", "plan.json", "--seed", str(2**32)),
             ("-o", "plan.json", "--step-ms", "3", "--model", "train.py:make_model"),
         ],
     )

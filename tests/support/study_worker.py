@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from autopipe.tuning.choices import Choice
 from autopipe.tuning.session import Session
 from autopipe.tuning.studies import complete, open_study, quiet_optuna
+from autopipe.tuning.workbench import Pair
 
 CALLS = (1, 2, 4, 8, 16)
 BUFFERS = (1, 2, 4, 8)
@@ -51,10 +52,10 @@ class MadeUpBench:
 
     seconds: float
 
-    def ratios(self, reference, challenger):
+    def pairs(self, reference, challenger):
         while True:
             time.sleep(self.seconds)
-            yield speed(challenger) / speed(reference)
+            yield Pair(speed(challenger) / speed(reference), self.seconds)
 
 
 def session(storage, seconds):

@@ -1,6 +1,7 @@
 """The offline search finds the best structure and numbers there are, and never leaves a pipeline worse."""
 
 import functools
+import itertools
 import math
 import os
 import sqlite3
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from optuna.distributions import CategoricalDistribution
+from optuna.trial import TrialState
 from programs import run_program
 
 import autopipe
@@ -22,8 +24,8 @@ from autopipe.tuning.isolation import IsolatedWorkbench, Job
 from autopipe.tuning.offline import tune, tune_choices
 from autopipe.tuning.session import Session
 from autopipe.tuning.structures import AS_WRITTEN, OPTIMIZED, structures
-from autopipe.tuning.studies import complete, open_study
-from autopipe.tuning.workbench import LocalWorkbench, TrialFailedError
+from autopipe.tuning.studies import complete, open_study, signed
+from autopipe.tuning.workbench import LocalWorkbench, Pair, TrialFailedError
 
 
 def wait(x):
@@ -50,10 +52,10 @@ class Bench:
         self.speed = speed
         self.compared = []
 
-    def ratios(self, reference, challenger):
+    def pairs(self, reference, challenger):
         while True:
             self.compared.append(challenger)
-            yield self.speed(challenger) / self.speed(reference)
+            yield Pair(self.speed(challenger) / self.speed(reference), 0.0)
 
 
 def test_a_stage_that_waits_gets_the_calls_and_threads_it_needs():
@@ -89,12 +91,26 @@ def test_what_does_not_win_leaves_the_pipeline_as_it_was():
     assert plan.measured["after"] == 1.0
 
 
+def test_a_search_that_is_interrupted_leaves_the_pipeline_as_it_was():
+    class Interrupted(StandIn):
+        def steps_per_second(self, dataset, seconds, *, whole_epochs=False):
+            if dataset.knobs != before:
+                raise KeyboardInterrupt
+            return super().steps_per_second(dataset, seconds, whole_epochs=whole_epochs)
+
+    found = of_buffers(1, 4)
+    before = dict(found.given.knobs)
+    with pytest.raises(KeyboardInterrupt):
+        tune_choices(found, Interrupted(0.0), trials=9, seconds=60)
+    assert found.datasets[OPTIMIZED].knobs == before
+
+
 def test_a_trial_that_fails_is_a_failed_trial_and_not_the_end():
     class Failing(Bench):
-        def ratios(self, reference, challenger):
+        def pairs(self, reference, challenger):
             if challenger.knobs["prefetch.buffer_size"] == 1:
                 raise TrialFailedError("it gave no answer")
-            return super().ratios(reference, challenger)
+            return super().pairs(reference, challenger)
 
     told = []
     bench = Failing(lambda choice: 1.0 + 0.1 * (choice.knobs["prefetch.buffer_size"] == 4))
@@ -105,6 +121,44 @@ def test_a_trial_that_fails_is_a_failed_trial_and_not_the_end():
     assert {trial.failure for trial in told} == {"", "it gave no answer"}
     assert plan.measured["trials"] == 25
     assert plan.knobs["prefetch.buffer_size"] == 4
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 1), (1, 0)], ids=["first report", "second", "at the end"])
+def test_a_trial_that_another_process_took_for_gone_is_a_failed_trial_and_not_the_end(before, after):
+    class TakenForGone(Bench):
+        def pairs(self, reference, challenger):
+            yield from itertools.islice(super().pairs(reference, challenger), before)
+            if not told:
+                take()
+            yield from itertools.islice(super().pairs(reference, challenger), after)
+
+    def take():
+        (running,) = study.get_trials(states=(TrialState.RUNNING,))
+        study.tell(running.number, state=TrialState.FAIL)
+
+    told = []
+    study = open_study(pruner="none")
+    bench = TakenForGone(lambda choice: 1.0)
+    plan = tune_choices(
+        choices(), StandIn(0.0), trials=2, seconds=30, study=study, workbench=bench, on_trial=told.append
+    )
+    assert [trial.failure for trial in told] == ["another process took this one for gone", "", ""]
+    assert plan.measured["trials"] == 2
+
+
+def test_a_process_that_goes_on_marks_the_trial_of_one_that_was_killed_meanwhile():
+    left = []
+
+    def kill_another(trial):
+        if not left:
+            left.append(study.ask())
+            with signed(left[0]):
+                left[0].set_user_attr("autopipe:process", left[0].user_attrs["autopipe:process"] + "0")
+
+    study = open_study()
+    bench = Bench(lambda choice: 1.0)
+    Session(choices(), choices().given, bench, study, kill_another).search(1, time.monotonic() + 30)
+    assert study.trials[left[0].number].state is TrialState.FAIL
 
 
 def of_buffers(*sizes, others=None):
@@ -214,6 +268,30 @@ def test_the_best_of_all_numbers_is_found_in_forty_trials():
     assert plan.measured["after"] >= 0.97 * 3.0 / speed(found.given)
 
 
+def test_the_time_of_a_trial_is_that_of_its_own_turns():
+    class Pausing:
+        def __init__(self):
+            self.seconds = 0.0
+
+        def steps_per_second(self, dataset, seconds, *, whole_epochs=False):
+            began = time.perf_counter()
+            time.sleep(0.01 if dataset.knobs != given.knobs else 0.1)
+            self.seconds += (time.perf_counter() - began) * (dataset.knobs != given.knobs)
+            return 1.0
+
+        def endless(self, dataset):
+            return dataset
+
+    told = []
+    found, consumer = of_buffers(1, 4), Pausing()
+    given = found.given
+    session = Session(found, given, LocalWorkbench(found, consumer, 0.1), open_study(seed=1), told.append)
+    session.search(1, time.monotonic() + 60)
+    (trial,) = told
+    assert trial.knobs
+    assert consumer.seconds <= trial.seconds < consumer.seconds + 0.3
+
+
 def test_other_structures_are_those_that_differ():
     written = tf.data.Dataset.range(640).map(lambda x: tf.cast(x, tf.float32) * 2).batch(16)
     dataset = autopipe.optimize(written)
@@ -262,8 +340,8 @@ def isolated(make, timeout=60.0):
 
 def test_an_isolated_trial_measures_in_another_process():
     given = make_choices().given
-    ratios = isolated(make_choices).ratios(given, given)
-    assert next(ratios) > 0
+    pair = next(isolated(make_choices).pairs(given, given))
+    assert min(pair.ratio, pair.seconds) > 0
 
 
 @pytest.mark.parametrize(
@@ -277,7 +355,7 @@ def test_an_isolated_trial_measures_in_another_process():
 def test_an_isolated_trial_that_crashes_hangs_or_raises_says_so(make, timeout, words):
     given = Choice(OPTIMIZED, {})
     with pytest.raises(TrialFailedError, match=words):
-        next(isolated(make, timeout).ratios(given, given))
+        next(isolated(make, timeout).pairs(given, given))
 
 
 class Match:
@@ -287,10 +365,10 @@ class Match:
         self.ratios_to_come = ratios
         self.played = 0
 
-    def ratios(self, reference, challenger):
+    def pairs(self, reference, challenger):
         for ratio in self.ratios_to_come:
             self.played += 1
-            yield ratio
+            yield Pair(ratio, 0.0)
 
 
 @pytest.mark.parametrize(

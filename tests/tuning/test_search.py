@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution
+from optuna.exceptions import StorageInternalError
+from optuna.trial import TrialState
 
 from autopipe.errors import ArgumentError
 from autopipe.tuning.search import Search
+from autopipe.tuning.studies import open_study
 from autopipe.tuning.window import Window, pick_objective
 
 SPACE = {"calls": CategoricalDistribution((-1, 1, 2, 4, 8)), "buffer": CategoricalDistribution((1, 2, 4))}
@@ -211,6 +214,52 @@ def test_first_tries_come_first_and_what_is_not_in_the_space_stays_as_it_is():
     run(search, lambda knobs: 0.5)
     first, second = (trial.knobs for trial in search.trials)
     assert (first["calls"], second) == (8, {"calls": 4, "buffer": 1})
+
+
+class Lost:
+    """A study whose storage is lost at the first call of some kind."""
+
+    def __init__(self, call):
+        self.call = call
+        self.study = open_study(seed=1)
+
+    def __getattr__(self, name):
+        if name == self.call:
+            raise StorageInternalError("database is locked")
+        return getattr(self.study, name)
+
+
+@pytest.mark.parametrize("call", ["add_trial", "enqueue_trial", "ask", "tell"])
+def test_a_study_that_is_lost_ends_the_search_with_the_best_so_far(call):
+    search = Search(START, SPACE, trials=14, first_tries=[{"calls": 8, "buffer": 2}], study=Lost(call))
+    with pytest.warns(UserWarning, match="must be reachable .* database is locked .* the best knobs so far") as told:
+        run(search, more_is_better)
+    assert len(told) == 1
+    assert search.incumbent == search.running == ({"calls": 8, "buffer": 2} if call == "tell" else START)
+    assert len(search.trials) == (call == "tell")
+
+
+def test_a_search_whose_study_is_lost_can_be_ended_all_the_same():
+    search = Search(START, SPACE, trials=14, study=Lost("tell"))
+    for _ in range(10):
+        search.feed(Window(steps=100, seconds=1.0, waiting_seconds=0.5))
+        if search.challenging:
+            break
+    with pytest.warns(UserWarning, match="must be reachable"):
+        assert search.stop() == START
+
+
+def test_a_trial_that_somebody_else_has_ended_ends_nothing():
+    study = open_study(seed=1)
+
+    def end(knobs):
+        for trial in study.get_trials(states=(TrialState.RUNNING,)):
+            study.tell(trial.number, state=TrialState.FAIL)
+        return more_is_better(knobs)
+
+    search = Search(START, SPACE, trials=14, study=study)
+    run(search, end)
+    assert search.incumbent == {"calls": 8, "buffer": 2}
 
 
 def test_a_study_from_outside_is_asked_and_told():

@@ -18,7 +18,7 @@ from programs import run_program
 
 from autopipe.errors import ArgumentError
 from autopipe.tuning import studies
-from autopipe.tuning.studies import complete, fail_abandoned, open_study, sign
+from autopipe.tuning.studies import complete, fail_abandoned, open_study, signed
 
 WORKER = Path(worker.__file__)
 TRIALS = 24
@@ -138,26 +138,38 @@ def test_three_processes_share_a_server_and_one_that_is_killed_costs_one_trial(p
         assert worker.speed(worker.Choice("", each["knobs"])) == pytest.approx(study.best_value)
 
 
+def begun(study):
+    """Begin a trial that is signed once."""
+    trial = study.ask()
+    with signed(trial):
+        return trial
+
+
+def sign_as(trial, numbering=None, started=None):
+    """Let another process have signed a trial: with other numbers of processes, or with the same number earlier."""
+    ours, number, since = trial.user_attrs["autopipe:process"].rsplit(":", 2)
+    trial.set_user_attr("autopipe:process", f"{numbering or ours}:{number}:{started or since}")
+
+
 class TestAbandoned:
     def test_a_trial_of_a_living_process_is_left_alone(self):
         study = open_study()
-        sign(study.ask())
+        begun(study)
         assert fail_abandoned(study) == 0
 
     def test_a_process_that_has_the_number_of_a_dead_one_is_another(self):
         study = open_study()
-        trial = study.ask()
-        sign(trial)
-        host, number, _ = trial.user_attrs["autopipe:process"].split(":")
-        trial.set_user_attr("autopipe:process", f"{host}:{number}:12.5")
+        sign_as(begun(study), started="12.5")
         assert fail_abandoned(study) == 1
         assert study.trials[0].state is TrialState.FAIL
 
-    def test_another_machine_is_waited_for_and_not_for_ever(self):
+    @pytest.mark.parametrize("part", [0, 1, 2], ids=["host", "boot", "namespace"])
+    def test_a_process_whose_number_says_nothing_here_is_waited_for_and_not_for_ever(self, part):
         study = open_study()
-        trial = study.ask()
-        sign(trial)
-        trial.set_user_attr("autopipe:process", "elsewhere:1:12.5")
+        trial = begun(study)
+        numbering = trial.user_attrs["autopipe:process"].rsplit(":", 2)[0].split("/")
+        numbering[part] = "another"
+        sign_as(trial, "/".join(numbering), started="12.5")
         assert fail_abandoned(study) == 0
         trial.set_user_attr("autopipe:seen", time.time() - 10_000)
         assert fail_abandoned(study) == 1
@@ -170,11 +182,30 @@ class TestAbandoned:
         assert fail_abandoned(study) == 1
 
 
+def test_a_long_trial_goes_on_giving_signs_of_life(storage, opened, monkeypatch):
+    monkeypatch.setattr(studies, "_SIGN_SECONDS", 0.01)
+    study = opened("shared", storage)
+    trial = study.ask()
+    with signed(trial):
+        sign_as(trial, "elsewhere")
+        trial.set_user_attr("autopipe:seen", 0.0)
+        for _ in range(1000):
+            time.sleep(0.01)
+            if trial.user_attrs["autopipe:seen"]:
+                break
+        assert fail_abandoned(study) == 0
+    ended = trial.user_attrs["autopipe:seen"]
+    time.sleep(0.1)
+    assert trial.user_attrs["autopipe:seen"] == ended
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"storage": "nowhere://x"}, "A storage must be one that Optuna can open, but with 'nowhere://x' it says"),
         ({"storage": "sqlite:////no/such/folder/study.db"}, "unable to open database file"),
+        ({"seed": -1}, "seed must be a whole number >= 0, but got -1"),
+        ({"seed": 2**32}, "seed must be a whole number <= 4294967295, but got 4294967296"),
         ({"sampler": "best"}, "sampler must be one of tpe, random, but got 'best'"),
         ({"pruner": "best"}, "pruner must be one of median, wilcoxon, none, but got 'best'"),
     ],
