@@ -9,7 +9,14 @@ from autopipe.pipeline.failing import who_may_fail
 from autopipe.pipeline.ir import Batch, Filter, Map, Node, Rebatch
 from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
-from autopipe.rules._obligations import Faster, HasBatchedForm, NoErrorIsIgnored, ReadAheadUnseen, SameOnSample
+from autopipe.rules._obligations import (
+    AllAreTaken,
+    Faster,
+    HasBatchedForm,
+    NoErrorIsIgnored,
+    ReadAheadUnseen,
+    SameOnSample,
+)
 
 _ROWS = 256
 _BYTES = 8 * 2**20
@@ -23,7 +30,7 @@ def filter_batches(node: Node) -> Rewrite | None:
     first batch waits for k elements: 256, fewer where they are large, and at least b. It takes: elements of one known
     shape, a p that only computes and has a batched form, nothing upstream that could be seen to run ahead, the same
     results on a sample, and a measured gain. Where something may fail, an error comes up to k elements earlier than
-    it did: the sequence is then not kept, and no ``ignore_errors`` may be downstream. Two things need
+    it did: the sequence is then not kept, and no ``ignore_errors`` or ``take`` may be downstream. Two things need
     keeps="training": a p that may round otherwise in a batch, so that an element on the edge passes that did not, and
     a seeded shuffle that is repeated upstream, of which an epoch that is left halfway may have drawn one order more.
     """
@@ -38,7 +45,7 @@ def filter_batches(node: Node) -> Rewrite | None:
             kept = Map(input=blocks, fn=masked, name=filtered.name)
             after = Rebatch(input=kept, batch_size=size, drop_remainder=node.drop_remainder, name=node.name)
             fails = who_may_fail(filtered) is not None
-            errors = (NoErrorIsIgnored(),) if fails else ()
+            errors = (NoErrorIsIgnored(), AllAreTaken()) if fails else ()
             unseen = (batchable, ReadAheadUnseen(filtered.input), *errors)
             same = SameOnSample(node, after, over=filtered.input, exact=True)
             exact = computes_exactly(predicate) and not repeats_a_seeded_shuffle(filtered.input)

@@ -142,6 +142,10 @@ def test_refuses_where_errors_are_ignored():
     assert_refuses(RULE, JPEGS.map(augment).ignore_errors(), "ignore_errors()")
 
 
+def test_refuses_where_the_element_that_fails_may_be_one_that_is_not_taken():
+    assert_refuses(RULE, JPEGS.shuffle(9).map(augment).take(3), "on an element that a take() downstream leaves out")
+
+
 def test_does_not_match_where_nothing_comes_before_the_draw():
     assert_no_match(RULE, tf.data.Dataset.range(5).map(lambda x: tf.cast(x, tf.float32) + tf.random.uniform(())))
     assert_no_match(RULE, JPEGS.map(lambda x: tf.numpy_function(lambda y: y, [x], tf.string)))

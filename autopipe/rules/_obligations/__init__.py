@@ -1,7 +1,7 @@
 """What rules ask to be proved. Each obligation says in a sentence why it holds, or why it does not."""
 
 from autopipe.rules._obligations.arrays import ArraysOnHost, WholeWindows
-from autopipe.rules._obligations.errors import ErrorsSurface, NoErrorIsIgnored, NoErrorIsLost
+from autopipe.rules._obligations.errors import AllAreTaken, ErrorsSurface, NoErrorIsIgnored, NoErrorIsLost
 from autopipe.rules._obligations.functions import (
     CallsUnseen,
     Deterministic,
@@ -43,6 +43,7 @@ from autopipe.rules._obligations.stages import (
 
 __all__ = [
     "WHOLE_EPOCH",
+    "AllAreTaken",
     "ArraysOnHost",
     "AsWellKnown",
     "CallsUnseen",

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from autopipe.functions.failures import may_fail
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.failing import who_may_fail
 from autopipe.rules._base import Keeps, Proof, Site
 
-__all__ = ["ErrorsSurface", "NoErrorIsIgnored", "NoErrorIsLost"]
+__all__ = ["AllAreTaken", "ErrorsSurface", "NoErrorIsIgnored", "NoErrorIsLost"]
+
+_LEFT = "on an element that a take() downstream leaves out"
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class ErrorsSurface:
             return Proof(True, f"{self.fn} cannot fail")
         if _errors_are_ignored(site):
             return Proof(False, f"{self.fn} may fail ({culprit}), and ignore_errors() would leave out other elements")
+        if _is_mixed(site) and _some_are_left(site):
+            return Proof(False, f"{self.fn} may fail ({culprit}) {_LEFT}")
         return Proof(True, f"an error in {self.fn} still surfaces, for the same element")
 
 
@@ -36,7 +41,18 @@ class NoErrorIsIgnored:
         """Look for ``ignore_errors`` between here and the consumer."""
         if _errors_are_ignored(site):
             return Proof(False, "an error would take other elements with it, and ignore_errors() leaves them out")
-        return Proof(True, "an error still ends the epoch")
+        culprit = who_may_fail(site.node) if _is_mixed(site) and _some_are_left(site) else None
+        return Proof(False, f"{culprit} {_LEFT}") if culprit else Proof(True, "an error still ends the epoch")
+
+
+@dataclass(frozen=True)
+class AllAreTaken:
+    """No ``take`` leaves out elements: one that nobody asked for would fail."""
+
+    def check(self, site: Site) -> Proof:
+        """Look for a ``take`` between here and the consumer."""
+        left = _some_are_left(site)
+        return Proof(not left, f"an element may fail {_LEFT}" if left else "an error comes sooner, and comes anyway")
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,18 @@ class NoErrorIsLost:
         if site.demanded is Keeps.SEQUENCE:
             return Proof(False, f"{self.fn} may fail ({culprit}), and what is no longer computed cannot")
         return Proof(True, f"{self.fn} computes less, and what is left out can no longer fail", Keeps.ELEMENTS)
+
+
+def _is_mixed(site: Site) -> bool:
+    """Return whether what is made before an element is asked for may be another than the one that is given."""
+    return any(isinstance(node, ir.Shuffle) for node in trees.walk(site.node))
+
+
+def _some_are_left(site: Site) -> bool:
+    return any(
+        isinstance(node, ir.Take) and node.count >= 0 and site.node in trees.walk(node)
+        for node in trees.walk(site.pipeline)
+    )
 
 
 def _errors_are_ignored(site: Site) -> bool:
