@@ -52,6 +52,44 @@ def test_equals_the_function_of_each_element(name, static):
     assert computes_exactly(fn) or not exact
 
 
+def of_size_bare(x):
+    tf.raw_ops.Assert(condition=x < 5, data=[x])
+    return x * 2
+
+
+def of_size(x):
+    tf.debugging.assert_less(x, tf.constant(5, tf.int64))
+    return x
+
+
+def of_size_for_a_constant(x):
+    tf.debugging.Assert(x < 5, [x])
+    return tf.constant([1, 2])
+
+
+def finite(x):
+    tf.debugging.check_numerics(1 / tf.cast(x - 5, tf.float32), "infinite")
+    return x * 2
+
+
+@pytest.mark.parametrize("function", [of_size_bare, of_size, of_size_for_a_constant, finite])
+def test_every_element_is_checked_though_no_output_waits_for_it(function):
+    batched = vectorize(extract(tf.data.Dataset.range(3).map(function)).fn, None).concrete
+
+    batched(tf.constant([1, 2, 4], tf.int64))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        batched(tf.constant([1, 5, 4], tf.int64))
+
+
+def test_a_check_of_a_constant_in_a_branch_is_refused():
+    def small(x):
+        tf.cond(x < 5, lambda: tf.no_op(), lambda: tf.debugging.Assert(False, [x]))
+        return x
+
+    with pytest.raises(NotVectorizableError, match="checks what does not depend on the element"):
+        vectorize(extract(tf.data.Dataset.range(3).map(small)).fn, None)
+
+
 def test_the_batched_form_has_the_spec_of_a_batch():
     made = tf.data.Dataset.from_tensor_slices(IMAGES).map(lambda x: {"x": x, "sum": tf.reduce_sum(x)})
     batched = vectorize(extract(made).fn, None)
