@@ -52,6 +52,7 @@ _EXACT = frozenset(
 _CHECKS = frozenset("Assert CheckNumerics CheckNumericsV2".split())
 # It rounds nothing, but not-a-number may come out otherwise.
 _CLIP = "ClipByValue"
+_EXTREMES = frozenset({"Maximum", "Minimum"})
 
 
 class NotVectorizableError(Exception):
@@ -85,7 +86,7 @@ def jumps_in_batch(fn: Function) -> str | None:
     [None, 'Round', 'Cast', None]
     """
     graph = fn.concrete.graph
-    unclipped = (op for op in graph.get_operations() if _is_saturating(op.node_def) and not _is_clipped(op.inputs[0]))
+    unclipped = (op for op in graph.get_operations() if _is_saturating(op.node_def) and not _is_clipped(op))
     return "Cast" if any(unclipped) else jumps_after(fn, _inexact_ops(fn))
 
 
@@ -103,13 +104,32 @@ def _inexact_ops(fn: Function) -> set[Any]:
     return {op for op in graph.get_operations() if not is_exact(op.node_def)} | regrouped_ops(graph)
 
 
-def _is_clipped(tensor: Any) -> bool:
-    """Return whether a tensor was brought within two bounds, as ``tf.saturate_cast`` does."""
-    outer = origin(tensor).op
-    if outer.type == _CLIP:
-        return True
-    sides = {outer.type, *(origin(each).op.type for each in outer.inputs)}
-    return {"Maximum", "Minimum"} <= sides
+def _is_clipped(cast: Any) -> bool:
+    """Return whether what is cast was brought within constants that its new type holds, as ``tf.saturate_cast`` does.
+
+    Not-a-number passes any bounds; it becomes 0 alone and in a batch in the types named here only.
+    """
+    import tensorflow as tf
+
+    limits = cast.outputs[0].dtype
+    if limits not in (tf.uint8, tf.uint16):
+        return False
+    bounds = [tf.get_static_value(bound) for bound in _bounds(origin(cast.inputs[0]).op)]
+    return bool(bounds) and all(
+        bound is not None and ((bound >= limits.min) & (bound <= limits.max)).all() for bound in bounds
+    )
+
+
+def _bounds(op: Any) -> tuple[Any, ...]:
+    """Return the two tensors between which an op leaves its result, or one of two that do so together."""
+    if op.type == _CLIP:
+        return tuple(op.inputs)[1:]
+    for inner, bound in (op.inputs, reversed(op.inputs)) if op.type in _EXTREMES else ():
+        other = origin(inner).op
+        if {op.type, other.type} == _EXTREMES:
+            left, right = other.inputs
+            return bound, left if left.op.type == "Const" else right
+    return ()
 
 
 def _is_saturating(node: Any) -> bool:
