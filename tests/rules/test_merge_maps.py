@@ -154,3 +154,29 @@ def thousandfold(x):
 def test_refuses_a_sum_that_goes_on_and_of_which_a_whole_number_is_made():
     floats = tf.data.Dataset.from_tensor_slices(np.linspace(0, 1, 9, dtype=np.float32))
     assert_refuses(RULE, of(floats, add_fifth, thousandfold), "its own Cast may make", Keeps.ELEMENTS)
+
+
+@pytest.mark.parametrize("keeps", [Keeps.TRAINING, Keeps.ELEMENTS])
+@pytest.mark.parametrize(
+    ("first", "then", "op"),
+    [
+        (lambda x: x + 1.0, tf.math.log, "Log"),
+        (tf.exp, lambda x: x - 1.0, "Sub"),
+        (tf.nn.softmax, tf.math.log, "Log"),
+    ],
+)
+def test_refuses_two_ops_that_are_computed_as_one(first, then, op, keeps):
+    floats = tf.data.Dataset.from_tensor_slices(np.ones((4, 3), np.float32))
+    assert_refuses(RULE, of(floats, first, then), f"its own {op} may make", keeps)
+
+
+def test_refuses_an_exponent_that_becomes_constant_where_the_sequence_is_promised():
+    floats = tf.data.Dataset.from_tensor_slices(np.linspace(0, 1, 9, dtype=np.float32))
+    powers = of(floats, lambda x: (x, tf.constant(3.0)), tf.pow)
+    assert_refuses(RULE, powers, "it keeps elements only", Keeps.SEQUENCE)
+
+
+def test_the_logarithm_of_what_is_a_little_more_is_merged_at_every_promise():
+    floats = tf.data.Dataset.from_tensor_slices(np.linspace(0, 1, 9, dtype=np.float32))
+    logarithms = of(floats, lambda x: x + 1e-6, tf.math.log)
+    assert_rewrites(RULE, logarithms, "tensor_slices | map(<lambda> then log, calls=2)", Keeps.SEQUENCE)
