@@ -108,6 +108,18 @@ def test_refuses_where_errors_are_ignored():
     assert_refuses(RULE, dataset, "ignore_errors() would leave out other elements")
 
 
+def with_quotient(x):
+    return x, 10 // (7 - x)
+
+
+def test_refuses_to_lose_an_error_in_what_the_second_map_ignores_where_the_sequence_is_promised():
+    dataset = of(tf.data.Dataset.range(6), with_quotient, lambda x, quotient: (x, quotient + 1)[0])
+    assert_refuses(RULE, dataset, "what is no longer computed cannot", Keeps.SEQUENCE)
+    assert_rewrites(RULE, dataset, "range(0, 6) | map(with_quotient then <lambda>, calls=2)", Keeps.ELEMENTS)
+    used = of(tf.data.Dataset.range(6), with_quotient, lambda x, quotient: x + quotient)
+    assert_rewrites(RULE, used, "range(0, 6) | map(with_quotient then <lambda>, calls=2)", Keeps.SEQUENCE)
+
+
 def test_refuses_what_is_not_faster():
     even = Answers(speed=(1.01, 0.9, 1.1))
     assert_refuses(RULE, of(tf.data.Dataset.range(9), double, thirds), "measured 1.01x", answers=even)
