@@ -12,7 +12,12 @@ from autopipe.functions.subgraph import called_graphs, fed_by, fused_op, regroup
 __all__ = ["jumps", "jumps_after", "jumps_after_regrouping", "rounds_alike"]
 
 # Ops that give floats, and do not give nearly the same for nearly the same.
-_JUMPS = frozenset("Ceil Floor FloorDiv FloorMod Mod Rint Round Sign TruncateMod UnsortedSegmentSum".split())
+_JUMPS = frozenset(
+    "Ceil CropAndResize DivNoNan FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel "
+    "Floor FloorDiv FloorMod ImageProjectiveTransformV2 ImageProjectiveTransformV3 Mod QuantizeAndDequantize "
+    "QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 Rint Round Sign TruncateMod "
+    "UnsortedSegmentSum".split()
+)
 # Ops that look at the shape of floats, not at their values.
 _OF_SHAPES = frozenset("Rank Shape ShapeN Size".split())
 
