@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from autopipe.functions.batched_ops import BATCHED_OPS, add_batched_form
+from autopipe.functions.batched_ops import BATCHED_OPS, add_batched_form, is_batched_wrongly
 from autopipe.functions.compiled import is_compiled
 from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
@@ -164,6 +164,7 @@ def vectorize(fn: Function, batch_size: int | None) -> Function:
     _refuse_effects(fn)
     _refuse_changing_shapes(fn)
     _refuse_settled_checks(fn)
+    _refuse_wrong_forms(fn)
     batch = tf.TensorShape([batch_size])
     inputs = [tf.TensorSpec(batch + tensor.shape, tensor.dtype) for tensor in fn.element_inputs]
     try:
@@ -294,6 +295,24 @@ def _has_settled_check(graph: Any, given: Iterable[Any], *, in_branch: bool = Fa
             if _has_settled_check(body, given, in_branch=inside):
                 return True
     return False
+
+
+def _refuse_wrong_forms(fn: Function) -> None:
+    for op in fn.concrete.graph.get_operations():
+        if (wrong := _batched_wrongly(fn.concrete.graph, op)) is not None:
+            raise NotVectorizableError(f"its op {wrong} has no batched form", op.type)
+
+
+def _batched_wrongly(graph: Any, op: Any) -> str | None:
+    """Return the type of an op that would be batched wrongly: that of the op, or of one in what it calls."""
+    if is_batched_wrongly(op):
+        return str(op.type)
+    inner = (
+        _batched_wrongly(body, each)
+        for body in filter(None, called_graphs(graph, op))
+        for each in body.get_operations()
+    )
+    return next(filter(None, inner), None)
 
 
 def _refuse_changing_shapes(fn: Function) -> None:

@@ -31,6 +31,8 @@ FUNCTIONS = {
     "resize to nearest": (lambda x: tf.image.resize(x, (8, 9), "nearest"), True),
     "resize bicubic": (lambda x: tf.image.resize(x, (3, 2), "bicubic"), True),
     "resizing layer": (keras.layers.Resizing(3, 3), True),
+    "roll": (lambda x: tf.roll(x, 1, 1), False),
+    "pad": (lambda x: tf.pad(x, [[1, 0], [0, 1], [0, 0]]), False),
     "checked": (lambda x: (tf.debugging.assert_less(x, 2.0), x)[1], False),
     "clip": (lambda x: tf.clip_by_value(x, 0.2, 0.8), True),
 }
@@ -107,6 +109,22 @@ def test_a_function_with_effects_is_refused():
 def test_an_op_without_a_batched_form_is_named():
     made = tf.data.Dataset.from_tensor_slices(["x"]).map(lambda x: tf.io.decode_jpeg(x)[0, 0, 0])
     with pytest.raises(NotVectorizableError, match="DecodeJpeg"):
+        vectorize(extract(made).fn, None)
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (lambda x: tf.switch_case(tf.cast(x[0, 0, 0], tf.int32), [lambda: x, lambda: x * 2]), "StatelessCase"),
+        (lambda x: tf.pad(x, [[1, 0], [0, 1], [0, 0]], constant_values=7.0), "PadV2"),
+        (lambda x: tf.roll(x, 1, -1), "Roll"),
+        (lambda x: tf.strings.format("{}", (x,)), "StringFormat"),
+        (lambda x: tf.cond(x[0, 0, 0] > 0.5, lambda: tf.roll(x, 1, -1), lambda: x), "Roll"),
+    ],
+)
+def test_an_op_that_tensorflow_batches_wrongly_is_named(function, op):
+    made = tf.data.Dataset.from_tensor_slices(IMAGES).map(function)
+    with pytest.raises(NotVectorizableError, match=f"its op {op} has no batched form"):
         vectorize(extract(made).fn, None)
 
 
