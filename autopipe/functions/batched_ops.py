@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["BATCHED_OPS", "add_batched_form", "has_batched_form"]
+__all__ = ["BATCHED_OPS", "add_batched_form", "has_batched_form", "is_batched_wrongly"]
 
 _ONE_BY_ONE = (
     "AsString DecodeBase64 EncodeBase64 RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace "
@@ -22,6 +22,9 @@ _ONE_BY_ONE = (
 _IMAGE_BY_IMAGE = (
     "ExtractImagePatches ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ScaleAndTranslate".split()
 )
+
+# TensorFlow's converter takes no default branch, and writes one text of the whole batch.
+_BATCHED_WRONGLY = frozenset("Case StatelessCase StringFormat".split())
 
 
 def add_batched_form(op: Any) -> None:
@@ -34,7 +37,25 @@ def has_batched_form(op_type: str) -> bool:
     """Return whether an op of that type can be given a batch, by this module or by TensorFlow."""
     from tensorflow.python.ops.parallel_for import pfor
 
-    return op_type in _FORMS or op_type in pfor._pfor_converter_registry
+    registered = op_type in pfor._pfor_converter_registry and op_type not in _BATCHED_WRONGLY
+    return registered or op_type in _FORMS
+
+
+def is_batched_wrongly(op: Any) -> bool:
+    """Return whether TensorFlow's converter makes something else of an op than the op of each element.
+
+    It pads with 0 whatever it is told, and counts a negative axis to roll along from the wrong end.
+    """
+    import tensorflow as tf
+
+    match op.type:
+        case "PadV2":
+            filling = tf.get_static_value(op.inputs[2])
+            return filling is None or bool(filling != 0)
+        case "Roll":
+            axis = tf.get_static_value(op.inputs[2])
+            return axis is None or bool((axis < 0).any())
+    return op.type in _BATCHED_WRONGLY
 
 
 def _one_by_one(call: Any) -> Any:

@@ -101,12 +101,17 @@ def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:
         return bool(origin(op.inputs[1]).op.type == "Const")
     if op.type in _DECISIONS and any(origin(each).op.type not in given for each in op.inputs if each.dtype.is_floating):
         return False
-    return op.type in _ALIKE and not _makes_whole_numbers(op)
+    return op.type in _ALIKE and not _makes_whole_numbers(op) and not _is_mean_of_whole_numbers(op)
 
 
 def _makes_whole_numbers(op: Any) -> bool:
     """Return whether an op is a cast that saturates under XLA and wraps around, or is undefined, without."""
     return bool(op.type == "Cast" and op.inputs[0].dtype.is_floating and op.outputs[0].dtype.is_integer)
+
+
+def _is_mean_of_whole_numbers(op: Any) -> bool:
+    """Return whether an op is a mean whose sum wraps around under XLA."""
+    return bool(op.type == "Mean" and not op.inputs[0].dtype.is_floating)
 
 
 def _passes(graph: Any) -> int:

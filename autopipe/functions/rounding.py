@@ -7,12 +7,17 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import called_graphs, fed_by, regrouped, regrouped_ops
+from autopipe.functions.subgraph import called_graphs, fed_by, fused_op, regrouped, regrouped_ops
 
 __all__ = ["jumps", "jumps_after", "jumps_after_regrouping", "rounds_alike"]
 
 # Ops that give floats, and do not give nearly the same for nearly the same.
-_JUMPS = frozenset("Ceil Floor FloorDiv FloorMod Mod Rint Round Sign TruncateMod UnsortedSegmentSum".split())
+_JUMPS = frozenset(
+    "Ceil CropAndResize DivNoNan FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel "
+    "Floor FloorDiv FloorMod ImageProjectiveTransformV2 ImageProjectiveTransformV3 Mod QuantizeAndDequantize "
+    "QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 Rint Round Sign TruncateMod "
+    "UnsortedSegmentSum".split()
+)
 # Ops that look at the shape of floats, not at their values.
 _OF_SHAPES = frozenset("Rank Shape ShapeN Size".split())
 
@@ -48,8 +53,12 @@ def jumps_after(fn: Function, rounding: Set[Any]) -> str | None:
 
 
 def jumps_after_regrouping(fn: Function) -> str | None:
-    """Return such an op after sums or products that may be taken in another order in a part, or in a larger whole."""
-    return jumps_after(fn, regrouped_ops(fn.concrete.graph))
+    """Return such an op after sums or products that may be taken in another order in a part, or in a larger whole.
+
+    Or one that is itself computed otherwise there.
+    """
+    graph = fn.concrete.graph
+    return fused_op(graph) or jumps_after(fn, regrouped_ops(graph))
 
 
 @remembered

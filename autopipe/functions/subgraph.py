@@ -18,6 +18,7 @@ __all__ = [
     "called_graphs",
     "copy_into_trace",
     "fed_by",
+    "fused_op",
     "needed_ops",
     "origin",
     "regrouped",
@@ -100,7 +101,7 @@ def regrouped(graph: Any) -> int:
     for op in graph.get_operations():
         for tensor in op.inputs:
             if tensor.dtype.is_floating or tensor.dtype.is_complex:
-                pairs += _is_regrouped(origin(tensor).op.type, op.type)
+                pairs += _is_regrouped(tensor, op)
         pairs += sum(regrouped(body) for body in called_graphs(graph, op) if body is not None)
     return pairs
 
@@ -111,18 +112,52 @@ def regrouped_ops(graph: Any) -> set[Any]:
     for op in graph.get_operations():
         floats = (tensor for tensor in op.inputs if tensor.dtype.is_floating or tensor.dtype.is_complex)
         called = (body for body in called_graphs(graph, op) if body is not None)
-        if any(_is_regrouped(origin(each).op.type, op.type) for each in floats) or any(map(regrouped, called)):
+        if any(_is_regrouped(each, op) for each in floats) or any(map(regrouped, called)):
             found.add(op)
     return found
 
 
-def _is_regrouped(earlier: str, later: str) -> bool:
-    if earlier in _CALLS or later in _CALLS:
-        return earlier != "Placeholder"
+def fused_op(graph: Any) -> str | None:
+    """Return the type of an op that TensorFlow may compute at once with one before it, to another result altogether.
+
+    Of the logarithm of a softmax it makes one op that gives a number where the two give minus infinity.
+    """
+    for op in graph.get_operations():
+        if any(_is_fused(tensor, op) for tensor in op.inputs):
+            return str(op.type)
+        for body in filter(None, called_graphs(graph, op)):
+            if (inner := fused_op(body)) is not None:
+                return inner
+    return None
+
+
+def _is_regrouped(tensor: Any, op: Any) -> bool:
+    earlier, later = origin(tensor).op.type, op.type
+    if earlier in _CALLS or later in _CALLS or later == "Pow":
+        return bool(earlier != "Placeholder")
     match earlier, later:
         case ("Mul", "Mul") | ("Sqrt", "RealDiv") | ("Sigmoid", "Mul"):
             return True
-    return earlier in _SUMS and later in _SUMS
+    return (earlier in _SUMS and later in _SUMS) or _is_fused(tensor, op)
+
+
+def _is_fused(tensor: Any, op: Any) -> bool:
+    earlier = origin(tensor).op
+    match earlier.type, op.type:
+        case "Softmax", "Log":
+            return True
+        case (("Add" | "AddV2"), "Log"):
+            return all(map(_may_be_one, earlier.inputs))
+        case "Exp", "Sub":
+            return _may_be_one(op.inputs[1])
+    return False
+
+
+def _may_be_one(tensor: Any) -> bool:
+    import tensorflow as tf
+
+    value = tf.get_static_value(tensor)
+    return value is None or bool((value == 1).all())
 
 
 def specs(tensors: Iterable[Any]) -> tuple[Any, ...]:

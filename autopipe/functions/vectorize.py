@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from autopipe.functions.batched_ops import BATCHED_OPS, add_batched_form
+from autopipe.functions.batched_ops import BATCHED_OPS, add_batched_form, is_batched_wrongly
 from autopipe.functions.compiled import is_compiled
 from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
@@ -21,7 +21,9 @@ from autopipe.functions.memo import remembered
 from autopipe.functions.parse import parse_batch, parsing_op, ragged_parts, sparse_parts
 from autopipe.functions.rounding import jumps_after
 from autopipe.functions.subgraph import (
+    called_graphs,
     copy_into_trace,
+    fed_by,
     needed_ops,
     origin,
     regrouped,
@@ -46,8 +48,11 @@ _EXACT = frozenset(
     "Transpose Unpack ZerosLike _Arg _Retval".split()
 )
 
+# They fail on what they are given, and give nothing else of their own.
+_CHECKS = frozenset("Assert CheckNumerics CheckNumericsV2".split())
 # It rounds nothing, but not-a-number may come out otherwise.
 _CLIP = "ClipByValue"
+_EXTREMES = frozenset({"Maximum", "Minimum"})
 
 
 class NotVectorizableError(Exception):
@@ -81,7 +86,7 @@ def jumps_in_batch(fn: Function) -> str | None:
     [None, 'Round', 'Cast', None]
     """
     graph = fn.concrete.graph
-    unclipped = (op for op in graph.get_operations() if _is_saturating(op.node_def) and not _is_clipped(op.inputs[0]))
+    unclipped = (op for op in graph.get_operations() if _is_saturating(op.node_def) and not _is_clipped(op))
     return "Cast" if any(unclipped) else jumps_after(fn, _inexact_ops(fn))
 
 
@@ -99,13 +104,32 @@ def _inexact_ops(fn: Function) -> set[Any]:
     return {op for op in graph.get_operations() if not is_exact(op.node_def)} | regrouped_ops(graph)
 
 
-def _is_clipped(tensor: Any) -> bool:
-    """Return whether a tensor was brought within two bounds, as ``tf.saturate_cast`` does."""
-    outer = origin(tensor).op
-    if outer.type == _CLIP:
-        return True
-    sides = {outer.type, *(origin(each).op.type for each in outer.inputs)}
-    return {"Maximum", "Minimum"} <= sides
+def _is_clipped(cast: Any) -> bool:
+    """Return whether what is cast was brought within constants that its new type holds, as ``tf.saturate_cast`` does.
+
+    Not-a-number passes any bounds; it becomes 0 alone and in a batch in the types named here only.
+    """
+    import tensorflow as tf
+
+    limits = cast.outputs[0].dtype
+    if limits not in (tf.uint8, tf.uint16):
+        return False
+    bounds = [tf.get_static_value(bound) for bound in _bounds(origin(cast.inputs[0]).op)]
+    return bool(bounds) and all(
+        bound is not None and ((bound >= limits.min) & (bound <= limits.max)).all() for bound in bounds
+    )
+
+
+def _bounds(op: Any) -> tuple[Any, ...]:
+    """Return the two tensors between which an op leaves its result, or one of two that do so together."""
+    if op.type == _CLIP:
+        return tuple(op.inputs)[1:]
+    for inner, bound in (op.inputs, reversed(op.inputs)) if op.type in _EXTREMES else ():
+        other = origin(inner).op
+        if {op.type, other.type} == _EXTREMES:
+            left, right = other.inputs
+            return bound, left if left.op.type == "Const" else right
+    return ()
 
 
 def _is_saturating(node: Any) -> bool:
@@ -139,6 +163,8 @@ def vectorize(fn: Function, batch_size: int | None) -> Function:
 
     _refuse_effects(fn)
     _refuse_changing_shapes(fn)
+    _refuse_settled_checks(fn)
+    _refuse_wrong_forms(fn)
     batch = tf.TensorShape([batch_size])
     inputs = [tf.TensorSpec(batch + tensor.shape, tensor.dtype) for tensor in fn.element_inputs]
     try:
@@ -212,15 +238,22 @@ def _fill_computed(fn: Function, outputs: list[Any], known: Mapping[Any, Any]) -
         return
     graph = fn.concrete.graph
     wanted = [fn.concrete.outputs[place] for place in missing]
-    needed = needed_ops(wanted, [reference.deref() for reference in known])
-    taken = {id(tensor) for op in needed for tensor in op.inputs}
+    checks = graph.control_outputs
+    needed = needed_ops([*wanted, *checks], [reference.deref() for reference in known])
+    taken = {id(tensor) for tensor in wanted}.union(id(tensor) for op in needed for tensor in op.inputs)
     used = [reference for reference in known if id(reference.deref()) in taken]
     _refuse_ragged_parts(used)
     used = used or [fn.element_inputs[0].ref()]
 
     def one(elements: tuple[Any, ...]) -> tuple[Any, ...]:
         stands_for = dict(zip(used, elements, strict=True))
-        return tuple(copy_into_trace(graph, wanted, stands_for, on_copy=add_batched_form))
+        copies: list[Any] = []
+        made = copy_into_trace(graph, wanted, stands_for, also=checks, on_copy=copies.append)
+        for copy in copies:
+            add_batched_form(copy)
+        # What no output waits for is not converted, but run for the first element alone.
+        with tf.control_dependencies([copy for copy in copies if checks and copy.op_def.is_stateful]):
+            return tuple(map(tf.identity, made))
 
     made = tf.vectorized_map(one, tuple(known[reference] for reference in used), fallback_to_while_loop=False)
     for place, tensor in zip(missing, made, strict=True):
@@ -241,6 +274,45 @@ def _refuse_effects(fn: Function) -> None:
         raise NotVectorizableError(f"{fn} {found.describe()}, which a batch would do once for all its elements")
     if is_compiled(fn):
         raise NotVectorizableError(f"a part of {fn} is compiled by XLA, and would no longer be")
+
+
+def _refuse_settled_checks(fn: Function) -> None:
+    """Refuse ``Assert(False)`` in a branch: a batch runs both branches, one of them perhaps for no element."""
+    if _has_settled_check(fn.concrete.graph, fn.element_inputs):
+        raise NotVectorizableError(f"a branch of {fn} checks what does not depend on the element")
+
+
+def _has_settled_check(graph: Any, given: Iterable[Any], *, in_branch: bool = False) -> bool:
+    varying = {id(tensor) for tensor in given}
+    varying |= {id(tensor) for op in fed_by(given) for tensor in op.outputs}
+    for op in graph.get_operations():
+        if in_branch and op.type in _CHECKS and id(op.inputs[0]) not in varying:
+            return True
+        inside = in_branch or any(id(tensor) in varying for tensor in op.inputs[:1])
+        for body in filter(None, called_graphs(graph, op)):
+            operands = op.inputs[-len(body.inputs) :] if body.inputs else ()
+            given = [mine for theirs, mine in zip(operands, body.inputs, strict=False) if id(theirs) in varying]
+            if _has_settled_check(body, given, in_branch=inside):
+                return True
+    return False
+
+
+def _refuse_wrong_forms(fn: Function) -> None:
+    for op in fn.concrete.graph.get_operations():
+        if (wrong := _batched_wrongly(fn.concrete.graph, op)) is not None:
+            raise NotVectorizableError(f"its op {wrong} has no batched form", op.type)
+
+
+def _batched_wrongly(graph: Any, op: Any) -> str | None:
+    """Return the type of an op that would be batched wrongly: that of the op, or of one in what it calls."""
+    if is_batched_wrongly(op):
+        return str(op.type)
+    inner = (
+        _batched_wrongly(body, each)
+        for body in filter(None, called_graphs(graph, op))
+        for each in body.get_operations()
+    )
+    return next(filter(None, inner), None)
 
 
 def _refuse_changing_shapes(fn: Function) -> None:

@@ -5,10 +5,11 @@ from dataclasses import replace
 from autopipe.functions.compose import compose
 from autopipe.functions.effects import effects
 from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.subgraph import needed_ops
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._calls import calls_of_both
-from autopipe.rules._obligations import CallsUnseen, ErrorsSurface, Faster, NotCachedYet, RoundingUnseen
+from autopipe.rules._obligations import CallsUnseen, ErrorsSurface, Faster, NoErrorIsLost, NotCachedYet, RoundingUnseen
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OVERLAP)
@@ -20,18 +21,27 @@ def merge_maps(node: Node) -> Rewrite | None:
     product of f goes on in g, which TensorFlow may then take in another order. It comes after the rules that look
     for f or g alone. It takes: equal arguments of both maps (AUTOTUNE agrees with any number of calls), nothing in
     f or g from which the order of calls could be seen, no ``ignore_errors`` downstream, no cache there (in a first
-    epoch alone, little is gained), and a measured gain.
+    epoch alone, little is gained), no error of f in what g ignores where the sequence is promised, and a measured
+    gain.
     """
     match node:
         case Map(input=Map() as first) if (merged := _merged(first, node)) is not None:
             unseen = (CallsUnseen(first.fn), CallsUnseen(node.fn))
-            errors = (ErrorsSurface(first.fn), ErrorsSurface(node.fn))
+            errors = (_errors_of(first, node), ErrorsSurface(node.fn))
             alike = rounds_alike(merged.fn, first.fn, node.fn)
             rounding = () if alike else (RoundingUnseen(jumps_after_regrouping(merged.fn)),)
             faster = Faster(node, merged, over=first.input)
             keeps = Keeps.TRAINING if effects(merged.fn).unseeded_random else None if alike else Keeps.ELEMENTS
             return Rewrite(merged, (*unseen, *errors, *rounding, NotCachedYet(node), faster), keeps)
     return None
+
+
+def _errors_of(first: Map, then: Map) -> ErrorsSurface | NoErrorIsLost:
+    """Return what must hold of the errors of a first map: what it computes for no one is no longer computed."""
+    graph = then.fn.concrete.graph
+    needed = needed_ops([*graph.outputs, *graph.control_outputs])
+    used = all(tensor.op in needed for tensor in then.fn.element_inputs)
+    return ErrorsSurface(first.fn) if used else NoErrorIsLost(first.fn)
 
 
 def _merged(first: Map, then: Map) -> Map | None:

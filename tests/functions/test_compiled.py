@@ -79,6 +79,17 @@ def test_what_is_left_out_is_left_out_for_a_reason(lossy):
     assert not np.array_equal(compiled, plain, equal_nan=plain.dtype.kind == "f")
 
 
+@pytest.mark.parametrize(("dtype", "compiled"), [(tf.uint8, False), (tf.float32, True)])
+def test_a_mean_whose_sum_may_wrap_around_stays_outside(dtype, compiled):
+    def centred(image):
+        mean = tf.reduce_mean(image, axis=0, keepdims=True)
+        return tf.cast(mean + image, tf.float32) * 1.5 + 2.0
+
+    images = tf.data.Dataset.from_tensors(tf.fill([40, 40, 3], tf.cast(200, dtype)))
+    _, rest, _ = compile_ending(function_of(images.map(centred)))
+    assert ("Mean" in [op.type for op in rest.concrete.graph.get_operations()]) == compiled
+
+
 def test_draws_stay_outside_and_arithmetic_is_compiled():
     first, rest, compiled = compile_ending(images_map(normalized))
     assert effects(first).unseeded_random

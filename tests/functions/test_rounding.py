@@ -21,6 +21,34 @@ JUMPING = {
     "comparison": (lambda e: e["x"] > 0.5, "Greater"),
     "whole number of a float": (lambda e: tf.cast(e["x"] * 255, tf.uint8), "Cast"),
     "rounding": (lambda e: tf.round(e["x"]), "Round"),
+    "quantized": (lambda e: tf.quantization.fake_quant_with_min_max_args(e["x"]), "FakeQuantWithMinMaxArgs"),
+    "quantized by variables": (
+        lambda e: tf.quantization.fake_quant_with_min_max_vars(e["x"], 0.0, 1.0),
+        "FakeQuantWithMinMaxVars",
+    ),
+    "quantized by channel": (
+        lambda e: tf.quantization.fake_quant_with_min_max_vars_per_channel(e["x"], [0.0] * 3, [1.0] * 3),
+        "FakeQuantWithMinMaxVarsPerChannel",
+    ),
+    "quantized and back": (
+        lambda e: tf.quantization.quantize_and_dequantize_v2(e["x"], 0.0, 1.0),
+        "QuantizeAndDequantizeV4",
+    ),
+    "a box taken from an image": (
+        lambda e: tf.image.crop_and_resize(e["x"][None], e["x"][:1, 0, :1] * [[0.1, 0.1, 0.9, 0.9]], [0], (2, 2)),
+        "CropAndResize",
+    ),
+    "the nearest of a turned image": (
+        lambda e: tf.raw_ops.ImageProjectiveTransformV3(
+            images=e["x"][None],
+            transforms=[[1.0] * 8] * e["x"][0, 0, 0],
+            output_shape=[4, 4],
+            fill_value=0.0,
+            interpolation="NEAREST",
+        ),
+        "ImageProjectiveTransformV3",
+    ),
+    "a division that gives 0": (lambda e: tf.math.divide_no_nan(1.0, e["x"]), "DivNoNan"),
     "text": (lambda e: tf.strings.as_string(e["x"]), "AsString"),
     "the largest": (lambda e: tf.argmax(e["x"]), "ArgMax"),
     "in a branch": (lambda e: tf.cond(e["y"] > 2, lambda: tf.floor(e["x"]), lambda: e["x"]), "Floor"),

@@ -31,6 +31,8 @@ FUNCTIONS = {
     "resize to nearest": (lambda x: tf.image.resize(x, (8, 9), "nearest"), True),
     "resize bicubic": (lambda x: tf.image.resize(x, (3, 2), "bicubic"), True),
     "resizing layer": (keras.layers.Resizing(3, 3), True),
+    "roll": (lambda x: tf.roll(x, 1, 1), False),
+    "pad": (lambda x: tf.pad(x, [[1, 0], [0, 1], [0, 0]]), False),
     "checked": (lambda x: (tf.debugging.assert_less(x, 2.0), x)[1], False),
     "clip": (lambda x: tf.clip_by_value(x, 0.2, 0.8), True),
 }
@@ -52,6 +54,44 @@ def test_equals_the_function_of_each_element(name, static):
     assert computes_exactly(fn) or not exact
 
 
+def of_size_bare(x):
+    tf.raw_ops.Assert(condition=x < 5, data=[x])
+    return x * 2
+
+
+def of_size(x):
+    tf.debugging.assert_less(x, tf.constant(5, tf.int64))
+    return x
+
+
+def of_size_for_a_constant(x):
+    tf.debugging.Assert(x < 5, [x])
+    return tf.constant([1, 2])
+
+
+def finite(x):
+    tf.debugging.check_numerics(1 / tf.cast(x - 5, tf.float32), "infinite")
+    return x * 2
+
+
+@pytest.mark.parametrize("function", [of_size_bare, of_size, of_size_for_a_constant, finite])
+def test_every_element_is_checked_though_no_output_waits_for_it(function):
+    batched = vectorize(extract(tf.data.Dataset.range(3).map(function)).fn, None).concrete
+
+    batched(tf.constant([1, 2, 4], tf.int64))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        batched(tf.constant([1, 5, 4], tf.int64))
+
+
+def test_a_check_of_a_constant_in_a_branch_is_refused():
+    def small(x):
+        tf.cond(x < 5, lambda: tf.no_op(), lambda: tf.debugging.Assert(False, [x]))
+        return x
+
+    with pytest.raises(NotVectorizableError, match="checks what does not depend on the element"):
+        vectorize(extract(tf.data.Dataset.range(3).map(small)).fn, None)
+
+
 def test_the_batched_form_has_the_spec_of_a_batch():
     made = tf.data.Dataset.from_tensor_slices(IMAGES).map(lambda x: {"x": x, "sum": tf.reduce_sum(x)})
     batched = vectorize(extract(made).fn, None)
@@ -69,6 +109,22 @@ def test_a_function_with_effects_is_refused():
 def test_an_op_without_a_batched_form_is_named():
     made = tf.data.Dataset.from_tensor_slices(["x"]).map(lambda x: tf.io.decode_jpeg(x)[0, 0, 0])
     with pytest.raises(NotVectorizableError, match="DecodeJpeg"):
+        vectorize(extract(made).fn, None)
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (lambda x: tf.switch_case(tf.cast(x[0, 0, 0], tf.int32), [lambda: x, lambda: x * 2]), "StatelessCase"),
+        (lambda x: tf.pad(x, [[1, 0], [0, 1], [0, 0]], constant_values=7.0), "PadV2"),
+        (lambda x: tf.roll(x, 1, -1), "Roll"),
+        (lambda x: tf.strings.format("{}", (x,)), "StringFormat"),
+        (lambda x: tf.cond(x[0, 0, 0] > 0.5, lambda: tf.roll(x, 1, -1), lambda: x), "Roll"),
+    ],
+)
+def test_an_op_that_tensorflow_batches_wrongly_is_named(function, op):
+    made = tf.data.Dataset.from_tensor_slices(IMAGES).map(function)
+    with pytest.raises(NotVectorizableError, match=f"its op {op} has no batched form"):
         vectorize(extract(made).fn, None)
 
 

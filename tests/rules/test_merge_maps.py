@@ -108,6 +108,18 @@ def test_refuses_where_errors_are_ignored():
     assert_refuses(RULE, dataset, "ignore_errors() would leave out other elements")
 
 
+def with_quotient(x):
+    return x, 10 // (7 - x)
+
+
+def test_refuses_to_lose_an_error_in_what_the_second_map_ignores_where_the_sequence_is_promised():
+    dataset = of(tf.data.Dataset.range(6), with_quotient, lambda x, quotient: (x, quotient + 1)[0])
+    assert_refuses(RULE, dataset, "what is no longer computed cannot", Keeps.SEQUENCE)
+    assert_rewrites(RULE, dataset, "range(0, 6) | map(with_quotient then <lambda>, calls=2)", Keeps.ELEMENTS)
+    used = of(tf.data.Dataset.range(6), with_quotient, lambda x, quotient: x + quotient)
+    assert_rewrites(RULE, used, "range(0, 6) | map(with_quotient then <lambda>, calls=2)", Keeps.SEQUENCE)
+
+
 def test_refuses_what_is_not_faster():
     even = Answers(speed=(1.01, 0.9, 1.1))
     assert_refuses(RULE, of(tf.data.Dataset.range(9), double, thirds), "measured 1.01x", answers=even)
@@ -154,3 +166,29 @@ def thousandfold(x):
 def test_refuses_a_sum_that_goes_on_and_of_which_a_whole_number_is_made():
     floats = tf.data.Dataset.from_tensor_slices(np.linspace(0, 1, 9, dtype=np.float32))
     assert_refuses(RULE, of(floats, add_fifth, thousandfold), "its own Cast may make", Keeps.ELEMENTS)
+
+
+@pytest.mark.parametrize("keeps", [Keeps.TRAINING, Keeps.ELEMENTS])
+@pytest.mark.parametrize(
+    ("first", "then", "op"),
+    [
+        (lambda x: x + 1.0, tf.math.log, "Log"),
+        (tf.exp, lambda x: x - 1.0, "Sub"),
+        (tf.nn.softmax, tf.math.log, "Log"),
+    ],
+)
+def test_refuses_two_ops_that_are_computed_as_one(first, then, op, keeps):
+    floats = tf.data.Dataset.from_tensor_slices(np.ones((4, 3), np.float32))
+    assert_refuses(RULE, of(floats, first, then), f"its own {op} may make", keeps)
+
+
+def test_refuses_an_exponent_that_becomes_constant_where_the_sequence_is_promised():
+    floats = tf.data.Dataset.from_tensor_slices(np.linspace(0, 1, 9, dtype=np.float32))
+    powers = of(floats, lambda x: (x, tf.constant(3.0)), tf.pow)
+    assert_refuses(RULE, powers, "it keeps elements only", Keeps.SEQUENCE)
+
+
+def test_the_logarithm_of_what_is_a_little_more_is_merged_at_every_promise():
+    floats = tf.data.Dataset.from_tensor_slices(np.linspace(0, 1, 9, dtype=np.float32))
+    logarithms = of(floats, lambda x: x + 1e-6, tf.math.log)
+    assert_rewrites(RULE, logarithms, "tensor_slices | map(<lambda> then log, calls=2)", Keeps.SEQUENCE)

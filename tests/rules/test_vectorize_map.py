@@ -68,14 +68,30 @@ def brightened(x):
     return tf.cast(tf.fill([3], tf.cast(x, tf.float32)) * 25.5, tf.uint8)
 
 
-@pytest.mark.parametrize("function", [exponent_as_a_number, brightened])
+def clipped_too_far(x):
+    return tf.cast(tf.clip_by_value(tf.cast(x, tf.float32) * 25.5, 0.0, 1000.0), tf.uint8)
+
+
+def clipped_by_the_element(x):
+    return tf.cast(tf.clip_by_value(tf.cast(x, tf.float32) * 25.5, 0.0, tf.cast(x * 9, tf.float32)), tf.uint8)
+
+
+def clipped_but_for_no_number(x):
+    return tf.saturate_cast(tf.cast(x, tf.float32) / 0.0, tf.int8)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [exponent_as_a_number, brightened, clipped_too_far, clipped_by_the_element, clipped_but_for_no_number],
+)
 @pytest.mark.parametrize("keeps", [Keeps.TRAINING, Keeps.ELEMENTS])
 def test_refuses_what_makes_of_other_last_bits_or_of_an_overflow_another_number(function, keeps):
     assert_refuses(RULE, numbers().map(function).batch(8), "its own Cast may make", keeps)
 
 
-def test_numbers_that_are_clipped_first_may_be_cast():
-    dataset = numbers().map(lambda x: tf.saturate_cast(tf.cast(x, tf.float32) * 25.5, tf.uint8)).batch(8)
+@pytest.mark.parametrize("clipped", [tf.saturate_cast, lambda x, to: tf.cast(tf.clip_by_value(x, 0, 255), to)])
+def test_numbers_that_are_clipped_first_may_be_cast(clipped):
+    dataset = numbers().map(lambda x: clipped(tf.cast(x, tf.float32) * 25.5, tf.uint8)).batch(8)
     assert_rewrites(RULE, dataset, "range(0, 50) | batch(8) | map(vectorized <lambda>)", Keeps.ELEMENTS)
 
 
