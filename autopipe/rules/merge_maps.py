@@ -27,7 +27,8 @@ def merge_maps(node: Node) -> Rewrite | None:
     match node:
         case Map(input=Map() as first) if (merged := _merged(first, node)) is not None:
             unseen = (CallsUnseen(first.fn), CallsUnseen(node.fn))
-            errors = (_errors_of(first, node), ErrorsSurface(node.fn))
+            of_first = ErrorsSurface(first.fn) if _uses_all(node) else NoErrorIsLost(first.fn)
+            errors = (of_first, ErrorsSurface(node.fn))
             alike = rounds_alike(merged.fn, first.fn, node.fn)
             rounding = () if alike else (RoundingUnseen(jumps_after_regrouping(merged.fn)),)
             faster = Faster(node, merged, over=first.input)
@@ -36,12 +37,11 @@ def merge_maps(node: Node) -> Rewrite | None:
     return None
 
 
-def _errors_of(first: Map, then: Map) -> ErrorsSurface | NoErrorIsLost:
-    """Return what must hold of the errors of a first map: what it computes for no one is no longer computed."""
+def _uses_all(then: Map) -> bool:
+    """Return whether a map needs all of its input; what it ignores, one function of both would not compute."""
     graph = then.fn.concrete.graph
     needed = needed_ops([*graph.outputs, *graph.control_outputs])
-    used = all(tensor.op in needed for tensor in then.fn.element_inputs)
-    return ErrorsSurface(first.fn) if used else NoErrorIsLost(first.fn)
+    return all(tensor.op in needed for tensor in then.fn.element_inputs)
 
 
 def _merged(first: Map, then: Map) -> Map | None:
