@@ -194,7 +194,7 @@ def free_order():
         (lambda: Dataset.range(9).flat_map(lambda x: Dataset.range(x).shuffle(2)), "Shuffle"),
         (lambda: Dataset.range(9).flat_map(lambda x: Dataset.range(x).cache("/tmp/c")), "Cache"),
         (lambda: Dataset.range(9).flat_map(lambda x: Dataset.range(3).with_options(tf.data.Options())), "Options"),
-        (lambda: Dataset.range(9).flat_map(of_another_dataset()), "no plain tensor"),
+        (lambda: Dataset.range(9).flat_map(of_another_dataset()), "keeps state .a captured dataset."),
         (lambda: Dataset.range(9).ignore_errors(), "may give other elements"),
         (lambda: Dataset.range(9).cache("/tmp/c"), "may already hold"),
         (lambda: Dataset.range(9).repeat(), "never ends"),
