@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import compileall
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -52,14 +53,28 @@ def main(
     command = _command(quick, only, named)
     _compile_packages()
     for name in (name for name in parts.PARTS if name in chosen):
-        # Written after each part: all of them take hours.
-        made = report.Made.now(command)
-        measured = run_alone(parts.run_part, name, cases, effort)
-        results = results.with_part(name, measured, made, only=only if keep else "")
-        report.write(results, output, write_report or output / "RESULTS.md")
+        for line in parts.PARTS[name].notices():
+            console.print(line, soft_wrap=True)
+        before = results
+        for measured, cases_so_far in _measured(name, cases, effort):
+            # Written after each case: all of them take hours, and whoever ends it early keeps what there is.
+            of = (cases_so_far or only) if keep else ""
+            results = before.with_part(name, measured, report.Made.now(command), only=of)
+            report.write(results, output, write_report or output / "RESULTS.md")
     console.print(f"The report and the results are in {output}.", soft_wrap=True)
     if results.cases:
         console.print(report.summary(results.cases), soft_wrap=True, highlight=False)
+
+
+def _measured(name: str, cases: Sequence[Case], effort: parts.Effort) -> Iterator[tuple[Any, str]]:
+    """Yield what a part has measured, after each of its portions, and the cases this is of; ``""`` at its end."""
+    measured = getattr(report.Results(), name)
+    portions = parts.PARTS[name].portions(cases)
+    for number, portion in enumerate(portions, 1):
+        measured = report.joined(measured, run_alone(parts.run_portion, name, portion, effort))
+        yield measured, ",".join(case.name for case in portions[:number]) if portions[number:] else ""
+    if not portions:
+        yield measured, ""
 
 
 def _compile_packages() -> None:

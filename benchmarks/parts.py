@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from autopipe.telemetry import TelemetryWarning
-from benchmarks.alone import run_alone
 from benchmarks.cases._base import Case
 from benchmarks.ceilings import PIPELINES, CeilingResult, measure_ceiling
 from benchmarks.ends import EndsResult, measure_ends
@@ -45,7 +44,7 @@ __all__ = [
     "QUICK",
     "Effort",
     "Part",
-    "run_part",
+    "run_portion",
 ]
 
 _DIAGNOSIS_SECONDS = 6.0
@@ -96,14 +95,8 @@ QUICK = Effort(5, 1, 0.2, 0.4, 0.0, 3, 5.0, 1, 2.0, 1, 1, STAGES[:3], ELEMENTS[:
 FULL = Effort(7, 9, 0.4, 1.0, 8.0, 7, 20.0, 1, 20.0, 1, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
 
 
-def _run_cases(cases: Sequence[Case], effort: Effort, console: Console) -> list[CaseResult]:
-    """Measure each pipeline."""
-    return [run_alone(_run_case, case, effort) for case in cases]
-
-
-def _run_case(case: Case, effort: Effort) -> CaseResult:
-    """Measure one in a process of its own, as its user would: what the caches of others leave is never given back."""
-    console = Console()
+def _run_case(case: Case, effort: Effort, console: Console) -> list[CaseResult]:
+    """Measure a pipeline."""
     with _folder() as folder, _bar(console, case, None) as advance:
         result = measure(
             case,
@@ -117,64 +110,52 @@ def _run_case(case: Case, effort: Effort) -> CaseResult:
     rates = "  ".join(f"{name} {each.rate:,.0f}" for name, each in result.variants.items())
     ratio = result.ratio("autopipe(naive)")
     console.print(f"{case.letter} {case.name:24} {ratio} x expert   {rates} {case.unit}/s", soft_wrap=True)
-    return result
+    return [result]
 
 
-def _run_loaders(cases: Sequence[Case], effort: Effort, console: Console) -> dict[str, list[LoaderResult]]:
-    """Compare with other loaders on the flower job, without and with augmentation, and on the ImageNet job."""
-    for line in missing_peers():
-        console.print(line, soft_wrap=True)
-    compared = {peer.letter for peer in all_peers()}
-    results = {}
-    for case in cases:
-        if case.letter not in compared:
-            continue
-        with _folder() as folder, console.status(case.name) as status:
-            results[case.name] = compare_loaders(
-                case,
-                folder,
-                processes=PROCESSES,
-                epochs=EPOCHS,
-                on_run=lambda loader, case=case: status.update(f"{loader}, {EPOCHS} epochs of {case.name}"),
-            )
-    return results
+def _run_loaders(case: Case, effort: Effort, console: Console) -> dict[str, list[LoaderResult]]:
+    """Compare with other loaders."""
+    with _folder() as folder, console.status(case.name) as status:
+        results = compare_loaders(
+            case,
+            folder,
+            processes=PROCESSES,
+            epochs=EPOCHS,
+            on_run=lambda loader: status.update(f"{loader}, {EPOCHS} epochs of {case.name}"),
+        )
+    return {case.name: results}
 
 
-def _run_training(cases: Sequence[Case], effort: Effort, console: Console) -> list[TrainingResult]:
-    """Train a model from the pipelines for which there is one."""
-    results = []
-    for case in cases:
-        if not is_trained(case):
-            continue
-        with _folder() as folder, _bar(console, case, len(TRAINED) * (effort.training_rounds + 1)) as advance:
-            result = train_all(
-                case,
-                folder,
-                rounds=effort.training_rounds,
-                least_seconds=effort.least_seconds,
-                tuning_seconds=effort.training_tuning_seconds,
-                on_epoch=advance,
-            )
-        ours, tuned = (result.ratio(variant) for variant in ("autopipe(naive)", TUNED))
-        console.print(f"training {case.letter} {case.name:24} {ours} x expert, tuned {tuned}", soft_wrap=True)
-        results.append(result)
-    return results
+def _is_compared(case: Case) -> bool:
+    """Return whether other loaders do the same job."""
+    return case.letter in {peer.letter for peer in all_peers()}
 
 
-def _run_overhead(cases: Sequence[Case], effort: Effort, console: Console) -> list[OverheadResult]:
+def _run_training(case: Case, effort: Effort, console: Console) -> list[TrainingResult]:
+    """Train a model from a pipeline for which there is one."""
+    with _folder() as folder, _bar(console, case, len(TRAINED) * (effort.training_rounds + 1)) as advance:
+        result = train_all(
+            case,
+            folder,
+            rounds=effort.training_rounds,
+            least_seconds=effort.least_seconds,
+            tuning_seconds=effort.training_tuning_seconds,
+            on_epoch=advance,
+        )
+    ours, tuned = (result.ratio(variant) for variant in ("autopipe(naive)", TUNED))
+    console.print(f"training {case.letter} {case.name:24} {ours} x expert, tuned {tuned}", soft_wrap=True)
+    return [result]
+
+
+def _run_overhead(case: Case, effort: Effort, console: Console) -> list[OverheadResult]:
     """Measure what the callbacks cost where there is nothing to gain."""
-    results = []
-    for case in cases:
-        if not is_trained(case):
-            continue
-        with _folder() as folder, _bar(console, case, 2 * (effort.rotations * len(CALLBACKS) + 1)) as advance:
-            measured = measure_overhead(
-                case, folder, rotations=effort.rotations, seconds=effort.fit_seconds, on_round=advance
-            )
-        for each in measured:
-            ratios = "  ".join(f"{name} {each.ratio(name):.3f}" for name in (MONITOR, SETTLED, TUNER))
-            console.print(f"overhead {case.letter} {case.name:24} {each.pipeline}: {ratios}", soft_wrap=True)
-        results += measured
+    with _folder() as folder, _bar(console, case, 2 * (effort.rotations * len(CALLBACKS) + 1)) as advance:
+        results = measure_overhead(
+            case, folder, rotations=effort.rotations, seconds=effort.fit_seconds, on_round=advance
+        )
+    for each in results:
+        ratios = "  ".join(f"{name} {each.ratio(name):.3f}" for name in (MONITOR, SETTLED, TUNER))
+        console.print(f"overhead {case.letter} {case.name:24} {each.pipeline}: {ratios}", soft_wrap=True)
     return results
 
 
@@ -190,16 +171,13 @@ def _run_ends(cases: Sequence[Case], effort: Effort, console: Console) -> list[E
     return results
 
 
-def _run_memory(cases: Sequence[Case], effort: Effort, console: Console) -> list[MemoryResult]:
-    """Measure the peak memory of each pipeline."""
-    results = []
-    for case in cases:
-        with _folder() as folder, _bar(console, case, len(VARIANTS) * effort.processes) as advance:
-            result = measure_memory(case, folder, repeats=effort.processes, on_run=advance)
-        peaks = "  ".join(f"{name} {each.reading / 1e6:,.0f}" for name, each in result.variants.items())
-        console.print(f"memory {case.letter} {case.name:24} {peaks} MB", soft_wrap=True)
-        results.append(result)
-    return results
+def _run_memory(case: Case, effort: Effort, console: Console) -> list[MemoryResult]:
+    """Measure the peak memory of a pipeline."""
+    with _folder() as folder, _bar(console, case, len(VARIANTS) * effort.processes) as advance:
+        result = measure_memory(case, folder, repeats=effort.processes, on_run=advance)
+    peaks = "  ".join(f"{name} {each.reading / 1e6:,.0f}" for name, each in result.variants.items())
+    console.print(f"memory {case.letter} {case.name:24} {peaks} MB", soft_wrap=True)
+    return [result]
 
 
 def _run_scaling(cases: Sequence[Case], effort: Effort, console: Console) -> ScalingResult:
@@ -233,49 +211,70 @@ def _run_ceilings(cases: Sequence[Case], effort: Effort, console: Console) -> li
     return results
 
 
-def _run_search(cases: Sequence[Case], effort: Effort, console: Console) -> list[SearchResult]:
+def _run_search(case: Case, effort: Effort, console: Console) -> list[SearchResult]:
     """Compare what the searches find with the best of all settings."""
-    results = []
-    for case in cases:
-        if case.name not in SEARCHED:
-            continue
-        with _folder() as folder, console.status(case.name) as status:
-            result = measure_search(
-                case,
-                folder,
-                seconds=effort.setting_seconds,
-                rounds=2 * effort.rounds,
-                final_rounds=6 * effort.rounds,
-                on_step=status.update,
-            )
-        live, offline = result.ratio(LIVE, BEST_NUMBERS), result.ratio(OFFLINE, BEST)
-        gain, seeding = result.ratio(LIVE, GIVEN), result.ratio(SHORT, SHORT_UNSEEDED)
-        console.print(
-            f"search {case.letter} {case.name:24} in training {live} of the best of the same knobs, "
-            f"{gain} x AUTOTUNE; offline {offline} of the best; short {seeding} x the same without seeds"
+    with _folder() as folder, console.status(case.name) as status:
+        result = measure_search(
+            case,
+            folder,
+            seconds=effort.setting_seconds,
+            rounds=2 * effort.rounds,
+            final_rounds=6 * effort.rounds,
+            on_step=status.update,
         )
-        results.append(result)
-    return results
+    live, offline = result.ratio(LIVE, BEST_NUMBERS), result.ratio(OFFLINE, BEST)
+    gain, seeding = result.ratio(LIVE, GIVEN), result.ratio(SHORT, SHORT_UNSEEDED)
+    console.print(
+        f"search {case.letter} {case.name:24} in training {live} of the best of the same knobs, "
+        f"{gain} x AUTOTUNE; offline {offline} of the best; short {seeding} x the same without seeds"
+    )
+    return [result]
 
 
-Part = Callable[[Sequence[Case], Effort, Console], Any]
+def _is_searched(case: Case) -> bool:
+    return case.name in SEARCHED
+
+
+def _is_any(case: Case) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the benchmark.
+
+    Attributes:
+        run: measures one case, or all at once.
+        takes: whether a case is in it; ``None`` where it does not go case by case.
+        notices: lines that are to be read before it.
+    """
+
+    run: Callable[[Any, Effort, Console], Any]
+    takes: Callable[[Case], bool] | None = None
+    notices: Callable[[], Sequence[str]] = tuple
+
+    def portions(self, cases: Sequence[Case]) -> list[Any]:
+        """Return what it measures in a process of its own each."""
+        return [cases] if self.takes is None else [case for case in cases if self.takes(case)]
+
+
 PARTS: Mapping[str, Part] = {
-    "cases": _run_cases,
-    "loaders": _run_loaders,
-    "training": _run_training,
-    "overhead": _run_overhead,
-    "ends": _run_ends,
-    "memory": _run_memory,
-    "scaling": _run_scaling,
-    "ceilings": _run_ceilings,
-    "search": _run_search,
+    "cases": Part(_run_case, _is_any),
+    "loaders": Part(_run_loaders, _is_compared, missing_peers),
+    "training": Part(_run_training, is_trained),
+    "overhead": Part(_run_overhead, is_trained),
+    "ends": Part(_run_ends),
+    "memory": Part(_run_memory, _is_any),
+    "scaling": Part(_run_scaling),
+    "ceilings": Part(_run_ceilings),
+    "search": Part(_run_search, _is_searched),
 }
 
 
-def run_part(name: str, cases: Sequence[Case], effort: Effort) -> Any:
-    """Return what one of the parts measures."""
+def run_portion(name: str, portion: Any, effort: Effort) -> Any:
+    """Return what one of the parts measures of one of its portions."""
     warnings.simplefilter("ignore", TelemetryWarning)
-    return PARTS[name](cases, effort, Console())
+    return PARTS[name].run(portion, effort, Console())
 
 
 @contextmanager

@@ -2,6 +2,6 @@
 
 from benchmarks.report.cases import summary
 from benchmarks.report.document import markdown, write
-from benchmarks.report.results import Made, Results, read
+from benchmarks.report.results import Made, Results, joined, read
 
-__all__ = ["Made", "Results", "markdown", "read", "summary", "write"]
+__all__ = ["Made", "Results", "joined", "markdown", "read", "summary", "write"]

@@ -26,7 +26,7 @@ from benchmarks.scaling import ScalingResult
 from benchmarks.search import SearchResult
 from benchmarks.training import TrainingResult
 
-__all__ = ["Made", "Results", "commit_of", "read", "store"]
+__all__ = ["Made", "Results", "commit_of", "joined", "read", "store"]
 
 _FILE = "results.json"
 _OF = " of "
@@ -102,12 +102,14 @@ class Results:
         if not only:
             others = {name: each for name, each in self.made.items() if name.partition(_OF)[0] != part}
             return replace(self, **{part: measured}, made={**others, part: made})
-        merged = _merged(getattr(self, part), measured)
+        merged = joined(getattr(self, part), measured)
         return replace(self, **{part: merged}, made={**self.made, f"{part}{_OF}{only}": made})
 
 
-def _merged(before: Any, measured: Any) -> Any:
+def joined(before: Any, measured: Any) -> Any:
     """Return the rows of some cases among those of others that were measured before."""
+    if not before:
+        return measured
     if isinstance(measured, Mapping):
         return {**before, **measured}
     if not isinstance(measured, Sequence):

@@ -9,6 +9,7 @@ from benchmarks import __main__ as command
 from benchmarks import parts, report
 from benchmarks.cases._base import all_cases
 from benchmarks.ceilings import CeilingResult
+from benchmarks.measuring import AGAIN, VARIANTS, CaseResult, VariantResult
 
 ARGUMENTS = {"quick": False, "only": "", "part": None, "keep": False, "write_report": None}
 
@@ -17,8 +18,9 @@ def measure_nothing(monkeypatch, **measured):
     """Have parts measure what is given or nothing; return the list of those that ran."""
     ran = []
 
-    def measure(run_part, name, cases, effort):
-        ran.append(name)
+    def measure(run_portion, name, portion, effort):
+        if name not in ran:
+            ran.append(name)
         return measured.get(name, {} if name == "loaders" else None if name == "scaling" else ())
 
     monkeypatch.setattr(command, "run_alone", measure)
@@ -77,3 +79,30 @@ def test_the_report_names_the_command_that_makes_it_again():
     assert command._command(False, "", []) == "make bench"
     assert command._command(True, "", []) == "make bench-quick"
     assert command._command(True, "d,e", ["training"]) == "python -m benchmarks --quick --only d,e --part training"
+
+
+def measured_case(case, rate):
+    variants = {variant: VariantResult(rate, (rate,) * 5) for variant in (*VARIANTS, AGAIN)}
+    return CaseResult(case.letter, case.name, case.title, case.unit, variants)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_was_measured_is_written_though_the_next_case_is_interrupted(keep, tmp_path, monkeypatch):
+    first, second = (case for case in all_cases() if case.letter == "a")
+    earlier = [measured_case(case, 1.0) for case in (first, second)]
+    arguments = {**ARGUMENTS, "output": tmp_path, "part": ["cases"]}
+    before = report.Results().with_part("cases", earlier, report.Made.now("make bench"))
+    report.write(before, tmp_path, tmp_path / "RESULTS.md")
+
+    def measure(run_portion, name, case, effort):
+        if case == second:
+            raise KeyboardInterrupt
+        return [measured_case(case, 2.0)]
+
+    monkeypatch.setattr(command, "run_alone", measure)
+    with pytest.raises(KeyboardInterrupt):
+        command.main(**{**arguments, "keep": keep})
+    results = report.read(tmp_path)
+    assert list(results.cases) == [measured_case(first, 2.0), *earlier[1:]][: 1 + keep]
+    assert list(results.made) == (["cases", f"cases of {first.name}"] if keep else ["cases"])
