@@ -10,6 +10,7 @@ from autopipe.rules._obligations import (
     FitsMemory,
     NoErrorIsIgnored,
     NotCachedYet,
+    ReadToItsEnd,
     RoundingUnseen,
     SameEveryEpoch,
     WorkBeforeChange,
@@ -25,7 +26,8 @@ def cache_fixed_work(node: Node) -> Rewrite | None:
     only the rest runs again. f is cut where the fewest bytes have to be kept, and the cache stands before a shuffle or
     repeat that comes ahead of f, since these do not look at elements. If nothing in f changes, f is cached whole. It
     takes: everything upstream the same in every epoch, a cache that fits the RAM budget, work that costs more than
-    reading its result from memory, no cache that serves it already, and no ``ignore_errors`` downstream.
+    reading its result from memory, no cache that serves it already, and downstream no ``ignore_errors`` and nothing
+    that stops before the end.
     """
     match node:
         case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True):
@@ -39,7 +41,7 @@ def cache_fixed_work(node: Node) -> Rewrite | None:
             fixed, result = cached_before_mixing(node, parts, on_disk=False)
             worth = WorthCaching(fixed)
             same, fits = SameEveryEpoch(fixed), FitsMemory(fixed)
-            safe = (fixable, NotCachedYet(node), same, NoErrorIsIgnored())
+            safe = (fixable, NotCachedYet(node), same, NoErrorIsIgnored(), ReadToItsEnd(fixed))
             if parts and not rounds_alike(node.fn, *parts):
                 return Rewrite(
                     result, (*safe, RoundingUnseen(jumps_after_regrouping(node.fn)), worth, fits), Keeps.ELEMENTS

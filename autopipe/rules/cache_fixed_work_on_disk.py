@@ -13,6 +13,7 @@ from autopipe.rules._obligations import (
     NotCachedYet,
     OneReader,
     OutgrowsMemory,
+    ReadToItsEnd,
     RoundingUnseen,
     SameEveryEpoch,
     WorkBeforeChange,
@@ -40,7 +41,7 @@ def cache_fixed_work_on_disk(node: Node) -> Rewrite | None:
                 return None
             fixed, result = cached_before_mixing(node, parts, on_disk=True)
             fixable = (DiskNamed(), WorkBeforeChange(node.fn), NotCachedYet(node))
-            safe = (*fixable, SameEveryEpoch(fixed), NoErrorIsIgnored(), OneReader(node))
+            safe = (*fixable, SameEveryEpoch(fixed), NoErrorIsIgnored(), OneReader(node), ReadToItsEnd(fixed))
             measured = (OutgrowsMemory(fixed), FitsDisk(fixed), WorthCachingOnDisk(fixed))
             if parts and not rounds_alike(node.fn, *parts):
                 return Rewrite(

@@ -75,7 +75,7 @@ STANDING_OUT = {
         NUMBERS.shuffle(1).cache(),
         NUMBERS.map(double).filter(lambda x: x > 3).shuffle(19).batch(2),
     ],
-    "AP111": [NUMBERS.cache().take(10), NUMBERS.cache().prefetch(1).take(40)],
+    "AP111": [NUMBERS.cache().take(10), NUMBERS.cache().prefetch(1).take(39)],
     "AP113": [NUMBERS.map(decode).cache(), NUMBERS.map(decode, num_parallel_calls=2).cache("/nowhere/file")],
     "AP201": [
         NUMBERS.batch(2).prefetch(0),
@@ -94,6 +94,7 @@ GOOD = [
     NUMBERS.shuffle(40).batch(4),
     NUMBERS.cache().map(noise),
     NUMBERS.cache().shuffle(40).repeat(),
+    NUMBERS.cache().prefetch(1).take(40),
     NUMBERS.repeat(3).cache(),
     NUMBERS.repeat().take(30).cache(),
     Dataset.zip((NUMBERS, NUMBERS.repeat())).cache(),

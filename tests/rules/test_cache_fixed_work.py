@@ -6,8 +6,10 @@ import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.rules import Keeps
+from autopipe.runtime.memories import Memories
 from autopipe.verify import compare
 from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 
@@ -198,3 +200,53 @@ def test_elements_of_a_generator_that_is_declared_stateless_are_cached():
 
     undeclared = tf.data.Dataset.from_generator(lambda: jpegs(), output_signature=spec)
     assert_refuses(RULE, undeclared.map(decode), "the generator runs Python code (PyFunc), so each epoch must run it")
+
+
+DECODED = JPEGS.map(decode)
+SOME = JPEGS.filter(lambda jpeg: tf.strings.length(jpeg) > 0).map(decode)
+NUMBERS = tf.data.Dataset.range
+
+
+@pytest.mark.parametrize(
+    "read_in_part",
+    [
+        DECODED.take(9),
+        DECODED.batch(4).take(2),
+        DECODED.shuffle(10).repeat().batch(4).take(2),
+        SOME.take(10),
+        tf.data.Dataset.zip((DECODED, NUMBERS(9))),
+        tf.data.Dataset.zip((NUMBERS(9), DECODED.repeat())),
+        tf.data.Dataset.zip((SOME, NUMBERS(20))),
+        tf.data.Dataset.zip((DECODED, NUMBERS(20))).take(9),
+    ],
+)
+def test_refuses_a_cache_that_no_epoch_would_fill(read_in_part):
+    assert_refuses(RULE, read_in_part, "may stop before its end, and a cache that is not full is thrown away")
+
+
+@pytest.mark.parametrize(
+    "read_whole",
+    [
+        DECODED.take(10),
+        DECODED.batch(4).take(3),
+        DECODED.take(-1),
+        DECODED.repeat().batch(4).take(3),
+        tf.data.Dataset.zip((DECODED, NUMBERS(10))),
+        tf.data.Dataset.zip((DECODED.repeat(), NUMBERS(20))),
+        tf.data.Dataset.zip((NUMBERS(5).repeat(), SOME)),
+        tf.data.Dataset.zip((SOME, SOME.map(lambda image: image[0]))),
+    ],
+)
+def test_a_cache_that_every_epoch_reads_to_its_end_is_full_after_the_first(read_whole):
+    done = apply(RULE, read_whole)
+    (cache,) = {node for node in trees.walk(done.after) if isinstance(node, ir.Cache)}
+    memories = Memories(done.after)
+    assert sum(1 for _ in memories.build(done.after)) > 0
+    assert memories.full, cache
+
+
+def test_what_is_taken_of_a_map_is_cached_after_the_take():
+    optimized = autopipe.optimize(JPEGS.map(decode).take(6).batch(2), keeps="sequence")
+    assert optimized.plan.rules[:2] == ("select_before_map", RULE)
+    assert [len(batch) for batch in optimized] == [2, 2, 2]
+    assert optimized.caches_are_full

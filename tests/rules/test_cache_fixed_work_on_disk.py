@@ -226,3 +226,8 @@ def test_a_process_killed_while_it_writes_leaves_nothing_that_is_trusted(tmp_pat
     for said in (ran.stdout, capsys.readouterr().out):
         assert float(said.split()[1]) == pytest.approx(expected, rel=1e-5)
     assert written_files(tmp_path) == ["data.index"]
+
+
+def test_refuses_a_file_that_no_epoch_would_write_to_its_end():
+    dataset = JPEGS.map(load).batch(4).take(2)
+    assert_refuses(RULE, dataset, "may stop before its end", answers=Answers(**SMALL_MEMORY))

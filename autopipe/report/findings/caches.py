@@ -81,7 +81,7 @@ def cache_read_in_part(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     if not isinstance(node, ir.Take) or node.count < 0:
         return
     cache = before(node)
-    if isinstance(cache, ir.Cache) and not 0 <= signature(cache).cardinality < node.count:
+    if isinstance(cache, ir.Cache) and not 0 <= signature(cache).cardinality <= node.count:
         yield at(
             cache,
             "AP111",

@@ -28,6 +28,7 @@ from autopipe.rules._obligations.measured import (
     WorthCaching,
     WorthCachingOnDisk,
 )
+from autopipe.rules._obligations.reading import ReadToItsEnd
 from autopipe.rules._obligations.stages import (
     AsWellKnown,
     DiskNamed,
@@ -71,6 +72,7 @@ __all__ = [
     "OutgrowsMemory",
     "Pure",
     "ReadAheadUnseen",
+    "ReadToItsEnd",
     "Reshuffles",
     "RoundingUnseen",
     "SameEveryEpoch",
