@@ -51,7 +51,7 @@ class Phase(enum.IntEnum):
     BATCH = 1
     """Work on single elements becomes work on batches."""
     GATHER = 2
-    """Whole batches are taken from arrays in memory."""
+    """Whole batches are taken from arrays in memory, or left out before they are made."""
     OVERLAP = 3
     """Calls and reads run at once and ahead of the consumer."""
 

@@ -1,7 +1,13 @@
 """What rules ask to be proved. Each obligation says in a sentence why it holds, or why it does not."""
 
 from autopipe.rules._obligations.arrays import ArraysOnHost, WholeWindows
-from autopipe.rules._obligations.errors import AllAreTaken, ErrorsSurface, NoErrorIsIgnored, NoErrorIsLost
+from autopipe.rules._obligations.errors import (
+    AllAreTaken,
+    ErrorsEndEpoch,
+    ErrorsSurface,
+    NoErrorIsIgnored,
+    NoErrorIsLost,
+)
 from autopipe.rules._obligations.functions import (
     CallsUnseen,
     Deterministic,
@@ -51,6 +57,7 @@ __all__ = [
     "Deterministic",
     "DiskNamed",
     "DrawsApart",
+    "ErrorsEndEpoch",
     "ErrorsSurface",
     "Faster",
     "FewAtOnce",

@@ -10,7 +10,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.failing import who_may_fail
 from autopipe.rules._base import Keeps, Proof, Site
 
-__all__ = ["AllAreTaken", "ErrorsSurface", "NoErrorIsIgnored", "NoErrorIsLost"]
+__all__ = ["AllAreTaken", "ErrorsEndEpoch", "ErrorsSurface", "NoErrorIsIgnored", "NoErrorIsLost"]
 
 _LEFT = "on an element that a take() downstream leaves out"
 
@@ -34,15 +34,24 @@ class ErrorsSurface:
 
 
 @dataclass(frozen=True)
-class NoErrorIsIgnored:
+class ErrorsEndEpoch:
     """An error ends the epoch, so that nothing depends on which other elements it takes with it."""
 
     def check(self, site: Site) -> Proof:
         """Look for ``ignore_errors`` between here and the consumer."""
         if _errors_are_ignored(site):
             return Proof(False, "an error would take other elements with it, and ignore_errors() leaves them out")
+        return Proof(True, "an error still ends the epoch")
+
+
+@dataclass(frozen=True)
+class NoErrorIsIgnored:
+    """An error ends the epoch, and no element fails that nobody would have asked for."""
+
+    def check(self, site: Site) -> Proof:
+        """Look for ``ignore_errors`` between here and the consumer, and after a shuffle for a ``take`` too."""
         culprit = who_may_fail(site.node) if _is_mixed(site) and _some_are_left(site) else None
-        return Proof(False, f"{culprit} {_LEFT}") if culprit else Proof(True, "an error still ends the epoch")
+        return Proof(False, f"{culprit} {_LEFT}") if culprit else ErrorsEndEpoch().check(site)
 
 
 @dataclass(frozen=True)
