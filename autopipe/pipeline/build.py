@@ -336,6 +336,23 @@ def _concatenate(node: ir.Concatenate, first: Any, second: Any) -> Any:
     return first.concatenate(second, name=node.name)
 
 
+@build_stage.register
+def _choose_from(node: ir.ChooseFrom, choices: Any, *parts: Any) -> Any:
+    import tensorflow as tf
+
+    # The method of that name hides the choices in a graph: who reads it could not look into them any more.
+    variants = [tf.data.experimental.to_variant(part) for part in parts]
+    typed = _from_variant(variants[0], node.element_spec)
+    variant = tf.raw_ops.DirectedInterleaveDataset(
+        selector_input_dataset=tf.data.experimental.to_variant(choices),
+        data_input_datasets=variants,
+        output_types=element_types(typed),
+        output_shapes=element_shapes(typed),
+        stop_on_empty_dataset=node.stop_on_empty,
+    )
+    return _from_variant(variant, node.element_spec)
+
+
 def _common(node: ir.Node, types: Any, shapes: Any) -> dict[str, Any]:
     return {"output_types": list(types), "output_shapes": list(shapes), "metadata": _metadata(node.name)}
 

@@ -373,6 +373,21 @@ def _zip(ds: Any) -> ir.Node:
     )
 
 
+def _choose_from(ds: Any) -> ir.Node:
+    return ir.ChooseFrom(
+        choices=_extract(ds._selector_input),
+        parts=tuple(map(_extract, ds._data_inputs)),
+        stop_on_empty=bool(ds._stop_on_empty_dataset),
+        element_spec=ds.element_spec,
+    )
+
+
+def _random(ds: Any) -> ir.Node:
+    if ds._rerandomize:
+        return _opaque(ds, "it draws other numbers for every iterator, from a state of its own")
+    return ir.RandomNumbers(dataset=ds, name=ds._name)
+
+
 def _concatenate(ds: Any) -> ir.Node:
     first, second = ds._inputs()
     return ir.Concatenate(first=_extract(first), second=_extract(second), name=ds._name)
@@ -430,6 +445,7 @@ _READERS: dict[str, Callable[[Any], ir.Node]] = {
     "_BatchDataset": _unary(ir.Batch, "batch_size", "drop_remainder"),
     "_ConcatenateDataset": _concatenate,
     "_DenseToRaggedDataset": _dense_to_ragged,
+    "_DirectedInterleaveDataset": _choose_from,
     "_FilterDataset": _filter,
     "_FlatMapDataset": _flat_map,
     "_GroupByWindowDataset": _group_by_window,
@@ -442,6 +458,7 @@ _READERS: dict[str, Callable[[Any], ir.Node]] = {
     "_ParallelInterleaveDataset": _parallel_interleave,
     "_ParallelMapDataset": _parallel_map,
     "_PrefetchDataset": _unary(ir.Prefetch, "buffer_size"),
+    "_RandomDataset": _random,
     "_RangeDataset": _range,
     "_RebatchDataset": _rebatch,
     "_RepeatDataset": _unary(ir.Repeat, "count"),

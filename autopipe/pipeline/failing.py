@@ -14,6 +14,7 @@ _NEVER_FAIL = (
     ir.Enumerate,
     ir.Options,
     ir.Prefetch,
+    ir.RandomNumbers,
     ir.Range,
     ir.Repeat,
     ir.Shard,

@@ -20,6 +20,7 @@ __all__ = [
     "AUTOTUNE",
     "Batch",
     "Cache",
+    "ChooseFrom",
     "Concatenate",
     "End",
     "Enumerate",
@@ -36,6 +37,7 @@ __all__ = [
     "Options",
     "PaddedBatch",
     "Prefetch",
+    "RandomNumbers",
     "Range",
     "Rebatch",
     "Repeat",
@@ -108,6 +110,11 @@ class Range(Source):
     start: int
     stop: int
     step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomNumbers(Source):
+    """``Dataset.random``, where every repetition gives the same numbers again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -433,3 +440,30 @@ class Concatenate(Node):
         """Return the concatenation of other inputs."""
         first, second = inputs
         return replace(self, first=first, second=second)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChooseFrom(Node):
+    """``Dataset.choose_from_datasets``; ``sample_from_datasets`` is one whose choices are drawn.
+
+    Attributes:
+        choices: gives the positions of the parts that elements are taken from, in turn.
+        parts: what they are taken from.
+        stop_on_empty: whether the first part that ends is the end; if not, the others go on.
+        element_spec: what the types of the parts have in common.
+    """
+
+    choices: Node
+    parts: tuple[Node, ...]
+    stop_on_empty: bool
+    element_spec: Any = field(hash=False, repr=False)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The choices, then the parts."""
+        return (self.choices, *self.parts)
+
+    def on(self, *inputs: Node) -> Self:
+        """Return what other choices take from other parts."""
+        choices, *parts = inputs
+        return replace(self, choices=choices, parts=tuple(parts))

@@ -24,12 +24,14 @@ def one_line(node: ir.Node) -> str:
 def in_order(node: ir.Node, depth: int = 0) -> Iterator[tuple[int, ir.Node | str]]:
     """Yield how deep each stage stands and the stage, sources first; a heading before each of several branches.
 
-    Only the branches of a ``zip`` or ``concatenate`` stand deeper than what follows them.
+    Only the branches of a ``zip``, ``concatenate`` or ``choose_from`` stand deeper than what follows them.
     """
     branches = len(node.inputs) > 1
-    for number, child in enumerate(node.inputs, 1):
+    headings = ["choices"] * isinstance(node, ir.ChooseFrom)
+    headings += [f"branch {number}" for number in range(1, len(node.inputs) + 1)]
+    for heading, child in zip(headings, node.inputs, strict=False):
         if branches:
-            yield depth, f"branch {number}"
+            yield depth, heading
         yield from in_order(child, depth + branches)
     yield depth, node
 
@@ -77,6 +79,16 @@ def _(node: ir.TensorSlices) -> str:
 @_stage.register
 def _(node: ir.Range) -> str:
     return _call("range", node.start, node.stop, **({} if node.step == 1 else {"step": node.step}))
+
+
+@_stage.register
+def _(node: ir.RandomNumbers) -> str:
+    return "random_numbers"
+
+
+@_stage.register
+def _(node: ir.ChooseFrom) -> str:
+    return _call("choose_from", len(node.parts), stop_on_empty=node.stop_on_empty)
 
 
 @_stage.register

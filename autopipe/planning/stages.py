@@ -23,6 +23,7 @@ _FUSED: dict[str, tuple[type[ir.Node], type[ir.Node]]] = {
 }
 _NAMES: dict[type[ir.Node], frozenset[str]] = {
     ir.Cache: frozenset({"MemoryCache", "FileCache", "Cache"}),
+    ir.ChooseFrom: frozenset({"DirectedInterleave"}),
     ir.Enumerate: frozenset({"Zip"}),
     ir.Generator: frozenset({"FlatMap"}),
     ir.FilesReader: frozenset({"TextLine", "TFRecord", "FixedLengthRecord", "FlatMap", "Interleave"}),
@@ -35,7 +36,7 @@ _OF_MANY = (ir.FlatMap, ir.GroupByWindow, ir.Interleave, ir.FilesReader)
 _ADDED = frozenset({"Root", "Prefetch"})
 _ONLY_OPTIONS = (ir.Options, ir.ThreadPool, ir.End)
 # How many elements these take for one of theirs is not what their kind has TensorFlow say, but is exact when counted.
-_COUNTED = frozenset({"Concatenate", "IgnoreErrors", "Shard"})
+_COUNTED = frozenset({"Concatenate", "DirectedInterleave", "IgnoreErrors", "Shard"})
 
 
 @dataclass(frozen=True)

@@ -185,6 +185,9 @@ def _expression(writer: _Writer, node: ir.Node, inputs: list[str]) -> str:
             return f"{inputs[0]}.shuffle({_shuffling(writer, node)})"
         case ir.Zip():
             return f"tf.data.Dataset.zip({_nest(node.structure, inputs)}{_name_of(node)})"
+        case ir.ChooseFrom(stop_on_empty=stop):
+            options = "" if stop else ", stop_on_empty_dataset=False"
+            return f"tf.data.Dataset.choose_from_datasets([{', '.join(inputs[1:])}], {inputs[0]}{options})"
         case ir.Concatenate():
             return f"{inputs[0]}.concatenate({inputs[1]}{_name_of(node)})"
         case ir.Options():
@@ -204,10 +207,20 @@ def _source(writer: _Writer, node: ir.Source) -> str:
             kind = node.dataset.element_spec.dtype.name
             output = "" if kind == "int64" else f", output_type=tf.{kind}"
             return f"tf.data.Dataset.range({start}, {stop}{f', {step}' if step != 1 else ''}{output}{_name_of(node)})"
-    reason = f": {node.reason}" if isinstance(node, ir.Opaque) else ": it runs Python code that autopipe cannot name"
+    reason = _unwritten(node)
     what = f"{stage(node)} ({node.line or 'your code'}), and all before it{reason}"
     writer.missing(what)
     return writer.argument(id(node.dataset), "source", f"a dataset of {_spec(node.dataset.element_spec)}: {what}")
+
+
+def _unwritten(node: ir.Source) -> str:
+    """Return why a source is not written."""
+    match node:
+        case ir.Opaque(reason=reason):
+            return f": {reason}"
+        case ir.RandomNumbers():
+            return ": its numbers come from a seed of its own"
+    return ": it runs Python code that autopipe cannot name"
 
 
 def _method(writer: _Writer, node: ir.Node) -> str:

@@ -20,6 +20,9 @@ def parallel_map(node: Node) -> Rewrite | None:
     order of calls could be seen, and nothing upstream that could be seen to run further ahead than it does.
     """
     match node:
+        case Map(use_inter_op_parallelism=False):
+            # TensorFlow's own, such as what draws for sample_from_datasets: next to no work.
+            return None
         case Map(num_parallel_calls=None, synchronous=False) if not draws_in_order(node.fn):
             parallel = replace(node, num_parallel_calls=AUTOTUNE)
             unseen = (OrderUnseen(node.fn), NoNewReadAhead(node))

@@ -47,6 +47,12 @@ ATTRIBUTES = [
     (RANGE.skip(2), "_SkipDataset", "_count"),
     (RANGE.shard(2, 0), "_ShardDataset", "_num_shards _index"),
     (Dataset.zip((RANGE, RANGE)), "_ZipDataset", "_datasets"),
+    (Dataset.random(), "_RandomDataset", "_rerandomize _name"),
+    (
+        Dataset.choose_from_datasets([RANGE, RANGE], RANGE),
+        "_DirectedInterleaveDataset",
+        "_selector_input _data_inputs _stop_on_empty_dataset",
+    ),
     (RANGE.concatenate(RANGE), "_ConcatenateDataset", "_name"),
     (RANGE.with_options(tf.data.Options()), "_OptionsDataset", "_input_dataset"),
     (RANGE, "_RangeDataset", "_start _stop _step"),

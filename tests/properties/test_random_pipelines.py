@@ -11,6 +11,7 @@ from pipelines import Recipe, recipes
 
 from autopipe.errors import DatasetError
 from autopipe.optimizer import Rewriting, rewrite
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.rules import Keeps, catalogue
@@ -83,7 +84,9 @@ def test_each_rule_alone_keeps_what_it_promises_and_comes_to_an_end(recipe, keep
 @given(recipe=recipes())
 def test_extract_and_build_give_back_the_pipeline(recipe):
     tree = extract(made(recipe))
-    if verify(Rewriting(tree, tree, (), ()), limit=LIMIT).count("keeping sequence"):
+    # One that has drawn its only order is not made anew, but it is by the recipe.
+    has_drawn = any(isinstance(node, ir.Opaque) and node.label == "ShuffleDataset" for node in trees.walk(tree))
+    if not has_drawn and verify(Rewriting(tree, tree, (), ()), limit=LIMIT).count("keeping sequence"):
         assert compare(build(tree), recipe(), Keeps.SEQUENCE, epochs=1, limit=LIMIT) is None
 
 

@@ -168,6 +168,18 @@ def test_two_sources_are_two_arguments_and_one_that_is_used_twice_is_one():
     assert_same(run(source, ROWS, LABELS), dataset)
 
 
+@pytest.mark.parametrize("stop", [False, True])
+def test_what_draws_among_datasets_is_an_argument(stop):
+    parts = [Dataset.range(9).map(scale), Dataset.range(4).map(scale)]
+    sampled = Dataset.sample_from_datasets(parts, [0.5, 0.5], seed=2, stop_on_empty_dataset=stop)
+    dataset = autopipe.optimize(sampled, rules=["prefetch_at_end"])
+    source = written(dataset)
+    assert len(source.unwritten) == 2
+    assert "its numbers come from a seed of its own" in source.unwritten[0]
+    choices = sampled._selector_input
+    assert_same(run(source, choices._input_dataset._input_dataset, choices._map_func._func), dataset)
+
+
 class TestWhatAutopipeMade:
     def test_two_functions_in_one_map_are_written_as_two_maps(self):
         maps = Dataset.range(20).map(scale, num_parallel_calls=2).map(shift, num_parallel_calls=2)

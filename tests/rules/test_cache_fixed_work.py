@@ -145,7 +145,7 @@ def test_refuses_where_errors_are_ignored():
 
 
 def test_refuses_where_the_element_that_fails_may_be_one_that_is_not_taken():
-    assert_refuses(RULE, JPEGS.shuffle(9).map(augment).take(3), "on an element that a take() downstream leaves out")
+    assert_refuses(RULE, JPEGS.shuffle(9).map(augment).take(3), "on an element that take(3) downstream leaves out")
 
 
 def test_does_not_match_where_nothing_comes_before_the_draw():

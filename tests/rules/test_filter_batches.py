@@ -148,7 +148,7 @@ def test_refuses_where_errors_are_ignored_unless_nothing_can_fail():
 
 def test_refuses_where_the_element_that_fails_may_be_one_that_is_not_taken():
     checked = numbers().map(lambda x: 7 // (x - 700)).filter(is_odd).batch(8)
-    assert_refuses(RULE, checked.take(3), "on an element that a take() downstream leaves out", Keeps.ELEMENTS)
+    assert_refuses(RULE, checked.take(3), "on an element that take(3) downstream leaves out", Keeps.ELEMENTS)
 
 
 def test_a_predicate_that_may_round_otherwise_needs_keeps_training():

@@ -101,7 +101,7 @@ def test_refuses_where_errors_are_ignored():
 
 def test_refuses_where_the_element_that_fails_may_be_one_that_is_not_taken():
     dataset = tf.data.Dataset.range(9).map(lambda x: 6 // x).shuffle(5)
-    assert_refuses(RULE, dataset.take(3), "may fail (FloorDiv) on an element that a take() downstream leaves out")
+    assert_refuses(RULE, dataset.take(3), "may fail (FloorDiv) on an element that take(3) downstream leaves out")
     safe = tf.data.Dataset.range(9).map(double).shuffle(5, seed=1).take(3)
     assert_rewrites(RULE, safe, "range(0, 9) | shuffle(5, seed=1) | map(double) | take(3)")
 

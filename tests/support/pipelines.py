@@ -256,8 +256,24 @@ class _Stages:
         return Dataset.zip((dataset, Dataset.range(10)))
 
     @staticmethod
+    def choose_from(dataset, stop):
+        choices = Dataset.range(2).repeat(9)
+        return Dataset.choose_from_datasets([dataset, dataset.take(3)], choices, stop_on_empty_dataset=stop)
+
+    @staticmethod
+    def sample_from(dataset, stop):
+        parts = [dataset, dataset.skip(1)]
+        return Dataset.sample_from_datasets(parts, [0.4, 0.6], seed=4, stop_on_empty_dataset=stop)
+
+    @staticmethod
     def concatenate(dataset):
-        return dataset.concatenate(dataset.take(2))
+        joined = dataset.concatenate(dataset.take(2))
+        try:
+            # TensorFlow takes the shapes of what was chosen among datasets for those of the choices.
+            iter(joined)
+        except tf.errors.InvalidArgumentError as refused:
+            raise ValueError(refused.message) from refused
+        return joined
 
     @staticmethod
     def options(dataset, deterministic):
@@ -302,6 +318,8 @@ OTHERS = st.one_of(
     _stage("group_by_window", SMALL, SMALL, batches=1),
     _stage("zip"),
     _stage("concatenate"),
+    _stage("choose_from", st.booleans()),
+    _stage("sample_from", st.booleans()),
     _stage("padded_batch", SMALL, batches=1),
     _stage("ragged_batch", SMALL, batches=1),
     _stage("options", st.booleans()),

@@ -140,6 +140,10 @@ def _is_endless(node: ir.Node) -> bool:
             return False
         case ir.Zip():
             return all(map(_is_endless, node.inputs))
+        case ir.ChooseFrom(parts=parts):
+            return any(map(_is_endless, parts))
+        case ir.RandomNumbers():
+            return True
     return any(map(_is_endless, node.inputs))
 
 

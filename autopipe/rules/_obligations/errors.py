@@ -8,11 +8,11 @@ from autopipe.functions.failures import may_fail
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.failing import who_may_fail
+from autopipe.pipeline.text import stage
 from autopipe.rules._base import Keeps, Proof, Site
+from autopipe.rules._obligations.reading import who_stops_early
 
 __all__ = ["AllAreTaken", "ErrorsEndEpoch", "ErrorsSurface", "NoErrorIsIgnored", "NoErrorIsLost"]
-
-_LEFT = "on an element that a take() downstream leaves out"
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,9 @@ class ErrorsSurface:
             return Proof(True, f"{self.fn} cannot fail")
         if _errors_are_ignored(site):
             return Proof(False, f"{self.fn} may fail ({culprit}), and ignore_errors() would leave out other elements")
-        if _is_mixed(site) and _some_are_left(site):
-            return Proof(False, f"{self.fn} may fail ({culprit}) {_LEFT}")
+        left = _leaving_some_out(site) if _is_mixed(site) else None
+        if left:
+            return Proof(False, f"{self.fn} may fail ({culprit}) {left}")
         return Proof(True, f"an error in {self.fn} still surfaces, for the same element")
 
 
@@ -49,19 +50,20 @@ class NoErrorIsIgnored:
     """An error ends the epoch, and no element fails that nobody would have asked for."""
 
     def check(self, site: Site) -> Proof:
-        """Look for ``ignore_errors`` between here and the consumer, and after a shuffle for a ``take`` too."""
-        culprit = who_may_fail(site.node) if _is_mixed(site) and _some_are_left(site) else None
-        return Proof(False, f"{culprit} {_LEFT}") if culprit else ErrorsEndEpoch().check(site)
+        """Look for ``ignore_errors`` between here and the consumer, and after a shuffle for what stops early too."""
+        left = _leaving_some_out(site) if _is_mixed(site) else None
+        culprit = who_may_fail(site.node) if left else None
+        return Proof(False, f"{culprit} {left}") if culprit else ErrorsEndEpoch().check(site)
 
 
 @dataclass(frozen=True)
 class AllAreTaken:
-    """No ``take`` leaves out elements: one that nobody asked for would fail."""
+    """Nothing leaves out elements, as ``take`` does: one that nobody asked for would fail."""
 
     def check(self, site: Site) -> Proof:
-        """Look for a ``take`` between here and the consumer."""
-        left = _some_are_left(site)
-        return Proof(not left, f"an element may fail {_LEFT}" if left else "an error comes sooner, and comes anyway")
+        """Look for a stage between here and the consumer that stops early."""
+        left = _leaving_some_out(site)
+        return Proof(not left, f"an element may fail {left}" if left else "an error comes sooner, and comes anyway")
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,12 @@ def _is_mixed(site: Site) -> bool:
     return any(isinstance(node, ir.Shuffle) for node in trees.walk(site.node))
 
 
-def _some_are_left(site: Site) -> bool:
-    return any(
-        isinstance(node, ir.Take) and node.count >= 0 and site.node in trees.walk(node)
-        for node in trees.walk(site.pipeline)
-    )
+def _leaving_some_out(site: Site) -> str | None:
+    """Return words for the elements that a stage downstream never asks for; ``None`` if it asks for all."""
+    if isinstance(site.node, ir.Take) and site.node.count >= 0:
+        return f"on an element that {stage(site.node)} leaves out"
+    early = who_stops_early(site)
+    return f"on an element that {stage(early)} downstream leaves out" if early else None
 
 
 def _errors_are_ignored(site: Site) -> bool:

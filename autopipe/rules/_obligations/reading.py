@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from autopipe.pipeline import ir, trees
@@ -9,7 +10,7 @@ from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import Proof, Site
 
-__all__ = ["ReadToItsEnd"]
+__all__ = ["ReadToItsEnd", "who_stops_early"]
 
 _ENDLESS = -1
 # Each gives as many elements as it takes.
@@ -24,37 +25,64 @@ class ReadToItsEnd:
 
     def check(self, site: Site) -> Proof:
         """Look for stages that leave out the end of what they read, and count."""
-        for node in trees.walk(site.pipeline):
-            for read in node.inputs:
-                if site.node in trees.walk(read) and not self._is_read(node, read, site):
-                    return Proof(
-                        False, f"{stage(node)} may stop before its end, and a cache that is not full is thrown away"
-                    )
-        return Proof(True, "every epoch reads it to its end")
-
-    def _is_read(self, node: ir.Node, read: ir.Node, site: Site) -> bool:
-        """Return whether a stage reads one of its inputs to its end, or once through where it is repeated."""
-        match node:
-            case ir.Take(count=count) if count >= 0:
-                return 0 <= self._in_one_pass(read, site) <= count
-            case ir.Zip():
-                return all(self._is_read_beside(other, read, site) for other in node.inputs if other is not read)
-        return True
-
-    def _is_read_beside(self, other: ir.Node, read: ir.Node, site: Site) -> bool:
-        most = signature(other).cardinality
-        if most == _ENDLESS or _numbered(other) == _numbered(read):
-            return True
-        return 0 <= self._in_one_pass(read, site) <= most
-
-    def _in_one_pass(self, end: ir.Node, site: Site) -> int:
-        """Return how many elements come to a place while the cache is read once."""
 
         def once(node: ir.Node) -> ir.Node:
             repeats = isinstance(node, ir.Repeat) and self.cached in trees.walk(node)
             return node.inputs[0] if repeats else node
 
-        return signature(trees.transform(trees.substitute(end, site.node, self.cached), once)).cardinality
+        def passing(end: ir.Node) -> int:
+            """Return how many elements come to a place while the cache is read once."""
+            return signature(trees.transform(trees.substitute(end, site.node, self.cached), once)).cardinality
+
+        early = who_stops_early(site, passing)
+        if early is None:
+            return Proof(True, "every epoch reads it to its end")
+        return Proof(False, f"{stage(early)} may stop before its end, and a cache that is not full is thrown away")
+
+
+def who_stops_early(
+    site: Site, passing: Callable[[ir.Node], int] = lambda end: signature(end).cardinality
+) -> ir.Node | None:
+    """Return a stage that may leave out the end of what comes from a site; ``None`` if there is none.
+
+    Args:
+        site: where.
+        passing: how many elements come to the end of a pipeline that holds the site: all, if not told otherwise.
+    """
+    return next((node for node, read in _readers(site) if _stops_early(node, read, passing)), None)
+
+
+def _readers(site: Site) -> Iterator[tuple[ir.Node, ir.Node]]:
+    """Yield every stage downstream of a site, with the input that comes from there."""
+    known: dict[int, bool] = {}
+
+    def holds(node: ir.Node) -> bool:
+        if id(node) not in known:
+            known[id(node)] = node == site.node or any(map(holds, node.inputs))
+        return known[id(node)]
+
+    for node in trees.walk(site.pipeline):
+        yield from ((node, read) for read in node.inputs if holds(read))
+
+
+def _stops_early(node: ir.Node, read: ir.Node, passing: Callable[[ir.Node], int]) -> bool:
+    match node:
+        case ir.Take(count=count) if count >= 0:
+            return not 0 <= passing(read) <= count
+        case ir.Zip():
+            return not all(_lasts(other, read, passing) for other in node.inputs if other is not read)
+        case ir.ChooseFrom(choices=choices, parts=parts, stop_on_empty=stops):
+            ends = stops and any(signature(part).cardinality != _ENDLESS for part in parts)
+            return read is choices or ends or signature(choices).cardinality != _ENDLESS
+    return False
+
+
+def _lasts(other: ir.Node, read: ir.Node, passing: Callable[[ir.Node], int]) -> bool:
+    """Return whether a pipeline has no fewer elements than one beside it."""
+    most = signature(other).cardinality
+    if most == _ENDLESS or _numbered(other) == _numbered(read):
+        return True
+    return 0 <= passing(read) <= most
 
 
 def _numbered(node: ir.Node) -> ir.Node:

@@ -1,0 +1,130 @@
+"""What stands before ``sample_from_datasets`` is read, and rewritten as any other stage."""
+
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.text import stage, tree_lines
+from autopipe.rules import Keeps
+from autopipe.verify import compare
+from sides import apply, assert_refuses, assert_rewrites
+
+Dataset = tf.data.Dataset
+
+
+def heavy(x):
+    product = tf.linalg.matmul(tf.fill([100, 100], tf.cast(x, tf.float32)), tf.ones([100, 100]))
+    return x + 0 * tf.cast(tf.reduce_max(tf.sin(product)) * 1000, tf.int64)
+
+
+def noisy(x):
+    return tf.cast(heavy(x), tf.float32) + tf.random.uniform(())
+
+
+def mixed(*parts, **settings):
+    return Dataset.sample_from_datasets(parts, seed=3, **settings)
+
+
+few, many = Dataset.range(8), Dataset.range(100, 140)
+
+
+def opaque(dataset):
+    return [node.label for node in trees.walk(extract(dataset)) if isinstance(node, ir.Opaque)]
+
+
+def test_the_parts_and_what_draws_among_them_are_read():
+    assert tree_lines(extract(mixed(few.map(heavy), many).batch(2))) == [
+        "choices",
+        "  random_numbers",
+        "  batch(2)",
+        "  map(select_dataset_constant_logits)",
+        "branch 1",
+        "  range(0, 8)",
+        "  map(heavy)",
+        "branch 2",
+        "  range(100, 140)",
+        "choose_from(2)",
+        "batch(2)",
+    ]
+
+
+def test_numbers_that_change_with_every_iterator_are_not_read():
+    assert opaque(mixed(few, many)) == []
+    assert opaque(mixed(few, many, rerandomize_each_iteration=True)) == ["RandomDataset"]
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_parts_are_mapped_in_parallel_and_chosen_as_before(stop):
+    dataset = mixed(few.map(heavy), many.map(heavy), stop_on_empty_dataset=stop)
+    after = apply("parallel_map", dataset).after
+    calls = {stage(node): node.num_parallel_calls for node in trees.walk(after) if isinstance(node, ir.Map)}
+    assert calls == {"map(heavy, calls=AUTOTUNE)": -1, "map(select_dataset_constant_logits)": None}
+
+
+@pytest.mark.parametrize("keeps", Keeps)
+@pytest.mark.parametrize("stop", [False, True])
+def test_optimize_gives_the_same_elements_in_the_same_order(stop, keeps):
+    dataset = mixed(few.map(heavy), many.map(heavy), weights=[0.3, 0.7], stop_on_empty_dataset=stop).batch(3)
+    optimized = autopipe.optimize(dataset, keeps=str(keeps), seconds=2)
+    assert {"parallel_map", "prefetch_at_end"} <= set(optimized.plan.rules)
+    for _epoch in range(2):
+        assert compare(dataset, optimized, Keeps.SEQUENCE) is None
+
+
+def test_the_knobs_of_the_parts_can_be_changed_between_epochs():
+    dataset = mixed(few.map(heavy), many.map(heavy))
+    optimized = autopipe.optimize(dataset, rules=["parallel_map"])
+    calls = [name for name in optimized.knobs if name.endswith("num_parallel_calls")]
+    assert len(calls) == 2
+    iterator = iter(optimized)
+    elements = [int(next(iterator))]
+    optimized.retune(dict.fromkeys(calls, 2))
+    assert elements + [int(x) for x in iterator] == [int(x) for x in optimized] == [int(x) for x in dataset]
+
+
+FILLED = [
+    mixed(few.map(heavy), many),
+    mixed(few.map(heavy).repeat(), many.repeat(), stop_on_empty_dataset=True),
+    mixed(few.map(heavy), many).repeat(2),
+]
+NOT_FILLED = [
+    mixed(few.map(heavy), many, stop_on_empty_dataset=True),
+    mixed(few.map(heavy).repeat(), many.repeat()).take(500),
+    Dataset.choose_from_datasets([few.map(heavy), many], Dataset.range(2).repeat(4)),
+]
+
+
+@pytest.mark.parametrize("dataset", FILLED)
+def test_a_part_that_is_read_to_its_end_may_be_cached(dataset):
+    after = apply("cache_fixed_work", dataset).after
+    assert any(isinstance(node, ir.Cache) for node in trees.walk(after))
+
+
+@pytest.mark.parametrize("dataset", NOT_FILLED)
+def test_a_part_that_may_be_left_before_its_end_is_not_cached(dataset):
+    done = apply("cache_fixed_work", dataset)
+    assert done.after == done.before
+    assert any("may stop before its end" in refusal.reason for refusal in done.refusals)
+
+
+def test_random_draws_of_the_parts_stay_random():
+    dataset = mixed(few.map(noisy), many.map(noisy))
+    optimized = autopipe.optimize(dataset, seconds=1)
+    first, second = ([float(x) for x in optimized] for _epoch in range(2))
+    assert [int(x) for x in first] == [int(x) for x in second] == [int(x) for x in dataset]
+    assert first != second
+
+
+def test_a_shuffle_does_not_go_before_a_map_that_fails_on_what_may_never_be_asked_for():
+    failing = Dataset.range(9).map(lambda x: 6 // x).shuffle(5)
+    safe = mixed(failing, many)
+    assert any(isinstance(node, ir.Map) for node in trees.walk(apply("shuffle_before_map", safe).after))
+    stopping = mixed(failing, many, stop_on_empty_dataset=True)
+    assert_refuses("shuffle_before_map", stopping, "that choose_from(2, stop_on_empty=True) downstream leaves out")
+    beside_fewer = Dataset.zip((failing, Dataset.range(4)))
+    assert_refuses("shuffle_before_map", beside_fewer, "on an element that zip() downstream leaves out")
+    beside_more = Dataset.zip((Dataset.range(9).map(heavy).shuffle(5, seed=1), Dataset.range(4)))
+    expected = "zip()[range(0, 9) | shuffle(5, seed=1) | map(heavy), range(0, 4)]"
+    assert_rewrites("shuffle_before_map", beside_more, expected)
