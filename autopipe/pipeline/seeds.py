@@ -13,13 +13,9 @@ def is_reseeded(node: ir.Node) -> bool:
 
 
 def repeats_a_seeded_shuffle(pipeline: ir.Node) -> bool:
-    """Return whether orders are drawn from a seed while the pipeline runs, one for each repetition.
+    """Return whether orders are drawn from a seed while the pipeline runs, one for each repetition, or one for a part.
 
     Read further ahead, an iterator that is left halfway has drawn one more, and the next iterator goes on from there.
     """
-    return any(
-        is_reseeded(node)
-        for repeat in trees.walk(pipeline)
-        if isinstance(repeat, ir.Repeat)
-        for node in trees.walk(repeat.input)
-    )
+    starting_anew = (node for node in trees.walk(pipeline) if isinstance(node, ir.Concatenate | ir.Repeat))
+    return any(is_reseeded(node) for each in starting_anew for node in trees.walk(each))
