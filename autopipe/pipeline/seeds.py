@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from autopipe.pipeline import ir, trees
 
 __all__ = ["is_reseeded", "repeats_a_seeded_shuffle"]
 
 
-def is_reseeded(node: ir.Node) -> bool:
+def is_reseeded(node: ir.Node) -> TypeGuard[ir.Shuffle]:
     """Return whether a stage shuffles every epoch anew, in orders drawn from a seed."""
     return isinstance(node, ir.Shuffle) and node.seeded and node.reshuffle_each_iteration
 
