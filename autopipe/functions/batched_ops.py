@@ -23,8 +23,12 @@ _IMAGE_BY_IMAGE = (
     "ExtractImagePatches ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ScaleAndTranslate".split()
 )
 
-# TensorFlow's converter takes no default branch, and writes one text of the whole batch.
-_BATCHED_WRONGLY = frozenset("Case StatelessCase StringFormat".split())
+# TensorFlow's converter takes no default branch, writes one text of the whole batch, and adds what is in no segment of
+# an element, which is an error, to the next element.
+_BATCHED_WRONGLY = frozenset(
+    "Case StatelessCase StringFormat "
+    "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum".split()
+)
 
 
 def add_batched_form(op: Any) -> None:
@@ -44,8 +48,9 @@ def has_batched_form(op_type: str) -> bool:
 def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
     """Return whether TensorFlow's converter makes something else of an op than the op of each element.
 
-    It pads with 0 whatever it is told, and counts a negative axis to roll along from the wrong end. Where ``in_call``,
-    the op is in what the function calls, as a branch: no form of this module is used there.
+    It pads with 0 whatever it is told, counts a negative axis to roll along from the wrong end, and takes as much from
+    all elements as is left of the one where most is left. Where ``in_call``, the op is in what the function calls, as a
+    branch: no form of this module is used there.
     """
     import tensorflow as tf
 
@@ -56,6 +61,9 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
         case "Roll":
             axis = tf.get_static_value(op.inputs[2])
             return axis is None or bool((axis < 0).any())
+        case "Slice":
+            begin, size = map(tf.get_static_value, op.inputs[1:])
+            return begin is None and (size is None or bool((size < 0).any()))
         case "Squeeze":
             return in_call and not op.get_attr("squeeze_dims")
     return op.type in _BATCHED_WRONGLY
