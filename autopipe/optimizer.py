@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from autopipe.errors import RewriteError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
-from autopipe.pipeline.fusing import maps_batched_at_once
+from autopipe.pipeline.fusing import maps_batched_at_once, shuffles_repeated_at_once
 from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import one_line, stage
 from autopipe.rules import Keeps, MeasurementError, Measurements, Proof, Rewrite, Rule, Site
@@ -20,6 +20,10 @@ _PARALLEL = (ir.Map, ir.Interleave)
 _BATCHED_AT_ONCE = (
     "a map would come right before a batch: TensorFlow then makes one of the two, which fails on elements of different "
     "shapes, even where their incomplete batch would be dropped"
+)
+_REPEATED_AT_ONCE = (
+    "a shuffle with a seed would come right before a repeat, or no longer: TensorFlow makes one of the two there, "
+    "which draws one order fewer, so that the next epoch would have another order"
 )
 
 
@@ -175,6 +179,8 @@ class _Driver:
         assert isinstance(changed, ir.End)
         if maps_batched_at_once(changed) > maps_batched_at_once(state):
             return Refusal(rule.name, _place(site), _BATCHED_AT_ONCE)
+        if shuffles_repeated_at_once(changed) != shuffles_repeated_at_once(state):
+            return Refusal(rule.name, _place(site), _REPEATED_AT_ONCE)
         kept = min([offered, *(proof.keeps for proof in proofs)])
         return Step(rule.name, before, after, kept, tuple(proofs), changed.input)
 

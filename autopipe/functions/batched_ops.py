@@ -23,8 +23,12 @@ _IMAGE_BY_IMAGE = (
     "ExtractImagePatches ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ScaleAndTranslate".split()
 )
 
-# TensorFlow's converter takes no default branch, and writes one text of the whole batch.
-_BATCHED_WRONGLY = frozenset("Case StatelessCase StringFormat".split())
+# TensorFlow's converter takes no default branch, writes one text of the whole batch, and adds what is in no segment of
+# an element, which is an error, to the next element.
+_BATCHED_WRONGLY = frozenset(
+    "Case StatelessCase StringFormat "
+    "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum".split()
+)
 
 
 def add_batched_form(op: Any) -> None:
@@ -41,10 +45,12 @@ def has_batched_form(op_type: str) -> bool:
     return registered or op_type in _FORMS
 
 
-def is_batched_wrongly(op: Any) -> bool:
+def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
     """Return whether TensorFlow's converter makes something else of an op than the op of each element.
 
-    It pads with 0 whatever it is told, and counts a negative axis to roll along from the wrong end.
+    It pads with 0 whatever it is told, counts a negative axis to roll along from the wrong end, and takes as much from
+    all elements as is left of the one where most is left. Where ``in_call``, the op is in what the function calls, as a
+    branch: no form of this module is used there.
     """
     import tensorflow as tf
 
@@ -55,6 +61,11 @@ def is_batched_wrongly(op: Any) -> bool:
         case "Roll":
             axis = tf.get_static_value(op.inputs[2])
             return axis is None or bool((axis < 0).any())
+        case "Slice":
+            begin, size = map(tf.get_static_value, op.inputs[1:])
+            return begin is None and (size is None or bool((size < 0).any()))
+        case "Squeeze":
+            return in_call and not op.get_attr("squeeze_dims")
     return op.type in _BATCHED_WRONGLY
 
 
@@ -96,6 +107,17 @@ def _mirror_pad(call: Any) -> Any:
     return _stacked(_same_op(call, [call.stacked_input(0), tf.concat([tf.zeros([1, 2], padding.dtype), padding], 0)]))
 
 
+def _squeeze(call: Any) -> Any:
+    """Convert the dropping of sides of 1. Where none is named, TensorFlow's form drops a batch of one as well."""
+    import tensorflow as tf
+
+    sides = call.op.inputs[0].shape
+    dropped = call.get_attr("squeeze_dims") or [at for at, side in enumerate(sides) if side == 1]
+    if not call.get_attr("squeeze_dims") and not sides.is_fully_defined():
+        raise ValueError("No pfor vectorization defined for Squeeze of an unknown shape")
+    return _stacked([tf.squeeze(call.stacked_input(0), [at + 1 if at >= 0 else at for at in dropped])])
+
+
 def _same_op(call: Any, inputs: list[Any]) -> list[Any]:
     import tensorflow as tf
 
@@ -117,6 +139,7 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_IMAGE_BY_IMAGE, _image_by_image),
     "LookupTableFindV2": _lookup,
     "MirrorPad": _mirror_pad,
+    "Squeeze": _squeeze,
     "StringJoin": _string_join,
 }
 BATCHED_OPS = frozenset(_FORMS)

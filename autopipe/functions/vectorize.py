@@ -303,12 +303,12 @@ def _refuse_wrong_forms(fn: Function) -> None:
             raise NotVectorizableError(f"its op {wrong} has no batched form", op.type)
 
 
-def _batched_wrongly(graph: Any, op: Any) -> str | None:
+def _batched_wrongly(graph: Any, op: Any, *, in_call: bool = False) -> str | None:
     """Return the type of an op that would be batched wrongly: that of the op, or of one in what it calls."""
-    if is_batched_wrongly(op):
+    if is_batched_wrongly(op, in_call=in_call):
         return str(op.type)
     inner = (
-        _batched_wrongly(body, each)
+        _batched_wrongly(body, each, in_call=True)
         for body in filter(None, called_graphs(graph, op))
         for each in body.get_operations()
     )

@@ -1,10 +1,13 @@
-"""Where TensorFlow makes one stage of a map and the batch after it, which takes fewer elements than the two do."""
+"""Where TensorFlow makes one stage of two, which does not all that the two do."""
 
 from __future__ import annotations
 
-from autopipe.pipeline import ir, trees
+from typing import Any
 
-__all__ = ["maps_batched_at_once"]
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.seeds import is_reseeded
+
+__all__ = ["maps_batched_at_once", "shuffles_repeated_at_once"]
 
 
 def maps_batched_at_once(tree: ir.Node) -> int:
@@ -23,6 +26,22 @@ def maps_batched_at_once(tree: ir.Node) -> int:
         isinstance(node, ir.Batch) and _may_differ(trees.last_stage(node.input))
         for node in dict.fromkeys(trees.walk(tree))
     )
+
+
+def shuffles_repeated_at_once(tree: ir.Node) -> set[Any]:
+    """Return which shuffles with a seed TensorFlow runs as one with the counted repetition after them.
+
+    The two as one draw an order for each repetition; a repetition by itself draws one more at its end. So the next
+    iterator begins with another order.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> shuffled = tf.data.Dataset.range(4).shuffle(4, seed=1)
+    >>> [len(shuffles_repeated_at_once(extract(each.repeat(2)))) for each in (shuffled, shuffled.batch(2))]
+    [1, 0]
+    """
+    repeats = (node for node in trees.walk(tree) if isinstance(node, ir.Repeat) and node.count >= 0)
+    return {node.input.origin for node in repeats if is_reseeded(node.input)}
 
 
 def _may_differ(node: ir.Node) -> bool:

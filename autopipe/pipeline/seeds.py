@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from autopipe.pipeline import ir, trees
 
 __all__ = ["is_reseeded", "repeats_a_seeded_shuffle"]
 
 
-def is_reseeded(node: ir.Node) -> bool:
+def is_reseeded(node: ir.Node) -> TypeGuard[ir.Shuffle]:
     """Return whether a stage shuffles every epoch anew, in orders drawn from a seed."""
     return isinstance(node, ir.Shuffle) and node.seeded and node.reshuffle_each_iteration
 
 
 def repeats_a_seeded_shuffle(pipeline: ir.Node) -> bool:
-    """Return whether orders are drawn from a seed while the pipeline runs, one for each repetition.
+    """Return whether orders are drawn from a seed while the pipeline runs, one for each repetition, or one for a part.
 
     Read further ahead, an iterator that is left halfway has drawn one more, and the next iterator goes on from there.
     """
-    return any(
-        is_reseeded(node)
-        for repeat in trees.walk(pipeline)
-        if isinstance(repeat, ir.Repeat)
-        for node in trees.walk(repeat.input)
-    )
+    starting_anew = (node for node in trees.walk(pipeline) if isinstance(node, ir.Concatenate | ir.Repeat))
+    return any(is_reseeded(node) for each in starting_anew for node in trees.walk(each))

@@ -7,13 +7,13 @@ from autopipe.functions.mask import mask
 from autopipe.functions.vectorize import NotVectorizableError, computes_exactly
 from autopipe.pipeline.failing import who_may_fail
 from autopipe.pipeline.ir import Batch, Filter, Map, Node, Rebatch
-from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import (
     AllAreTaken,
     Faster,
     HasBatchedForm,
     NoErrorIsIgnored,
+    NoOrderDrawnEarly,
     ReadAheadUnseen,
     SameOnSample,
 )
@@ -28,11 +28,11 @@ def filter_batches(node: Node) -> Rewrite | None:
 
     The predicate is asked once for k elements, and what passes is cut into the same batches: one call for k. The
     first batch waits for k elements: 256, fewer where they are large, and at least b. It takes: elements of one known
-    shape, a p that only computes and has a batched form, nothing upstream that could be seen to run ahead, the same
-    results on a sample, and a measured gain. Where something may fail, an error comes up to k elements earlier than
-    it did: the sequence is then not kept, and no ``ignore_errors`` or ``take`` may be downstream. Two things need
-    keeps="training": a p that may round otherwise in a batch, so that an element on the edge passes that did not, and
-    a seeded shuffle that is repeated upstream, of which an epoch that is left halfway may have drawn one order more.
+    shape, a p that only computes and has a batched form, nothing upstream that could be seen to run ahead, no seeded
+    shuffle that is repeated there, the same results on a sample, and a measured gain. Where something may fail, an
+    error comes up to k elements earlier than it did: the sequence is then not kept, and no ``ignore_errors`` or
+    ``take`` may be downstream. A p that may round otherwise in a batch, so that an element on the edge passes that did
+    not, needs keeps="training".
     """
     match node:
         case Batch(input=Filter(predicate=predicate) as filtered, batch_size=size):
@@ -46,10 +46,10 @@ def filter_batches(node: Node) -> Rewrite | None:
             after = Rebatch(input=kept, batch_size=size, drop_remainder=node.drop_remainder, name=node.name)
             fails = who_may_fail(filtered) is not None
             errors = (NoErrorIsIgnored(), AllAreTaken()) if fails else ()
-            unseen = (batchable, ReadAheadUnseen(filtered.input), *errors)
+            drawn = NoOrderDrawnEarly(filtered.input)
+            unseen = (batchable, ReadAheadUnseen(filtered.input), drawn, *errors)
             same = SameOnSample(node, after, over=filtered.input, exact=True)
-            exact = computes_exactly(predicate) and not repeats_a_seeded_shuffle(filtered.input)
-            keeps = Keeps.TRAINING if not exact else Keeps.ELEMENTS if fails else Keeps.SEQUENCE
+            keeps = Keeps.TRAINING if not computes_exactly(predicate) else Keeps.ELEMENTS if fails else Keeps.SEQUENCE
             return Rewrite(after, (*unseen, Faster(node, after, over=filtered.input), same), keeps)
     return None
 

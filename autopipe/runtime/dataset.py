@@ -18,7 +18,7 @@ from autopipe.functions.effects import effects
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import read_knobs, with_knobs, with_thread_pool
-from autopipe.pipeline.seeds import is_reseeded
+from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.freed import FreedMemory
@@ -37,8 +37,9 @@ from autopipe.runtime.repoint import (
     repoint,
     state_of,
     waits_for_next_epoch,
+    with_new_seed_generator,
     with_seed_generator,
-    without_seed_generator,
+    with_seed_generators_of,
 )
 from autopipe.runtime.stores import Stores
 from autopipe.telemetry.stall import StallCounter, metered
@@ -219,9 +220,12 @@ class OptimizedDataset(tf.data.Dataset):
         tree = with_knobs(self._autopipe_tree, knobs)
         self._tried_next = None
         if tree != self._autopipe_tree:
-            self._autopipe_tree = tree
-            self._built = self._derived.build(tree)
-            self._variant_tensor_attr = self._built._variant_tensor
+            self._rebuild(tree)
+
+    def _rebuild(self, tree: ir.Node) -> None:
+        self._autopipe_tree = tree
+        self._built = self._derived.build(tree)
+        self._variant_tensor_attr = self._built._variant_tensor
 
     def try_out(self, reading: Reading, knobs: Mapping[str, int]) -> None:
         """Change knobs of one iterator, as :meth:`retune` does; the dataset, and its next iterators, keep theirs.
@@ -329,7 +333,7 @@ class OptimizedDataset(tf.data.Dataset):
         if state is None:
             return
         # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
-        own = trees.transform(with_knobs(tree, knobs), without_seed_generator)
+        own = trees.transform(with_knobs(tree, knobs), with_new_seed_generator)
         memories = self._memories_for(reading)
         dataset = memories.build(with_files(own, reading.files))
         pipeline = self._pipeline(dataset, reading, reading.stall, memories)
@@ -337,6 +341,15 @@ class OptimizedDataset(tf.data.Dataset):
             return
         self._stores.succeed(reading.memories, memories)
         reading.knobs, reading.memories = knobs, memories
+        if repeats_a_seeded_shuffle(own):
+            self._draw_on_after(own)
+
+    def _draw_on_after(self, own: ir.Node) -> None:
+        """Let the next iterators draw their orders where one that goes on for ever will have left the seeds."""
+        self._ready.clear()
+        self._rebuild(with_seed_generators_of(own, self._autopipe_tree))
+        if self._tried_next is not None:
+            self._tried_next = with_seed_generators_of(own, self._tried_next)
 
     def _state_of(self, reading: Reading, iterator: Any) -> Any:
         """Return where an iterator is; ``None`` where TensorFlow cannot say so, or takes too long to."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.by_itself import does_by_itself
 
 if TYPE_CHECKING:
     from autopipe.runtime.memories import Memories
@@ -90,4 +91,5 @@ class Reading:
     def ends_synchronously(self) -> bool:
         """Whether TensorFlow would put a prefetch of its own at the end of that."""
         last = trees.last_stage(self.tree)
-        return not isinstance(last, ir.Prefetch) and getattr(last, "num_parallel_calls", None) is None
+        asynchronous = isinstance(last, ir.Prefetch) or getattr(last, "num_parallel_calls", None) is not None
+        return not asynchronous and does_by_itself(self.tree, "inject_prefetch")

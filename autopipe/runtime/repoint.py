@@ -15,7 +15,7 @@ import tensorflow as tf
 from autopipe.functions.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
-from autopipe.pipeline.seeds import is_reseeded
+from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.signature import signature
 from autopipe.runtime.disposal import put_in_place, resource_of
 from autopipe.runtime.restoring import restored_wrongly
@@ -26,8 +26,9 @@ __all__ = [
     "repoint",
     "state_of",
     "waits_for_next_epoch",
+    "with_new_seed_generator",
     "with_seed_generator",
-    "without_seed_generator",
+    "with_seed_generators_of",
 ]
 
 MOST_HELD = 20_000
@@ -87,19 +88,19 @@ def waits_for_next_epoch(tree: ir.Node) -> bool:
     TensorFlow does not save the state of a seeded random function, and does not restore all stages as they were. It
     takes one of two readers of a memory cache for one that has read all of it, once the other has filled it. And a
     seeded shuffle that starts anew within one iterator, repeated or joined to itself, takes its seeds from where the
-    next iterator will.
+    next iterator will: of one that has ended nobody knows how many it took.
     """
     if restored_wrongly(tree) or any(effects(fn).seeded_random for fn in trees.functions(tree)):
         return True
     read = sum(isinstance(node, ir.Cache) and node.in_memory for node in trees.walk(tree))
     if read > len(memory_caches(tree)):
         return True
-    starting_anew = (
+    ending = (
         node
         for node in trees.walk(tree)
-        if isinstance(node, ir.Concatenate) or (isinstance(node, ir.Repeat) and node.count >= 0)
+        if isinstance(node, ir.Concatenate | ir.Take | ir.Zip) or (isinstance(node, ir.Repeat) and node.count >= 0)
     )
-    return any(is_reseeded(node) for each in starting_anew for node in trees.walk(each))
+    return any(map(repeats_a_seeded_shuffle, ending))
 
 
 def has_large_buffer(tree: ir.Node) -> bool:
@@ -124,6 +125,16 @@ def with_seed_generator(node: ir.Node) -> ir.Node:
     return replace(node, seed_generator=made)
 
 
-def without_seed_generator(node: ir.Node) -> ir.Node:
-    """Let a shuffle draw from a generator of its own again; what is built from it leaves the others' alone."""
-    return replace(node, seed_generator=None) if isinstance(node, ir.Shuffle) else node
+def with_new_seed_generator(node: ir.Node) -> ir.Node:
+    """Give a seeded shuffle another generator; what is built from it leaves that of others alone."""
+    return with_seed_generator(replace(node, seed_generator=None)) if isinstance(node, ir.Shuffle) else node
+
+
+def with_seed_generators_of(other: ir.Node, tree: ir.Node) -> ir.Node:
+    """Return a pipeline whose seeded shuffles draw from the generators of another one, of the same shuffles."""
+    generators = {node.origin: node.seed_generator for node in trees.walk(other) if is_reseeded(node)}
+
+    def adopt(node: ir.Node) -> ir.Node:
+        return replace(node, seed_generator=generators[node.origin]) if is_reseeded(node) else node
+
+    return trees.transform(tree, adopt)

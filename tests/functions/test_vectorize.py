@@ -119,13 +119,33 @@ def test_an_op_without_a_batched_form_is_named():
         (lambda x: tf.pad(x, [[1, 0], [0, 1], [0, 0]], constant_values=7.0), "PadV2"),
         (lambda x: tf.roll(x, 1, -1), "Roll"),
         (lambda x: tf.strings.format("{}", (x,)), "StringFormat"),
+        (lambda x: tf.reduce_sum(tf.slice(x, [tf.cast(x[0, 0, 0] * 3, tf.int32), 0, 0], [-1, 5, 3])), "Slice"),
+        (lambda x: tf.math.unsorted_segment_sum(x, tf.cast(x[:, 0, 0] * 3, tf.int32), 2), "UnsortedSegmentSum"),
         (lambda x: tf.cond(x[0, 0, 0] > 0.5, lambda: tf.roll(x, 1, -1), lambda: x), "Roll"),
+        (lambda x: tf.cond(x[0, 0, 0] > 0.5, lambda: tf.squeeze(x[:1]), lambda: x[0]), "Squeeze"),
     ],
 )
 def test_an_op_that_tensorflow_batches_wrongly_is_named(function, op):
     made = tf.data.Dataset.from_tensor_slices(IMAGES).map(function)
     with pytest.raises(NotVectorizableError, match=f"its op {op} has no batched form"):
         vectorize(extract(made).fn, None)
+
+
+@pytest.mark.parametrize("function", [lambda x: tf.squeeze(x[:1]), lambda x: tf.squeeze(x[:, :1], 1), tf.norm])
+def test_a_batch_of_one_keeps_its_side_where_sides_of_1_are_dropped(function):
+    fn = extract(tf.data.Dataset.from_tensor_slices(IMAGES).map(function)).fn
+    (batched,) = vectorize(fn, None).concrete(tf.constant(IMAGES[:1]))
+    np.testing.assert_allclose(batched, function(IMAGES[0])[np.newaxis], rtol=1e-5)
+
+
+def test_sides_of_unknown_length_are_not_dropped_by_the_batch():
+    many = tf.ones([1000], tf.int32)
+
+    def part(x):
+        return tf.reduce_sum(tf.squeeze(x[: many[0]]))
+
+    with pytest.raises(NotVectorizableError, match="Squeeze"):
+        vectorize(extract(tf.data.Dataset.from_tensor_slices(IMAGES).map(part)).fn, None)
 
 
 WORDS = ["Ab c", "12", "", "d\u00e9", "1.5", "a", "zz"]

@@ -97,15 +97,10 @@ def test_a_seeded_shuffle_upstream_and_one_that_repeats_without_end():
     assert compare(dataset, build(done.after), Keeps.SEQUENCE, limit=400) is None
 
 
-def test_a_repeated_seeded_shuffle_needs_keeps_training_since_a_left_epoch_draws_one_order_more():
-    def repeated():
-        return numbers(300).shuffle(50, seed=3).repeat(2).filter(is_odd).batch(7)
-
-    assert_refuses(RULE, repeated(), "it keeps training only", Keeps.ELEMENTS)
-    blocks = "batch(256) | map(where is_odd) | rebatch(7)"
-    expected = f"range(0, 300) | shuffle(50, seed=3) | repeat(2) | {blocks}"
-    done = assert_rewrites(RULE, repeated(), expected)
-    assert compare(repeated(), build(done.after), Keeps.SEQUENCE) is None
+@pytest.mark.parametrize("keeps", Keeps)
+def test_refuses_a_seeded_shuffle_that_starts_anew_since_an_epoch_left_halfway_would_draw_one_order_more(keeps):
+    for mixed in (numbers(300).shuffle(50, seed=3).repeat(2), numbers(9).concatenate(numbers(99).shuffle(9, seed=3))):
+        assert_refuses(RULE, mixed.filter(is_odd).batch(7), "each repetition draws its order from a seed", keeps)
 
 
 def test_large_elements_are_not_held_by_the_hundred():

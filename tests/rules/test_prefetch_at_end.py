@@ -47,6 +47,21 @@ def test_refuses_what_autopipe_cannot_see_into():
     assert_refuses(RULE, dataset, "cannot see inside")
 
 
+def test_draws_no_order_of_a_seed_early_where_tensorflow_would_not():
+    without_autotune, without_defaults, without_prefetch = (tf.data.Options() for _ in range(3))
+    without_autotune.autotune.enabled = False
+    without_defaults.experimental_optimization.apply_default_optimizations = False
+    without_prefetch.experimental_optimization.inject_prefetch = False
+    numbers = tf.data.Dataset.range(9)
+    for options in (without_autotune, without_defaults, without_prefetch):
+        seeded = numbers.shuffle(9, seed=3).repeat().batch(4).with_options(options)
+        assert_refuses(RULE, seeded, "each repetition draws its order from a seed")
+        once = numbers.shuffle(9, seed=3).batch(4).with_options(options)
+        assert_rewrites(RULE, once, "range(0, 9) | shuffle(9, seed=3) | batch(4) | options | prefetch(AUTOTUNE)")
+    seeded = numbers.shuffle(9, seed=3).repeat(2).batch(4)
+    assert_rewrites(RULE, seeded, "range(0, 9) | shuffle(9, seed=3) | repeat(2) | batch(4) | prefetch(AUTOTUNE)")
+
+
 def test_does_not_match_a_pipeline_that_ends_in_prefetch():
     options = tf.data.Options()
     options.deterministic = True

@@ -2,6 +2,7 @@
 
 import gc
 import gzip
+import time
 import weakref
 from contextlib import nullcontext
 
@@ -75,6 +76,35 @@ def test_retuning_after_every_element_keeps_the_sequence(name, metered):
         assert [flat(read_retuning(dataset)) for _epoch in range(epochs)] == expected
     assert bool(readings) == metered
     assert name in WAITING or all(follows(reading, dataset) for reading in readings[-1:])
+
+
+@pytest.mark.parametrize(
+    "cut",
+    {
+        "endless": lambda dataset: dataset,
+        "taken": lambda dataset: dataset.take(60),
+        "zipped": lambda dataset: Dataset.zip((dataset, Dataset.range(60))),
+    }.items(),
+    ids=lambda case: case[0],
+)
+def test_iterators_after_one_that_was_retuned_go_on_with_the_orders_of_a_seed(cut):
+    def made():
+        return cut[1](Dataset.range(50).shuffle(50, seed=2).repeat()).prefetch(1)
+
+    original, dataset = made(), autopipe.optimize(made(), keeps="sequence", seconds=0)
+    for _epoch in range(3):
+        assert flat(read_retuning(dataset)) == flat(original)
+
+
+def test_nothing_is_read_ahead_for_a_meter_where_an_option_forbids_tensorflow_to():
+    counted, options = tf.Variable(0), tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    counting = Dataset.range(9).map(lambda x: x + tf.cast(counted.assign_add(1), tf.int64)).with_options(options)
+    with listening():
+        iterator = iter(autopipe.optimize(counting, seconds=0))
+        assert [int(next(iterator)), int(next(iterator))] == [1, 3]
+        time.sleep(0.1)
+        assert int(counted) == 2
 
 
 FREE = {

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.by_itself import does_by_itself
 from autopipe.pipeline.signature import signature
 from autopipe.report.findings._base import Finding, Look, Seen, at, before
 
@@ -42,7 +43,7 @@ def held_back_prefetch(node: ir.Node, seen: Seen) -> Iterator[Finding]:
             "end with prefetch(tf.data.AUTOTUNE)",
         )
         return
-    if any(map(_no_own_prefetch, trees.options_of(node.input))) and not isinstance(last, ir.Prefetch):
+    if not isinstance(last, ir.Prefetch) and not does_by_itself(node.input, "inject_prefetch"):
         yield at(
             last,
             "AP201",
@@ -123,13 +124,6 @@ LOOKS: Mapping[str, Look] = {
     "AP204": python_function,
     "AP205": python_source,
 }
-
-
-def _no_own_prefetch(options: object) -> bool:
-    optimization = getattr(options, "experimental_optimization", None)
-    autotune = getattr(options, "autotune", None)
-    injects = getattr(optimization, "inject_prefetch", None)
-    return injects is False or getattr(autotune, "enabled", None) is False
 
 
 def _widens(fn: Function) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from autopipe.functions.effects import effects
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.by_itself import does_by_itself
+from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_would_see
@@ -17,6 +19,7 @@ __all__ = [
     "DiskNamed",
     "InMemory",
     "NoNewReadAhead",
+    "NoOrderDrawnEarly",
     "NotCachedYet",
     "OneReader",
     "OneShape",
@@ -89,21 +92,26 @@ class NoNewReadAhead:
         """TensorFlow calls a stateless function in parallel, unless an option of the pipeline forbids it."""
         found = effects(self.mapped.fn)
         stateful = found.unseeded_random or found.variable_reads or found.stateless_python
-        if stateful or not _parallel_by_default(site.pipeline):
+        if stateful or not does_by_itself(site.pipeline, "map_parallelization"):
             return ReadAheadUnseen(self.mapped.input).check(site)
         return Proof(True, "TensorFlow takes elements ahead for it by itself")
 
 
-def _parallel_by_default(pipeline: ir.Node) -> bool:
-    for options in trees.options_of(pipeline):
-        switches = (
-            options.autotune.enabled,
-            options.experimental_optimization.apply_default_optimizations,
-            options.experimental_optimization.map_parallelization,
-        )
-        if False in switches:
-            return False
-    return True
+@dataclass(frozen=True)
+class NoOrderDrawnEarly:
+    """Who leaves an epoch halfway, and begins anew, gets the order of the seed that was next."""
+
+    pipeline: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Look for a shuffle with a seed that starts anew while one iterator reads on."""
+        if repeats_a_seeded_shuffle(self.pipeline):
+            return Proof(
+                False,
+                "each repetition draws its order from a seed, and read further ahead, an epoch that is left halfway "
+                "would have drawn one more",
+            )
+        return Proof(True, "no order is drawn from a seed while an iterator reads on")
 
 
 @dataclass(frozen=True)
@@ -166,10 +174,13 @@ class ReadAheadUnseen:
     pipeline: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look for Python, variables and unknown state anywhere upstream."""
+        """Look for Python, variables, unknown state, and orders of a seed where TensorFlow reads nothing ahead."""
         witness = who_would_see(self.pipeline, draws_count=site.demanded is not Keeps.TRAINING)
         if witness:
             return Proof(False, f"{witness}, and it would run ahead of the consumer")
+        drawn = NoOrderDrawnEarly(self.pipeline).check(site)
+        if not drawn.holds and not does_by_itself(site.pipeline, "inject_prefetch"):
+            return drawn
         draws = who_would_see(self.pipeline)
         if draws:
             return Proof(True, f"{draws}, and when it draws is free", Keeps.TRAINING)

@@ -1,0 +1,26 @@
+"""What TensorFlow does to a pipeline by itself, unless an option forbids it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from autopipe.pipeline import ir, trees
+
+__all__ = ["does_by_itself"]
+
+
+def does_by_itself(pipeline: ir.Node, optimization: Literal["inject_prefetch", "map_parallelization"]) -> bool:
+    """Return whether no option of a pipeline forbids an optimization, or all of them.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> numbers, options = tf.data.Dataset.range(3), tf.data.Options()
+    >>> options.experimental_optimization.inject_prefetch = False
+    >>> [does_by_itself(extract(each), "inject_prefetch") for each in (numbers, numbers.with_options(options))]
+    [True, False]
+    """
+    for options in trees.options_of(pipeline):
+        rewrites = options.experimental_optimization
+        if False in (options.autotune.enabled, rewrites.apply_default_optimizations, getattr(rewrites, optimization)):
+            return False
+    return True
