@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from autopipe.runtime.disposal import dispose_aside
+
 __all__ = ["EpochDigest", "Row", "read_epochs"]
 
 _BLOCK = 64
@@ -99,6 +101,9 @@ def _read(dataset: Any, limit: int, end: float) -> EpochDigest:
             rows.append(_known_by(row))
             forms.append(tuple((leaf.dtype.str, leaf.ndim) for leaf in row))
             means.append(tuple(float(leaf.mean()) for leaf in row if leaf.size and leaf.dtype.kind in "biuf"))
+    if complete:
+        # Nothing of it runs any more.
+        dispose_aside(iterator)
     return EpochDigest(tuple(elements), tuple(rows), tuple(forms), tuple(means), complete, error)
 
 
