@@ -31,8 +31,9 @@ def refuse_if_nothing_passes(endless: ir.Node) -> None:
     dropping = [node for node in trees.walk(endless) if isinstance(node, _MAY_DROP_ALL)]
     if not dropping or _gives_any(endless):
         return
-    upstream_first = reversed(dropping)
-    at_fault = next((node for node in upstream_first if not _gives_any(node)), dropping[0])
+    # The last one is at fault where none before it is, without another look.
+    last, *earlier = dropping
+    at_fault = next((node for node in reversed(earlier) if not _gives_any(node)), last)
     raise MeasurementError(f"of the elements tried, none passes {stage(at_fault)}")
 
 

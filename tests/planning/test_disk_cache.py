@@ -4,7 +4,6 @@ import gc
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 import traceback
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+from programs import run_program
 
 from autopipe.errors import ArgumentError
 from autopipe.pipeline import ir
@@ -256,16 +256,13 @@ def test_the_space_that_is_left_is_told(tmp_path):
     assert DiskCache(tmp_path).free > 0
 
 
-# What is below runs in processes that are really killed. One process imports TensorFlow and is forked for each.
+# What is below runs in processes that are really killed. One process in which nothing has run is forked for each.
 
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory):
     folder = tmp_path_factory.mktemp("disk")
-    command = [sys.executable, __file__, str(folder)]
-    out = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert out.returncode == 0, out.stderr
-    return json.loads(out.stdout.splitlines()[-1])
+    return json.loads(run_program(Path(__file__), folder))
 
 
 def test_a_process_killed_at_any_moment_leaves_nothing_that_is_read(story):

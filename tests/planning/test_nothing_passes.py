@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.pipeline.extract import extract
+from autopipe.planning import nothing_passes
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.planning.nothing_passes import refuse_if_nothing_passes
 from autopipe.rules import MeasurementError
@@ -48,6 +49,15 @@ def test_of_two_filters_the_one_that_drops_the_rest_is_named():
     with pytest.raises(MeasurementError, match="none passes filter") as refused:
         refuse_if_nothing_passes(extract(numbers.filter(none_of)))
     assert "none_of" in str(refused.value)
+
+
+def test_the_only_stage_that_may_drop_is_named_without_another_look(monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(nothing_passes, "_gives_any", looked_at.append)
+    endless = extract(Dataset.range(5).repeat().filter(none_of).batch(2))
+    with pytest.raises(MeasurementError, match="none passes filter"):
+        refuse_if_nothing_passes(endless)
+    assert looked_at == [endless]
 
 
 def test_one_that_passes_is_enough():

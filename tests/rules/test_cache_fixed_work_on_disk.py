@@ -1,10 +1,10 @@
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from programs import begin_program, run_program
 
 import autopipe
 from autopipe.errors import ArgumentError
@@ -193,6 +193,7 @@ def test_a_folder_that_is_a_file_is_named(tmp_path):
 
 PROGRAM = """
 import sys
+from pathlib import Path
 import tensorflow as tf, autopipe
 from autopipe.planning import measure
 measure.SampleMeasurements.caching = lambda *_, on_disk=False: (1.0, 1e-4)
@@ -203,29 +204,29 @@ def slow(number):
 
 dataset = autopipe.optimize(tf.data.Dataset.range(400).map(slow), ram_budget=1000, disk_cache=sys.argv[1])
 assert "cache_fixed_work_on_disk" in dataset.plan.rules, dataset.explain()
-print("begin", flush=True)
-total = sum(float(each[7]) for each in dataset)
-print(total, flush=True)
+Path(sys.argv[2]).touch()
+print(sum(float(each[7]) for each in dataset))
 """
 
 
 def test_a_process_killed_while_it_writes_leaves_nothing_that_is_trusted(tmp_path, slow, capsys, monkeypatch):
     expected = float(sum(number * number * 60 * 3600 for number in range(400)))
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    folder, begun = tmp_path / "cache", tmp_path / "begun"
     for seconds in (0.05, 0.4):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-            assert process.stdout.readline() == "begin\n"
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(seconds)
-            process.kill()
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr[-2000:]
+        begun.unlink(missing_ok=True)
+        process, answer = begin_program(PROGRAM, folder, begun)
+        while not begun.exists():
+            assert not answer.poll(0.005), answer.recv()
+        assert not answer.poll(seconds)
+        process.kill()
+        process.join()
+    printed = run_program(PROGRAM, folder, begun)
     # This process reads what that one wrote.
-    monkeypatch.setattr(sys, "argv", ["-c", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["-c", str(folder), str(begun)])
     exec(PROGRAM, {})
-    for said in (ran.stdout, capsys.readouterr().out):
-        assert float(said.split()[1]) == pytest.approx(expected, rel=1e-5)
-    assert written_files(tmp_path) == ["data.index"]
+    for said in (printed, capsys.readouterr().out):
+        assert float(said) == pytest.approx(expected, rel=1e-5)
+    assert written_files(folder) == ["data.index"]
 
 
 def test_refuses_a_file_that_no_epoch_would_write_to_its_end():
