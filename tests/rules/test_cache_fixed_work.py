@@ -6,12 +6,15 @@ import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.optimizer import rewrite
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
 from autopipe.runtime.memories import Memories
 from autopipe.verify import compare
-from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
+from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named
 
 RULE = "cache_fixed_work"
 IMAGES = np.random.default_rng(0).integers(0, 255, (10, 12, 14, 3), dtype=np.uint8)
@@ -246,7 +249,7 @@ def test_a_cache_that_every_epoch_reads_to_its_end_is_full_after_the_first(read_
 
 
 def test_what_is_taken_of_a_map_is_cached_after_the_take():
-    optimized = autopipe.optimize(JPEGS.map(decode).take(6).batch(2), keeps="sequence")
-    assert optimized.plan.rules[:2] == ("select_before_map", RULE)
-    assert [len(batch) for batch in optimized] == [2, 2, 2]
-    assert optimized.caches_are_full
+    tree = extract(JPEGS.map(decode).take(6).batch(2))
+    rules = [named("select_before_map"), named(RULE)]
+    done = rewrite(tree, rules, keeps=Keeps.SEQUENCE, measurements=Answers())
+    assert one_line(done.after) == "tensor_slices | take(6) | map(decode) | cache() | batch(2)"
