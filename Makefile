@@ -1,6 +1,8 @@
 VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 export TF_CPP_MIN_LOG_LEVEL ?= 3
+# Tests start many processes, which need not compile all of it anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo bench bench-quick bench-rules test test-deep lint types unit clean
 
