@@ -22,8 +22,8 @@ _BATCHED_AT_ONCE = (
     "shapes, even where their incomplete batch would be dropped"
 )
 _REPEATED_AT_ONCE = (
-    "a shuffle with a seed would come right before a repeat, or no longer: TensorFlow makes one of the two there, "
-    "which draws one order fewer, so that the next epoch would have another order"
+    "a shuffle would come right before a repeat, or no longer: TensorFlow makes one of the two there, which draws one "
+    "order fewer from a seed, so that the next epoch would have another order"
 )
 
 

@@ -29,19 +29,32 @@ def maps_batched_at_once(tree: ir.Node) -> int:
 
 
 def shuffles_repeated_at_once(tree: ir.Node) -> set[Any]:
-    """Return which shuffles with a seed TensorFlow runs as one with the counted repetition after them.
+    """Return which shuffles with a seed begin anew less often, since TensorFlow repeats a shuffle as one stage.
 
-    The two as one draw an order for each repetition; a repetition by itself draws one more at its end. So the next
-    iterator begins with another order.
+    A shuffle and the counted repetition after it, as one, read once for each repetition what comes before; a repetition
+    by itself begins once more at its end, and each shuffle there draws an order. So the next iterator begins with
+    another one.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
     >>> shuffled = tf.data.Dataset.range(4).shuffle(4, seed=1)
-    >>> [len(shuffles_repeated_at_once(extract(each.repeat(2)))) for each in (shuffled, shuffled.batch(2))]
-    [1, 0]
+    >>> twice = (each.repeat(2) for each in (shuffled, shuffled.batch(2), shuffled.batch(2).shuffle(2).take(-1)))
+    >>> [len(shuffles_repeated_at_once(extract(each))) for each in twice]
+    [1, 0, 1]
     """
-    repeats = (node for node in trees.walk(tree) if isinstance(node, ir.Repeat) and node.count >= 0)
-    return {node.input.origin for node in repeats if is_reseeded(node.input)}
+    repeats = (node for node in trees.walk(tree) if isinstance(node, ir.Repeat) and node.count > 1)
+    at_once = (node for node in repeats if isinstance(_last_that_works(node.input), ir.Shuffle))
+    return {node.origin for repeat in at_once for node in trees.walk(repeat) if is_reseeded(node)}
+
+
+def _last_that_works(node: ir.Node) -> ir.Node:
+    """Return the last stage that TensorFlow does not drop because it hands everything on."""
+    match node:
+        case ir.Take(count=count) if count < 0:
+            return _last_that_works(node.input)
+        case ir.Skip(count=0) | ir.Repeat(count=1) | ir.Shard(num_shards=1):
+            return _last_that_works(node.input)
+    return node
 
 
 def _may_differ(node: ir.Node) -> bool:

@@ -74,3 +74,9 @@ def test_does_not_match_what_changes_something():
         numbers.shuffle(tf.data.UNKNOWN_CARDINALITY),
     ):
         assert_no_match(RULE, dataset)
+
+
+def test_refuses_what_parts_a_shuffle_from_a_repeat_or_is_repeated_as_one_with_it():
+    shuffled = tf.data.Dataset.range(9).shuffle(9, seed=1)
+    for dataset in (shuffled.prefetch(0), shuffled.batch(2).shuffle(1)):
+        assert_refuses(RULE, dataset.repeat(2), "draws one order fewer from a seed")
