@@ -96,7 +96,7 @@ def _read(dataset: Any) -> ir.Node:
         return own_tree
     reader = _READERS.get(type(dataset).__name__)
     if reader is None:
-        return _opaque(dataset, "autopipe does not know this transformation")
+        return _opaque(dataset, _UNREAD.get(type(dataset).__name__, "autopipe does not know this transformation"))
     try:
         return reader(dataset)
     except AttributeError as missing:
@@ -437,6 +437,10 @@ def _parallel_reads(implementation: Any) -> int | None:
             return None
 
 
+_UNREAD = {
+    "_CopyToDeviceDataset": "elements are on another device after it, where autopipe changes nothing; put it after "
+    "optimize(), as in autopipe.optimize(dataset).apply(tf.data.experimental.prefetch_to_device(device))",
+}
 _READERS: dict[str, Callable[[Any], ir.Node]] = {
     "CacheDataset": _cache,
     "FixedLengthRecordDatasetV2": _fixed_length,

@@ -93,3 +93,11 @@ def test_equal_caches_of_what_is_drawn_are_two():
 def test_a_dataset_as_an_element_is_not_looked_into():
     inner = Dataset.range(3).map(lambda x: tf.cast(x, tf.float32) + tf.random.uniform(()))
     assert isinstance(extract(Dataset.from_tensors(inner)), ir.Opaque)
+
+
+def test_a_copy_to_a_device_is_told_to_stand_after_optimize_and_may():
+    numbers = Dataset.range(9).map(heavy)
+    to_device = tf.data.experimental.prefetch_to_device("/cpu:0")
+    copied = extract(numbers.apply(to_device)).input
+    assert "put it after optimize()" in copied.reason
+    assert epochs(autopipe.optimize(numbers).apply(to_device)) == [[[number] for number in range(9)]] * 3
