@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from autopipe.pipeline import ir, trees
@@ -28,8 +29,10 @@ def maps_batched_at_once(tree: ir.Node) -> int:
     )
 
 
-def shuffles_repeated_at_once(tree: ir.Node) -> set[Any]:
+def shuffles_repeated_at_once(tree: ir.Node) -> Counter[Any]:
     """Return which shuffles with a seed begin anew less often, since TensorFlow repeats a shuffle as one stage.
+
+    Each is counted as often as it is repeated so.
 
     A shuffle and the counted repetition after it, as one, read once for each repetition what comes before; a repetition
     by itself begins once more at its end, and each shuffle there draws an order. So the next iterator begins with
@@ -44,7 +47,7 @@ def shuffles_repeated_at_once(tree: ir.Node) -> set[Any]:
     """
     repeats = (node for node in trees.walk(tree) if isinstance(node, ir.Repeat) and node.count > 1)
     at_once = (node for node in repeats if isinstance(_last_that_works(node.input), ir.Shuffle))
-    return {node.origin for repeat in at_once for node in trees.walk(repeat) if is_reseeded(node)}
+    return Counter(node.origin for repeat in at_once for node in trees.walk(repeat) if is_reseeded(node))
 
 
 def _last_that_works(node: ir.Node) -> ir.Node:

@@ -55,8 +55,9 @@ def test_elements_of_any_structure_and_an_unknown_number(shuffle):
 
 def test_refuses_to_part_a_seeded_shuffle_from_a_counted_repeat_with_which_it_draws_fewer_orders():
     mapped = tf.data.Dataset.range(50).map(double)
-    for shuffled in (mapped.shuffle(9, seed=1), mapped.shuffle(9, seed=1).take(-1)):
-        assert_refuses(RULE, shuffled.repeat(2), "draws one order fewer from a seed", Keeps.SEQUENCE)
+    shuffled = mapped.shuffle(9, seed=1)
+    for repeated in (shuffled.repeat(2), shuffled.take(-1).repeat(2), shuffled.repeat(2).shuffle(9, seed=2).repeat(2)):
+        assert_refuses(RULE, repeated, "draws one order fewer from a seed", Keeps.SEQUENCE)
     assert apply(RULE, mapped.shuffle(9, seed=1).repeat(), Keeps.SEQUENCE).steps
     expected = "range(0, 50) | shuffle(9, seed=1) | map(double) | batch(4) | repeat(2)"
     assert_rewrites(RULE, mapped.shuffle(9, seed=1).batch(4).repeat(2), expected, Keeps.SEQUENCE)
