@@ -248,6 +248,14 @@ def test_a_cache_that_every_epoch_reads_to_its_end_is_full_after_the_first(read_
     assert memories.full, cache
 
 
+def test_elements_are_counted_where_the_next_stage_would_not_take_what_is_cached():
+    labelled = JPEGS.map(lambda jpeg: {"image": augment(jpeg), "noise": tf.random.uniform(())})
+    batches = labelled.padded_batch(4, padded_shapes={"image": [9, 9, 3], "noise": []})
+    assert_refuses(RULE, batches.take(2), "take(2) may stop before its end")
+    done = apply(RULE, batches.shuffle(3).repeat().take(3))
+    assert any(isinstance(node, ir.Cache) for node in trees.walk(done.after))
+
+
 def test_what_is_taken_of_a_map_is_cached_after_the_take():
     tree = extract(JPEGS.map(decode).take(6).batch(2))
     rules = [named("select_before_map"), named(RULE)]

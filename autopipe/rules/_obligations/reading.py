@@ -21,18 +21,20 @@ _AS_MANY = (ir.Cache, ir.Enumerate, ir.Options, ir.Prefetch, ir.Shuffle, ir.Thre
 class ReadToItsEnd:
     """No stage downstream stops before the end of what is cached: TensorFlow throws away a cache that is not full."""
 
-    cached: ir.Node = field(repr=False)
+    cached: ir.Map = field(repr=False)
 
     def check(self, site: Site) -> Proof:
         """Look for stages that leave out the end of what they read, and count."""
+        # Elements of the site's own type: those of the cache may be such that nothing downstream could be built.
+        one_pass = site.node.on(self.cached.input)
 
         def once(node: ir.Node) -> ir.Node:
-            repeats = isinstance(node, ir.Repeat) and self.cached in trees.walk(node)
+            repeats = isinstance(node, ir.Repeat) and one_pass in trees.walk(node)
             return node.inputs[0] if repeats else node
 
         def passing(end: ir.Node) -> int:
             """Return how many elements come to a place while the cache is read once."""
-            return signature(trees.transform(trees.substitute(end, site.node, self.cached), once)).cardinality
+            return signature(trees.transform(trees.substitute(end, site.node, one_pass), once)).cardinality
 
         early = who_stops_early(site, passing)
         if early is None:
