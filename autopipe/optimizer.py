@@ -11,7 +11,7 @@ from autopipe.pipeline.extract import op_determinism_enabled
 from autopipe.pipeline.fusing import maps_batched_at_once, shuffles_repeated_at_once
 from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import one_line, stage
-from autopipe.rules import Keeps, MeasurementError, Measurements, Proof, Rewrite, Rule, Site
+from autopipe.rules import Keeps, MeasurementError, Measurements, Proof, Rewrite, Rule, Site, decides_caches
 
 __all__ = ["Refusal", "Rewriting", "Step", "new_caches", "rewrite"]
 
@@ -93,9 +93,11 @@ def rewrite(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements:
         state, step = found
         steps.append(step)
         known = _checked(step, known)
-        filled = _new_cache_bytes(tree, state.input, measurements, filled)
+        if decides_caches(step.rule):
+            filled = _new_cache_bytes(tree, state.input, measurements, filled)
         if len(steps) > _MOST_STEPS:
             raise RewriteError(f"Rules must come to an end, but {step.rule} was applied {_MOST_STEPS} steps on.")
+    filled = _new_cache_bytes(tree, state.input, measurements, filled)
     return Rewriting(tree, state.input, tuple(steps), driver.standing_refusals(state), filled)
 
 

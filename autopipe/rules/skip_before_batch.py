@@ -1,12 +1,9 @@
 """The rule named as this file."""
 
-from dataclasses import replace
-
-from autopipe.pipeline.ir import Batch, Node, Skip
+from autopipe.pipeline.ir import Node, Skip
 from autopipe.rules._base import Keeps, Rewrite, rule
+from autopipe.rules._counted import counted_in_elements
 from autopipe.rules._obligations import NoErrorIsIgnored, OneShape
-
-_MOST_ELEMENTS = 2**63 - 1
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -17,8 +14,8 @@ def skip_before_batch(node: Node) -> Rewrite | None:
     them need not run. It takes: elements of one known shape, since a batch of others fails and that would no longer be
     seen, and no ``ignore_errors`` downstream (a batch that fails was not counted).
     """
-    match node:
-        case Skip(input=Batch() as batch, count=count) if 0 < count * batch.batch_size <= _MOST_ELEMENTS:
-            fewer = replace(node, input=batch.input, count=count * batch.batch_size)
-            return Rewrite(batch.on(fewer), provided=(OneShape(batch.input), NoErrorIsIgnored()))
-    return None
+    counted = counted_in_elements(node) if isinstance(node, Skip) else None
+    if counted is None:
+        return None
+    batch, result = counted
+    return Rewrite(result, provided=(OneShape(batch.input), NoErrorIsIgnored()))

@@ -1,12 +1,9 @@
 """The rule named as this file."""
 
-from dataclasses import replace
-
-from autopipe.pipeline.ir import Batch, Node, Take
+from autopipe.pipeline.ir import Node, Take
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
+from autopipe.rules._counted import counted_in_elements
 from autopipe.rules._obligations import ErrorsEndEpoch
-
-_MOST_ELEMENTS = 2**63 - 1
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.GATHER)
@@ -17,8 +14,8 @@ def take_before_batch(node: Node) -> Rewrite | None:
     need not run for it; what is cached of that map is read to its end. It takes: no ``ignore_errors`` downstream (a
     batch that fails was counted as one).
     """
-    match node:
-        case Take(input=Batch() as batch, count=count) if 0 < count * batch.batch_size <= _MOST_ELEMENTS:
-            fewer = replace(node, input=batch.input, count=count * batch.batch_size)
-            return Rewrite(batch.on(fewer), provided=(ErrorsEndEpoch(),))
-    return None
+    counted = counted_in_elements(node) if isinstance(node, Take) else None
+    if counted is None:
+        return None
+    _, result = counted
+    return Rewrite(result, provided=(ErrorsEndEpoch(),))
