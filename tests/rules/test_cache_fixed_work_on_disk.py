@@ -192,7 +192,7 @@ def test_a_folder_that_is_a_file_is_named(tmp_path):
 
 
 PROGRAM = """
-import sys
+import sys, time
 from pathlib import Path
 import tensorflow as tf, autopipe
 from autopipe.planning import measure
@@ -204,25 +204,31 @@ def slow(number):
 
 dataset = autopipe.optimize(tf.data.Dataset.range(400).map(slow), ram_budget=1000, disk_cache=sys.argv[1])
 assert "cache_fixed_work_on_disk" in dataset.plan.rules, dataset.explain()
-Path(sys.argv[2]).touch()
-print(sum(float(each[7]) for each in dataset))
+total = 0.0
+for count, each in enumerate(dataset):
+    total += float(each[7])
+    if count == int(sys.argv[2]):
+        Path(sys.argv[3]).touch()
+    if count >= int(sys.argv[2]):
+        time.sleep(0.05)
+print(total)
 """
 
 
 def test_a_process_killed_while_it_writes_leaves_nothing_that_is_trusted(tmp_path, slow, capsys, monkeypatch):
     expected = float(sum(number * number * 60 * 3600 for number in range(400)))
-    folder, begun = tmp_path / "cache", tmp_path / "begun"
-    for seconds in (0.05, 0.4):
-        begun.unlink(missing_ok=True)
-        process, answer = begin_program(PROGRAM, folder, begun)
-        while not begun.exists():
+    folder = tmp_path / "cache"
+    for last in (0, 200):
+        reached = tmp_path / f"reached-{last}"
+        process, answer = begin_program(PROGRAM, folder, last, reached)
+        while not reached.exists():
             assert not answer.poll(0.005), answer.recv()
-        assert not answer.poll(seconds)
         process.kill()
         process.join()
-    printed = run_program(PROGRAM, folder, begun)
+        assert not written_files(folder)
+    printed = run_program(PROGRAM, folder, 400, "")
     # This process reads what that one wrote.
-    monkeypatch.setattr(sys, "argv", ["-c", str(folder), str(begun)])
+    monkeypatch.setattr(sys, "argv", ["-c", str(folder), "400", ""])
     exec(PROGRAM, {})
     for said in (printed, capsys.readouterr().out):
         assert float(said) == pytest.approx(expected, rel=1e-5)
