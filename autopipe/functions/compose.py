@@ -9,7 +9,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import copy_into_trace, specs, stand_ins, trace
 
-__all__ = ["compose"]
+__all__ = ["compose", "run_whole"]
 
 
 @remembered
@@ -30,7 +30,7 @@ def compose(first: Function, then: Function) -> Function:
     """
 
     def both(*tensors: Any) -> list[Any]:
-        return _run(then, _run(first, tensors))
+        return run_whole(then, run_whole(first, tensors))
 
     return trace(
         both,
@@ -43,8 +43,13 @@ def compose(first: Function, then: Function) -> Function:
     )
 
 
-def _run(fn: Function, tensors: Sequence[Any]) -> list[Any]:
-    """Copy a whole function into the one being traced."""
+def run_whole(fn: Function, tensors: Sequence[Any]) -> list[Any]:
+    """Copy a whole function into the one being traced, and return what it gives there.
+
+    Args:
+        fn: the function.
+        tensors: what it takes there.
+    """
     graph = fn.concrete.graph
     known = stand_ins(fn.element_inputs, tensors)
     return copy_into_trace(graph, graph.outputs, known, also=graph.control_outputs)

@@ -1,8 +1,9 @@
 """The rule named as this file."""
 
 from autopipe.pipeline import trees
-from autopipe.pipeline.ir import Cache, Map, Node, Repeat, Shuffle
+from autopipe.pipeline.ir import Cache, Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
+from autopipe.rules._caching import before_mixing
 from autopipe.rules._obligations import (
     WHOLE_EPOCH,
     Deterministic,
@@ -27,7 +28,7 @@ def cache_after_map(node: Node) -> Rewrite | None:
     """
     if not isinstance(node, Map):
         return None
-    cache = _before_mixing(node.input)
+    cache = before_mixing(node.input)
     if not isinstance(cache, Cache):
         return None
     mapped = node.on(cache.input)
@@ -36,10 +37,3 @@ def cache_after_map(node: Node) -> Rewrite | None:
     is_mixed = cache is not node.input
     held = (NotMuchLarger(mapped, than=cache.input, count=WHOLE_EPOCH),) if is_mixed else ()
     return Rewrite(trees.substitute(node.input, cache, cache.on(mapped)), (*provided, *held))
-
-
-def _before_mixing(node: Node) -> Node:
-    """Return where elements come from, before the stages that only mix or repeat them."""
-    while isinstance(node, Shuffle | Repeat):
-        node = node.input
-    return node

@@ -1,0 +1,35 @@
+"""The rule named as this file."""
+
+from dataclasses import replace
+
+from autopipe.functions.keyed import is_stored, on_keyed, stored_key, with_key
+from autopipe.pipeline import trees
+from autopipe.pipeline.ir import Cache, GroupByWindow, Map, Node, Shuffle
+from autopipe.rules._base import Keeps, Rewrite, rule
+from autopipe.rules._caching import before_mixing
+from autopipe.rules._obligations import Deterministic, ErrorsSurface, FitsMemory, InMemory, NotMuchLarger, OneReader
+
+
+@rule(keeps=Keeps.SEQUENCE)
+def cache_keys(node: Node) -> Rewrite | None:
+    """cache | group_by_window(key)  ->  map(with its key) | cache | group_by_window(stored key)
+
+    ``group_by_window``, and with it ``bucket_by_sequence_length``, works out the key of one element after the other, in
+    one thread, which for elements out of a cache is most of the work. Stored in the cache beside its element, a key is
+    worked out once. A shuffle or repeat may stand between: these do not look at elements. It takes: a key that is the
+    same for the same element each time, nobody else who reads the cache (they would not hold the same any more), no
+    ``ignore_errors`` downstream, a memory cache (a file may hold elements without keys), and room for the keys.
+    """
+    if not isinstance(node, GroupByWindow) or is_stored(node.key_func):
+        return None
+    cache = before_mixing(node.input)
+    if not isinstance(cache, Cache):
+        return None
+    key = node.key_func
+    paired = Map(input=cache.input, fn=with_key(key))
+    source = trees.substitute(node.input, cache, cache.on(paired))
+    grouped = replace(node, input=source, key_func=stored_key(key), reduce_func=on_keyed(node.reduce_func, key))
+    shuffled = sum(each.buffer_size for each in trees.walk(node.input) if isinstance(each, Shuffle))
+    alone = OneReader(cache, "both readers get the same from it")
+    held = (FitsMemory(paired), NotMuchLarger(paired, than=cache.input, count=shuffled))
+    return Rewrite(grouped, (Deterministic(key), alone, ErrorsSurface(key), InMemory(cache), *held))
