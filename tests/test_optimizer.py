@@ -91,11 +91,11 @@ def test_the_record_shows_only_what_changed_and_what_still_stands():
     assert all(where.endswith("map(noise)") for where in sites)
 
 
-def test_a_cache_is_moved_before_the_map_behind_it_is_vectorized():
-    done = rewrite(
-        extract(Dataset.range(9).cache().map(add).batch(3)), catalogue(), keeps=Keeps.SEQUENCE, measurements=Answers()
-    )
-    assert one_line(done.after) == "range(0, 9) | map(add, calls=AUTOTUNE) | cache() | batch(3) | prefetch(AUTOTUNE)"
+def test_a_cache_is_moved_behind_a_map_and_a_batch_before_the_map_is_vectorized():
+    tree = extract(Dataset.range(9).cache().map(add).batch(3))
+    done = rewrite(tree, catalogue(), keeps=Keeps.SEQUENCE, measurements=Answers())
+    vectorized = "range(0, 9) | batch(3) | map(vectorized add, calls=AUTOTUNE) | cache() | prefetch(AUTOTUNE)"
+    assert one_line(done.after) == vectorized
 
 
 def test_no_map_is_brought_before_a_batch_that_drops_elements_of_other_shapes():
