@@ -2,7 +2,7 @@
 
 from autopipe.pipeline.ir import Batch, Cache, Node, PaddedBatch
 from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._obligations import ErrorsEndEpoch, FitsMemory, InMemory, OneReader
+from autopipe.rules._obligations import ErrorsEndEpoch, FitsMemory, InMemory, OneReader, ReadToItsEnd
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -12,12 +12,14 @@ def cache_after_batch(node: Node) -> Rewrite | None:
     Where nothing mixes elements between a cache and a batch, as in data to validate with, every epoch stacks the same
     batches anew: each element is handed over by itself and copied. A cache of the batches hands out each at once, and
     copies nothing. It takes: nobody else who reads the cache (they would not find elements any more), no
-    ``ignore_errors`` downstream, a memory cache (a file may hold elements already), and batches that fit, with their
-    padding.
+    ``ignore_errors`` downstream, a memory cache (a file may hold elements already), nothing downstream that stops
+    before the last batch was asked for (where that is smaller, elements have come to their end before), and batches
+    that fit, with their padding.
     """
     match node:
         case Batch(input=Cache() as cache) | PaddedBatch(input=Cache() as cache):
             batched = node.on(cache.input)
             alone = OneReader(cache, "both readers get elements from it")
-            return Rewrite(cache.on(batched), (alone, ErrorsEndEpoch(), InMemory(cache), FitsMemory(batched)))
+            filled = (InMemory(cache), ReadToItsEnd(batched), FitsMemory(batched))
+            return Rewrite(cache.on(batched), (alone, ErrorsEndEpoch(), *filled))
     return None

@@ -96,6 +96,13 @@ def test_refuses_a_cache_file(tmp_path):
     assert_refuses(RULE, dataset, "may already hold elements of the old place")
 
 
+def test_refuses_where_the_last_batch_is_the_last_that_is_asked_for():
+    unknown = Dataset.range(10).filter(lambda x: x < 99).cache().batch(3)
+    assert_refuses(RULE, unknown.take(4), "may stop before its end")
+    known = Dataset.range(10).cache().batch(3).take(4)
+    assert_rewrites(RULE, known, "range(0, 10) | batch(3) | cache() | take(4)")
+
+
 def test_refuses_padding_that_does_not_fit():
     dataset = Dataset.range(10).map(words).cache().padded_batch(4)
     assert_refuses(RULE, dataset, "above the RAM budget", answers=Answers(ram_budget=500))

@@ -21,7 +21,7 @@ _AS_MANY = (ir.Cache, ir.Enumerate, ir.Options, ir.Prefetch, ir.Shuffle, ir.Thre
 class ReadToItsEnd:
     """No stage downstream stops before the end of what is cached: TensorFlow throws away a cache that is not full."""
 
-    cached: ir.Map = field(repr=False)
+    cached: ir.Unary = field(repr=False)
 
     def check(self, site: Site) -> Proof:
         """Look for stages that leave out the end of what they read, and count."""
