@@ -18,6 +18,14 @@ settings.register_profile("deep", max_examples=1000, deadline=None, suppress_hea
 settings.load_profile("usual")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """``make unit`` looks for what is timed only where these words stand; elsewhere it would not run at all."""
+    for item in items:
+        if item.get_closest_marker("timed") and "mark.timed" not in item.path.read_text():
+            raise pytest.UsageError(f'A test that is timed has "mark.timed" in its file, but {item.nodeid} has not.')
+
+
 @pytest.fixture(autouse=True)
 def _no_seed_is_left():
     """A seed of the whole process would make every shuffle of later tests one that its author seeded."""
