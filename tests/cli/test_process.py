@@ -123,3 +123,15 @@ def test_notices_are_shown_to_those_who_ask(tmp_path: Path, asked: str, shown: s
     )
     assert done.returncode == 0
     assert done.stderr == shown
+
+
+@pytest.mark.parametrize("level", ["3", "0"])
+def test_nobody_looks_for_garbage_in_what_is_imported(tmp_path: Path, level: str) -> None:
+    (tmp_path / "tensorflow.py").write_text("import gc\nprint(gc.isenabled())\n")
+    done = python(
+        "-c",
+        f"import os; os.environ['TF_CPP_MIN_LOG_LEVEL'] = '{level}'\n"
+        "from autopipe.quiet import load_tensorflow; load_tensorflow(); import gc; print(gc.isenabled())",
+        folder=tmp_path,
+    )
+    assert done.stdout.split() == ["False", "True"]
