@@ -40,7 +40,7 @@ types: $(VENV)/.installed  ## mypy --strict on the copy that ships.
 
 unit: $(VENV)/.installed   ## The tests alone; what others' work spoils for the clock is judged anew.
 	$(VENV)/bin/pytest -n 2 --dist worksteal -m "not timed"
-	$(VENV)/bin/pytest -m timed --reruns 2
+	$(VENV)/bin/pytest $$(grep -rl --include="*.py" mark.timed tests) -m timed --reruns 2
 
 test-deep: $(VENV)/.installed   ## Every rule on thousands of random pipelines; takes about a quarter of an hour.
 	$(VENV)/bin/pytest -n 2 --dist worksteal tests/properties --hypothesis-profile=deep

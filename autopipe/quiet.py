@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 
 __all__ = ["load_tensorflow"]
@@ -20,7 +23,8 @@ def load_tensorflow() -> None:
         ImportError: if TensorFlow cannot be loaded; what it printed is shown then.
     """
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _SILENT) != _SILENT:
-        import_module("tensorflow")
+        with _without_garbage_collection():
+            import_module("tensorflow")
         return
     # TensorFlow 2.21 writes some lines before it has read the level, straight to the file descriptor.
     sys.stderr.flush()
@@ -28,7 +32,8 @@ def load_tensorflow() -> None:
     with tempfile.TemporaryFile() as printed:
         os.dup2(printed.fileno(), 2)
         try:
-            import_module("tensorflow")
+            with _without_garbage_collection():
+                import_module("tensorflow")
         except BaseException:
             os.dup2(shown, 2)
             printed.seek(0)
@@ -38,3 +43,15 @@ def load_tensorflow() -> None:
         finally:
             os.dup2(shown, 2)
             os.close(shown)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Import without a search for garbage every now and then: what is imported stays."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

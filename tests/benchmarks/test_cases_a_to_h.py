@@ -18,14 +18,14 @@ from benchmarks.cases import (
 
 # How much data each case gets here, where its real size would take long.
 AMOUNTS = {
-    a_flowers: 80,
+    a_flowers: 70,
     b_imagenet: 80,
     c_artificial: 2,
-    d_fused_map: 80,
-    e_parse_example: 700,
-    f_arrays: 900,
-    g_csv: 700,
-    h_windows: 500,
+    d_fused_map: 70,
+    e_parse_example: 300,
+    f_arrays: 300,
+    g_csv: 300,
+    h_windows: 200,
 }
 CASES = [pytest.param(case, amount, id=case.name) for module, amount in AMOUNTS.items() for case in module.CASES]
 RANDOM = {"flowers_augmented", "imagenet", "fused_map"}

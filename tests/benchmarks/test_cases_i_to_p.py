@@ -19,14 +19,14 @@ from benchmarks.cases import (
 
 # How much data each case gets here, where its real size would take long.
 AMOUNTS = {
-    i_text: 1_000,
-    j_shuffle_after_decode: 100,
+    i_text: 600,
+    j_shuffle_after_decode: 70,
     k_remote_storage: 20,
-    l_python_function: 300,
+    l_python_function: 140,
     m_filter_before_batch: 2_000,
-    n_expert_already: 200,
-    o_two_views: 100,
-    p_segmentation: 100,
+    n_expert_already: 140,
+    o_two_views: 70,
+    p_segmentation: 70,
 }
 CASES = [pytest.param(case, amount, id=case.name) for module, amount in AMOUNTS.items() for case in module.CASES]
 RANDOM = {"python_function", "expert_images", "two_views", "segmentation"}

@@ -4,9 +4,11 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from small_model import small_model
 
 from benchmarks import overhead, report
 from benchmarks.cases import e_parse_example
+from benchmarks.models import MODELS
 from benchmarks.overhead import (
     AGAIN,
     CALLBACKS,
@@ -25,6 +27,7 @@ TINY = replace(e_parse_example.CASES[0], make_data=partial(e_parse_example.make_
 
 
 def test_every_callback_trains_in_every_round_from_both_pipelines(tmp_path, monkeypatch):
+    monkeypatch.setitem(MODELS, TINY.name, small_model)
     monkeypatch.setattr(overhead, "_EPOCHS_IN_ONE", 2)
     monkeypatch.setattr(overhead, "_METERED_EPOCHS_IN_ROTATION", 4)
     told = []

@@ -32,18 +32,19 @@ def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, m
     from autopipe.tuning import session
     from benchmarks import search
 
-    searches = {OFFLINE: (True, 3, 1), UNSEEDED: (False, 1, 1), SHORT: (True, 1, 1), SHORT_UNSEEDED: (False, 1, 2)}
+    searches = {OFFLINE: (True, 2, 1), UNSEEDED: (False, 1, 1), SHORT: (True, 1, 1), SHORT_UNSEEDED: (False, 1, 2)}
     monkeypatch.setattr(search, "_SEARCHES", searches)
-    monkeypatch.setattr(k_remote_storage, "_SECONDS", 0.01)
-    monkeypatch.setattr(search, "_LIVE_TRIALS", 4)
+    monkeypatch.setattr(k_remote_storage, "_SECONDS", 0.005)
+    # They set how long it may take: on a machine that is busy, the first of them comes to an end after 4 seconds.
+    monkeypatch.setattr(search, "_LIVE_TRIALS", 12)
     # What is many times as fast has won by then.
-    monkeypatch.setattr(session, "_MOST_FINAL_PAIRS", 4)
+    monkeypatch.setattr(session, "_MOST_FINAL_PAIRS", 3)
     monkeypatch.setattr(search, "_MOST_PER_KNOB", 2)
     monkeypatch.setattr(search, "_LARGER", {"remote_storage": {"count": 100}})
     case = k_remote_storage.CASES[0]
     assert case.name in SEARCHED
     told = []
-    result = measure_search(case, tmp_path, seconds=0.1, rounds=2, final_rounds=3, on_step=told.append)
+    result = measure_search(case, tmp_path, seconds=0.05, rounds=2, final_rounds=3, on_step=told.append)
     assert f"setting {result.settings} of {result.settings}" in told
     assert set(result.rates) == {GIVEN, LIVE, OFFLINE, UNSEEDED, SHORT, SHORT_UNSEEDED, BEST, BEST_NUMBERS}
     assert all(len(rates) == 3 for rates in result.rates.values())

@@ -227,6 +227,19 @@ class TestTune:
         assert (call["consumer"].step_seconds, call["trials"], call["seconds"]) == (0.012, 3, 9.0)
         assert call["workbench"] is None
 
+    def test_the_trials_of_a_search_in_memory_that_is_interrupted_are_gone(
+        self, monkeypatch: pytest.MonkeyPatch, project: Path
+    ) -> None:
+        def tune_choices(*given: Any, **options: Any) -> Plan:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(offline, "tune_choices", tune_choices)
+        result = autopipe("tune", "train.py:make_dataset", "-o", "plan.json")
+        assert result.exit_code != 0
+        words = "Its trials are gone, since they were in memory: with --storage sqlite:///study.db they are kept."
+        assert f"The search was interrupted, and no plan is written. {words}" in result.stderr
+        assert not (project / "plan.json").exists()
+
     def test_the_model_is_the_users(self, calls: list[dict[str, Any]]) -> None:
         result = autopipe("tune", "train.py:make_dataset", "-o", "plan.json", "--model", "train.py:make_model")
         assert result.exit_code == 0

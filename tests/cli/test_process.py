@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import run_program
+from typer.testing import CliRunner
 
 from autopipe import Plan
 from autopipe.cli.main import app
@@ -58,19 +60,10 @@ def test_an_output_of_few_signs_is_no_error(tmp_path: Path, monkeypatch: pytest.
     assert "cache_after_map" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("storage", "words"),
-    [
-        ((), "Its trials are gone, since they were in memory: with --storage sqlite:///study.db they are kept."),
-        (("--storage", "sqlite:///s.db"), "Its trials are in sqlite:///s.db: the same command goes on from there."),
-    ],
-)
-def test_a_search_that_is_interrupted_says_what_becomes_of_its_trials(
-    project: Path, storage: tuple[str, ...], words: str
-) -> None:
+def test_a_search_that_is_interrupted_says_what_becomes_of_its_trials(project: Path) -> None:
     # Whoever runs the tests in the background may have had it ignored.
     heeding = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {RUN}"
-    given = ["tune", "train.py:make_dataset", "-o", "plan.json", "--trials=999", *storage]
+    given = ["tune", "train.py:make_dataset", "-o", "plan.json", "--trials=999", "--storage=sqlite:///s.db"]
     with subprocess.Popen(
         [sys.executable, "-uc", heeding, *given],
         cwd=project,
@@ -85,6 +78,7 @@ def test_a_search_that_is_interrupted_says_what_becomes_of_its_trials(
         search.send_signal(signal.SIGINT)
         said = search.stderr.read()
         assert search.wait() != 0
+    words = "Its trials are in sqlite:///s.db: the same command goes on from there."
     assert f"The search was interrupted, and no plan is written. {words}" in said
     assert "Traceback" not in said
     assert not (project / "plan.json").exists()
@@ -101,12 +95,11 @@ def test_two_plans_are_compared_without_tensorflow(tmp_path: Path) -> None:
 
 
 def test_the_code_that_source_prints_runs_where_autopipe_is_not_there(project: Path) -> None:
-    printed = python("-c", RUN, "source", "train.py:make_dataset", "--seconds", "0", folder=project)
-    assert (printed.returncode, printed.stderr) == (0, "")
-    use = "import sys; sys.modules['autopipe'] = None; print([len(y) for _, y in make_dataset()])"
-    (project / "alone.py").write_text(f"{printed.stdout}\n\n{use}\n")
-    done = python("alone.py", folder=project)
-    assert done.stdout.strip() == str([4] * 16)
+    printed = CliRunner().invoke(app, ["source", "train.py:make_dataset", "--seconds", "0"])
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    (project / "alone.py").write_text(f"{printed.stdout}\n\nprint([len(y) for _, y in make_dataset()])\n")
+    without = "import runpy, sys; sys.modules['autopipe'] = None; sys.path.insert(0, ''); runpy.run_path('alone.py')"
+    assert run_program(without).strip() == str([4] * 16)
 
 
 def test_what_a_tensorflow_that_cannot_be_loaded_says_is_shown(tmp_path: Path) -> None:
@@ -130,3 +123,15 @@ def test_notices_are_shown_to_those_who_ask(tmp_path: Path, asked: str, shown: s
     )
     assert done.returncode == 0
     assert done.stderr == shown
+
+
+@pytest.mark.parametrize("level", ["3", "0"])
+def test_nobody_looks_for_garbage_in_what_is_imported(tmp_path: Path, level: str) -> None:
+    (tmp_path / "tensorflow.py").write_text("import gc\nprint(gc.isenabled())\n")
+    done = python(
+        "-c",
+        f"import os; os.environ['TF_CPP_MIN_LOG_LEVEL'] = '{level}'\n"
+        "from autopipe.quiet import load_tensorflow; load_tensorflow(); import gc; print(gc.isenabled())",
+        folder=tmp_path,
+    )
+    assert done.stdout.split() == ["False", "True"]
