@@ -121,7 +121,7 @@ class SampleMeasurements:
         return int((statistics.mean(sizes) + held_beside(signature(node).element_spec) + 2 * error) * count)
 
     def _sizes(self, node: ir.Node) -> list[int]:
-        known = signature(node).element_bytes
+        known = _known_bytes(node)
         if known is not None:
             return [known]
         if node not in self._known_sizes:
@@ -305,6 +305,15 @@ class SampleMeasurements:
             raise MeasurementError(self.exhausted)
         with undisturbed_generators(_functions(node)):
             return take_sample(node, count)
+
+
+def _known_bytes(node: ir.Node) -> int | None:
+    """Return the bytes of one element if its type tells, and of a batch those of a full one; otherwise ``None``."""
+    known = signature(node).element_bytes
+    if known is None and isinstance(node, ir.Batch):
+        each = _known_bytes(node.input)
+        return None if each is None else each * node.batch_size
+    return known
 
 
 def _held(elements: Sequence[Any]) -> ir.Node:

@@ -26,6 +26,12 @@ def test_fixed_shapes_are_forecast_to_the_byte():
     assert SampleMeasurements().cache_bytes(tree) == 1000 * (100 + beside)
 
 
+def test_batches_of_fixed_shapes_are_forecast_as_full_ones_without_a_sample(monkeypatch):
+    monkeypatch.setattr(measure, "take_sample", None)
+    tree = extract(Dataset.range(1000).map(lambda x: tf.zeros([10, 10], tf.uint8)).batch(300).batch(2))
+    assert SampleMeasurements().element_bytes(tree) == 2 * 300 * 100
+
+
 def test_changing_shapes_are_forecast_from_a_sample_and_not_too_low():
     sizes = np.random.default_rng(0).integers(50, 150, 2000)
     tree = extract(Dataset.from_tensor_slices(sizes).map(lambda n: tf.zeros([n], tf.uint8)))
