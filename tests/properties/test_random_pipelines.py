@@ -31,8 +31,10 @@ def made(recipe: Recipe):
     except (ValueError, TypeError):
         assume(False)
     except tf.errors.OpError as failed:
-        # Elements of different shapes cannot be batched: the pipeline never gives anything.
-        assume("Cannot batch" not in failed.message and "Cannot add tensor" not in failed.message)
+        # Elements of different shapes cannot be batched, and TensorFlow concatenates nothing to what was chosen: the
+        # pipeline never gives anything.
+        never = "Cannot batch", "Cannot add tensor", "Incompatible shapes at component"
+        assume(not any(each in failed.message for each in never))
     return dataset
 
 
