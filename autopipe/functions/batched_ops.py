@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from autopipe.functions.ranges import known_length
+
 __all__ = ["BATCHED_OPS", "add_batched_form", "has_batched_form", "is_batched_wrongly"]
 
 _ONE_BY_ONE = (
@@ -118,6 +120,32 @@ def _squeeze(call: Any) -> Any:
     return _stacked([tf.squeeze(call.stacked_input(0), [at + 1 if at >= 0 else at for at in dropped])])
 
 
+def _strided_slice(call: Any) -> Any:
+    """Convert the slicing of an array; of one that is the same for all elements, each may take a row of its own."""
+    import tensorflow as tf
+    from tensorflow.python.ops.parallel_for import pfor
+
+    if not call.input(1).is_stacked and not call.input(2).is_stacked:
+        return pfor._pfor_converter_registry["StridedSlice"](call)
+    others = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask")
+    if call.get_attr("shrink_axis_mask") != 1 or any(map(call.get_attr, others)) or call.op.inputs[1].shape != [1]:
+        raise ValueError("No pfor vectorization defined for StridedSlice of changing bounds")
+    rows, places = call.unstacked_input(0), call.stacked_input(1)[:, 0]
+    count = tf.shape(rows, places.dtype)[0]
+    return _stacked([tf.gather(rows, tf.where(places < 0, places + count, places))])
+
+
+def _range(call: Any) -> Any:
+    """Convert a range that begins elsewhere for each element, and is as long for all."""
+    import tensorflow as tf
+
+    length = known_length(call.op)
+    if length is None:
+        raise ValueError("No pfor vectorization defined for Range of changing length")
+    start, step = call.stacked_input(0), call.unstacked_input(2)
+    return _stacked([start[:, tf.newaxis] + tf.range(length, dtype=start.dtype) * step])
+
+
 def _same_op(call: Any, inputs: list[Any]) -> list[Any]:
     import tensorflow as tf
 
@@ -139,7 +167,9 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_IMAGE_BY_IMAGE, _image_by_image),
     "LookupTableFindV2": _lookup,
     "MirrorPad": _mirror_pad,
+    "Range": _range,
     "Squeeze": _squeeze,
+    "StridedSlice": _strided_slice,
     "StringJoin": _string_join,
 }
 BATCHED_OPS = frozenset(_FORMS)

@@ -7,6 +7,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
+from autopipe.functions.ranges import know_length
 from autopipe.functions.subgraph import copy_into_trace, specs, stand_ins, trace
 
 __all__ = ["compose", "run_whole"]
@@ -52,4 +53,4 @@ def run_whole(fn: Function, tensors: Sequence[Any]) -> list[Any]:
     """
     graph = fn.concrete.graph
     known = stand_ins(fn.element_inputs, tensors)
-    return copy_into_trace(graph, graph.outputs, known, also=graph.control_outputs)
+    return copy_into_trace(graph, graph.outputs, known, also=graph.control_outputs, on_copy=know_length)

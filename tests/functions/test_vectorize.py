@@ -54,6 +54,43 @@ def test_equals_the_function_of_each_element(name, static):
     assert computes_exactly(fn) or not exact
 
 
+ROWS = tf.constant(np.random.default_rng(1).random((12, 3)))
+LOOKUPS = {
+    "row": lambda x: ROWS[x],
+    "row from the end": lambda x: ROWS[-1 - x],
+    "row at a smaller number": lambda x: (ROWS[tf.cast(x, tf.int32)], x),
+    "row of a row": lambda x: ROWS[tf.range(12)[x]],
+    "rows behind it": lambda x: tf.ensure_shape(tf.gather(ROWS, tf.range(x, x + 5, 2)), (3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_each_element_of_a_batch_takes_rows_of_its_own(name):
+    places = tf.range(7, dtype=tf.int64)
+    fn = extract(tf.data.Dataset.range(7).map(LOOKUPS[name])).fn
+    one_by_one = zip(*[fn.concrete(place) for place in places], strict=True)
+    for ours, theirs in zip(vectorize(fn, None).concrete(places), one_by_one, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), tf.stack(theirs).numpy())
+
+
+@pytest.mark.parametrize("name", ["row", "row from the end"])
+@pytest.mark.parametrize("place", [12, -13])
+def test_a_row_that_is_not_there_is_an_error_in_a_batch_too(name, place):
+    fn = extract(tf.data.Dataset.range(7).map(LOOKUPS[name])).fn
+    for function, at in ((fn, tf.constant(place, tf.int64)), (vectorize(fn, None), tf.constant([0, place], tf.int64))):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            function.concrete(at)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: ROWS[x, 1], lambda x: tf.ensure_shape(ROWS[x : x + 2], (2, 3)), lambda x: ROWS[:, x]]
+)
+def test_other_slices_that_change_are_refused(function):
+    fn = extract(tf.data.Dataset.range(7).map(function)).fn
+    with pytest.raises(NotVectorizableError, match="StridedSlice has no batched form"):
+        vectorize(fn, None)
+
+
 def of_size_bare(x):
     tf.raw_ops.Assert(condition=x < 5, data=[x])
     return x * 2

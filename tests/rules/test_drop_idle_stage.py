@@ -2,6 +2,8 @@ import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
 from sides import assert_no_match, assert_refuses, assert_rewrites
 
@@ -44,6 +46,18 @@ def test_drops_all_of_them_whatever_the_elements(source):
 def test_drops_within_and_after_an_endless_repeat():
     dataset = tf.data.Dataset.range(3).repeat().take(-1).take(7).skip(0)
     assert_rewrites(RULE, dataset, "range(0, 3) | repeat() | take(7)", Keeps.SEQUENCE)
+
+
+@pytest.mark.parametrize("end", [lambda d: d.shuffle(4, seed=2), lambda d: d.batch(4, drop_remainder=True)])
+def test_drops_a_prefetch_after_a_map_that_runs_ahead_by_itself(end):
+    mapped = tf.data.Dataset.range(9).map(lambda x: x * 2, num_parallel_calls=2)
+    expected = one_line(extract(end(mapped)))
+    assert_rewrites(RULE, end(mapped.prefetch(3)), expected, Keeps.SEQUENCE)
+
+
+def test_leaves_a_prefetch_that_runs_ahead_for_a_sequential_map_or_for_the_consumer():
+    assert_no_match(RULE, tf.data.Dataset.range(9).map(lambda x: x * 2).prefetch(3).shuffle(4))
+    assert_no_match(RULE, tf.data.Dataset.range(9).map(lambda x: x * 2, num_parallel_calls=2).prefetch(3))
 
 
 def test_neighbours_that_it_parted_find_each_other():

@@ -21,7 +21,7 @@ class ArraysOnHost:
 
     def check(self, site: Site) -> Proof:
         """Look where TensorFlow holds each array: it may have put one on the accelerator."""
-        sources = [node for node in trees.walk(self.pipeline) if isinstance(node, ir.TensorSlices)]
+        sources = [node for node in trees.walk(self.pipeline) if isinstance(node, ir.Tensors | ir.TensorSlices)]
         elsewhere = [array for source in sources for array in source.components if "CPU" not in array.device]
         needed = sum(map(_bytes, elsewhere))
         if needed > site.measurements.ram_budget:
