@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from autopipe.functions.compose import run_whole
 from autopipe.functions.positional import of_position
-from autopipe.pipeline.ir import AUTOTUNE, Map, Node, Prefetch, Range, Repeat, Tensors, Zip
+from autopipe.pipeline.ir import AUTOTUNE, Map, Node, Prefetch, Range, Repeat, Skip, Take, Tensors, TensorSlices, Zip
 from autopipe.pipeline.positions import columns, range_of
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._obligations import ArraysOnHost, ErrorsEndEpoch, Pure
+from autopipe.rules._obligations import ArraysOnHost, CallsUnseen, ErrorsEndEpoch
+
+_ENDLESS = -1
+_BY_POSITION = (Range, Skip, Take, TensorSlices)
+_SOURCES = (*_BY_POSITION, Repeat)
 
 
 @rule(keeps=Keeps.SEQUENCE)
 def merge_zipped_maps(node: Node) -> Rewrite | None:
-    """zip(range | map(f), range | map(g))  ->  range | map(f and g)
+    """zip(tensor_slices | map(f), tensor_slices | map(g))  ->  range | map(f and g)
 
-    Keras' ``timeseries_dataset_from_array`` zips arrays, each repeated without end, with positions, and maps the pairs
-    to windows: six stages and three zips for each element. All of it is one function of the position, which stages
-    behind it may then call for whole batches. It takes: functions that only compute, ranges of one length, plain
-    tensors as results, arrays in the memory of the host (or that fit there once more), and no ``ignore_errors``
-    downstream, which would zip others after an error.
+    What is zipped of arrays in memory, ranges, and arrays repeated without end is a function of the position alone,
+    which stages behind it may shuffle positions for, and call for whole batches. Keras' windows of
+    ``timeseries_dataset_from_array`` are such: six stages and three zips for each. It takes: nothing in the functions
+    from which the order of calls could be seen, sources of one length, plain tensors as results, arrays in the memory
+    of the host (or that fit there once more), and no ``ignore_errors`` downstream, which would zip others after an
+    error.
     """
     if not isinstance(node, Zip) or not _is_positional(node):
         return None
-    ranges = [each for each in _upstream(node) if isinstance(each, Range)]
-    maps = [each for each in _upstream(node) if isinstance(each, Map)]
-    if not maps or len({signature(each).cardinality for each in ranges}) != 1:
+    stages = list(_down_to_sources(node))
+    maps = [each for each in stages if isinstance(each, Map)]
+    counts = {signature(each).cardinality for each in stages if isinstance(each, _SOURCES)} - {_ENDLESS}
+    if not maps or len(counts) != 1:
         return None
-    calls = AUTOTUNE if any(each.num_parallel_calls for each in maps) else None
+    calls = AUTOTUNE if all(each.num_parallel_calls for each in maps) else None
     functions = [each.fn for each in maps]
-    pure = tuple(Pure(fn) for fn in dict.fromkeys(functions))
-    fn = of_position(lambda position: _values(node, position), functions, signature(node).element_spec)
-    positions = range_of(signature(ranges[0]).cardinality)
-    return Rewrite(Map(input=positions, fn=fn, num_parallel_calls=calls), (*pure, ErrorsEndEpoch(), ArraysOnHost(node)))
+    unseen = tuple(CallsUnseen(fn) for fn in dict.fromkeys(functions))
+    fn = of_position(_values(node), functions, signature(node).element_spec)
+    merged = Map(input=range_of(counts.pop()), fn=fn, num_parallel_calls=calls)
+    return Rewrite(merged, (*unseen, ErrorsEndEpoch(), ArraysOnHost(node)))
 
 
 def _is_positional(node: Node) -> bool:
@@ -45,29 +51,33 @@ def _is_positional(node: Node) -> bool:
     if not all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(signature(node).element_spec)):
         return False
     match node:
-        case Range() | Repeat(count=-1, input=Tensors()):
+        case Repeat(count=-1, input=Tensors()):
             return True
         case Zip() | Prefetch():
             return all(map(_is_positional, node.inputs))
         case Map(preserve_cardinality=True, deterministic=None | True):
             return _is_positional(node.input)
-    return False
+    return isinstance(node, _BY_POSITION) and columns(node) is not None
 
 
-def _upstream(node: Node) -> Iterator[Node]:
-    """Yield a stage after those that it reads from."""
-    for each in node.inputs:
-        yield from _upstream(each)
+def _down_to_sources(node: Node) -> Iterator[Node]:
+    """Yield a stage after those that it reads from, up to what is known by position itself."""
+    if not isinstance(node, _SOURCES):
+        for each in node.inputs:
+            yield from _down_to_sources(each)
     yield node
 
 
-def _values(node: Node, position: Any) -> list[Any]:
-    """Return the flat tensors of the element at a position."""
+def _values(node: Node) -> Callable[[Any], list[Any]]:
+    """Return the function from a position to the flat tensors of the element there."""
     match node:
-        case Range():
-            return [column(position) for column in columns(node) or ()]
         case Repeat(input=Tensors(components=components)):
-            return list(components)
-        case Map():
-            return run_whole(node.fn, _values(node.inputs[0], position))
-    return [value for each in node.inputs for value in _values(each, position)]
+            return lambda position: list(components)
+        case Zip() | Prefetch():
+            parts = [_values(each) for each in node.inputs]
+            return lambda position: [value for part in parts for value in part(position)]
+        case Map(fn=fn):
+            given = _values(node.input)
+            return lambda position: run_whole(fn, given(position))
+    rows = columns(node) or ()
+    return lambda position: [column(position) for column in rows]

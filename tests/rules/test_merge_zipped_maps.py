@@ -6,10 +6,13 @@ import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.optimizer import rewrite
+from autopipe.pipeline.build import build
+from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
 from autopipe.rules import Keeps
 from autopipe.verify import compare
-from sides import apply, assert_no_match, assert_refuses, assert_rewrites
+from sides import AlwaysFaster, apply, assert_no_match, assert_refuses, assert_rewrites, named
 
 RULE = "merge_zipped_maps"
 Dataset = tf.data.Dataset
@@ -36,10 +39,39 @@ def timeseries(**settings):
     return keras.utils.timeseries_dataset_from_array(SERIES[:-7], SERIES[7:, 0], 7, batch_size=4, **settings)
 
 
+def by_the_batch(dataset):
+    """Return the dataset with a map on batches in place of the zips."""
+    rules = [named(name) for name in (RULE, "drop_idle_stage", "shuffle_before_map", "vectorize_map")]
+    done = rewrite(extract(dataset), rules, keeps=Keeps.SEQUENCE, measurements=AlwaysFaster())
+    assert {RULE, "vectorize_map"} <= {step.rule for step in done.steps}
+    return build(done.after)
+
+
 @pytest.mark.parametrize("keeps", Keeps)
 def test_maps_of_one_range_become_one_map(keeps):
     dataset = Dataset.zip((Dataset.range(9).map(square), Dataset.range(9).map(negative, num_parallel_calls=2)))
-    assert_rewrites(RULE, dataset, "range(0, 9) | map(square and negative, calls=AUTOTUNE)", keeps)
+    assert_rewrites(RULE, dataset, "range(0, 9) | map(square and negative)", keeps)
+
+
+def test_rows_of_arrays_are_taken_by_their_positions():
+    rows = Dataset.from_tensor_slices({"a": SERIES, "b": [str(x) for x in range(60)]}).skip(5).take(50)
+    labels = Dataset.range(50).map(square, num_parallel_calls=2)
+    assert_rewrites(RULE, Dataset.zip((rows, labels)).batch(8), "range(0, 50) | map(square, calls=AUTOTUNE) | batch(8)")
+
+
+def test_a_seeded_order_of_zipped_rows_stays_while_they_are_made_by_the_batch():
+    rows = Dataset.from_tensor_slices(SERIES).map(lambda x: x * 2)
+    labels = Dataset.from_tensor_slices(SERIES[:, 0]).map(lambda y: y > 0)
+    dataset = Dataset.zip((rows, labels)).shuffle(60, seed=4).batch(8)
+    assert compare(dataset, by_the_batch(dataset), Keeps.SEQUENCE, epochs=2) is None
+
+
+def test_files_are_read_at_the_same_element_as_before(tmp_path):
+    paths = [str(tmp_path / str(number)) for number in range(5)]
+    for number, path in enumerate(paths):
+        tf.io.write_file(path, f"text {number}")
+    dataset = Dataset.zip((Dataset.from_tensor_slices(paths).map(tf.io.read_file), Dataset.range(5)))
+    assert_rewrites(RULE, dataset, "range(0, 5) | map(read_file)")
 
 
 def test_an_array_that_is_repeated_without_end_is_captured():
@@ -50,12 +82,10 @@ def test_an_array_that_is_repeated_without_end_is_captured():
 
 @pytest.mark.parametrize("settings", [{}, {"sampling_rate": 2}, {"sequence_stride": 3}, {"shuffle": True, "seed": 5}])
 def test_windows_of_keras_are_gathered_by_the_batch(settings):
-    rules = [RULE, "drop_idle_stage", "shuffle_before_map", "vectorize_map"]
     dataset = timeseries(**settings)
-    optimized = autopipe.optimize(dataset, rules=rules)
-    assert {RULE, "vectorize_map"} <= set(optimized.plan.rules)
-    assert optimized.cardinality() == dataset.cardinality()
-    assert compare(timeseries(**settings), optimized, Keeps.SEQUENCE, epochs=2) is None
+    gathered = by_the_batch(dataset)
+    assert gathered.cardinality() == dataset.cardinality()
+    assert compare(timeseries(**settings), gathered, Keeps.SEQUENCE, epochs=2) is None
 
 
 def test_windows_without_targets_stay_as_they_are():
@@ -84,6 +114,8 @@ def test_arrays_are_not_copied():
         Dataset.zip((Dataset.range(9), Dataset.range(9))),
         Dataset.zip((Dataset.range(9).map(square), Dataset.range(8).map(negative))),
         Dataset.zip((Dataset.range(9).map(square), Dataset.range(9).shuffle(3))),
+        Dataset.zip((Dataset.range(9).map(square), Dataset.range(9).repeat(2))),
+        Dataset.zip((endless(1).map(square), endless(2))),
         Dataset.zip((Dataset.range(9).map(square), Dataset.from_tensors(1))),
         Dataset.zip((Dataset.range(9).map(square), Dataset.range(9).filter(lambda x: x > 1))),
         Dataset.zip((Dataset.range(9).map(square, num_parallel_calls=2, deterministic=False), Dataset.range(9))),
@@ -95,9 +127,12 @@ def test_leaves_what_is_not_known_by_its_position_and_what_has_other_lengths(dat
     assert_no_match(RULE, dataset)
 
 
-def test_refuses_a_function_that_draws():
-    drawn = Dataset.range(9).map(lambda x: tf.random.uniform(()))
-    assert_refuses(RULE, Dataset.zip((drawn, Dataset.range(9))), "draws random numbers")
+def test_refuses_functions_that_draw_with_a_seed_or_count():
+    drawn = Dataset.range(9).map(lambda x: tf.random.uniform((), seed=3))
+    assert_refuses(RULE, Dataset.zip((drawn, Dataset.range(9))), "would for other elements or in another order")
+    count = tf.Variable(0)
+    counted = Dataset.range(9).map(lambda x: count.assign_add(1))
+    assert_refuses(RULE, Dataset.zip((counted, Dataset.range(9))), "would for other elements or in another order")
 
 
 def test_refuses_under_ignore_errors():
