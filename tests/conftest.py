@@ -8,6 +8,7 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+from autograph_files import parse_each_file_once
 from hypothesis import HealthCheck, settings
 from nvidia_driver import fake_driver, run
 
@@ -28,6 +29,8 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
+        if "tensorflow" in sys.modules:
+            parse_each_file_once()
 
 
 @pytest.hookimpl(tryfirst=True)

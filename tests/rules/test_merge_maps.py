@@ -2,12 +2,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import autopipe
 from autopipe.pipeline.build import build
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules import Keeps
 from autopipe.verify import compare
-from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
+from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites, with_all_rules
 
 RULE = "merge_maps"
 
@@ -130,9 +129,9 @@ def test_refuses_elements_of_which_no_sample_can_be_held():
     assert_refuses(RULE, dataset, "its elements are not plain tensors", answers=SampleMeasurements())
 
 
-def test_optimize_gives_the_same_elements():
+def test_all_rules_together_give_the_same_elements():
     dataset = of(tf.data.Dataset.range(200), double, thirds, tf.strings.as_string).batch(32)
-    assert compare(dataset, autopipe.optimize(dataset, keeps="sequence"), Keeps.SEQUENCE) is None
+    assert compare(dataset, with_all_rules(dataset, Keeps.SEQUENCE), Keeps.SEQUENCE) is None
 
 
 def test_leaves_maps_alone_whose_results_a_cache_keeps():

@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import autopipe
 from autopipe.rules import Keeps
 from autopipe.verify import compare
-from sides import assert_no_match, assert_refuses, assert_rewrites
+from sides import assert_no_match, assert_refuses, assert_rewrites, with_all_rules
 
 RULE = "rebatch"
 
@@ -48,9 +47,9 @@ def test_rows_of_files_of_unknown_number(tmp_path):
     assert_rewrites(RULE, lines.unbatch().batch(3), expected, Keeps.SEQUENCE)
 
 
-def test_optimize_gives_the_same_elements():
+def test_all_rules_together_give_the_same_elements():
     dataset = batches().unbatch().batch(3)
-    assert compare(dataset, autopipe.optimize(dataset), Keeps.SEQUENCE) is None
+    assert compare(dataset, with_all_rules(dataset), Keeps.SEQUENCE) is None
 
 
 def test_refuses_where_the_number_of_batches_would_be_forgotten():

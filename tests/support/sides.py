@@ -80,6 +80,11 @@ def apply(rule, dataset, keeps=Keeps.TRAINING, answers=None):
     return rewrite(extract(dataset), [named(rule)], keeps=keeps, measurements=answers or Answers())
 
 
+def with_all_rules(dataset, keeps=Keeps.TRAINING):
+    """Return a dataset that every rule has rewritten wherever it may, though it were slower."""
+    return build(rewrite(extract(dataset), catalogue(), keeps=keeps, measurements=AlwaysFaster()).after)
+
+
 def assert_rewrites(rule, dataset, expected, keeps=Keeps.TRAINING, answers=None):
     """The rule turns the dataset into the expected text, and both sides yield what its promise says."""
     done = apply(rule, dataset, keeps, answers)
