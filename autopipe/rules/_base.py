@@ -237,7 +237,7 @@ def catalogue() -> tuple[Rule, ...]:
     """Return every rule, in the order they are tried. Each file of this package is one; there is no list to edit.
 
     >>> [rule.name for rule in catalogue()][:2]
-    ['cache_after_map', 'cache_before_repeat']
+    ['cache_after_batch', 'cache_after_filter']
     """
     package = importlib.import_module("autopipe.rules")
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name[0] != "_")
