@@ -35,8 +35,8 @@ def with_key(key: Function) -> Function:
         return [*element, *run_whole(key, element)]
 
     spec = (key.input_spec, key.output_spec)
-    name = "with its key"
-    return trace(pair, specs(key.element_inputs), key, name=name, input_spec=key.input_spec, output_spec=spec)
+    inputs = specs(key.element_inputs)
+    return trace(pair, inputs, key, name="with its key", input_spec=key.input_spec, output_spec=spec)
 
 
 @remembered
@@ -44,8 +44,7 @@ def stored_key(key: Function) -> Function:
     """Return the function that takes the key out of such a pair."""
     inputs = (*specs(key.element_inputs), *specs(key.concrete.outputs))
     spec = (key.input_spec, key.output_spec)
-    name = "stored key"
-    return trace(lambda *pair: pair[-1:], inputs, key, name=name, input_spec=spec, output_spec=key.output_spec)
+    return trace(lambda *pair: pair[-1:], inputs, key, name="stored key", input_spec=spec, output_spec=key.output_spec)
 
 
 @remembered

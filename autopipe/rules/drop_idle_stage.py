@@ -11,13 +11,13 @@ def drop_idle_stage(node: Node) -> Rewrite | None:
 
     ``take(-1)``, ``skip(0)``, ``repeat(1)``, ``shard(1, 0)``, ``shuffle(1)`` and ``prefetch(0)`` hand every element
     on as it came, at the cost of a call each, and hide stages from the rules that look for neighbours. So does a
-    prefetch between a parallel map, which runs ahead by itself, and a shuffle or batch. It takes: nothing, but for
-    ``prefetch(0)``, which keeps TensorFlow from reading ahead by itself where it comes last, nobody who could see that
-    elements are made early.
+    prefetch between a parallel map, which runs ahead by itself, and a shuffle or batch. It takes: nothing, but for that
+    one, in place of which the end may read ahead, and for ``prefetch(0)``, which keeps TensorFlow from reading ahead by
+    itself where it comes last, nobody who could see that elements are made early.
     """
     match node:
         case Shuffle(input=Prefetch(input=mapped)) | Batch(input=Prefetch(input=mapped)) if _runs_ahead(mapped):
-            return Rewrite(node.on(mapped))
+            return Rewrite(node.on(mapped), provided=(ReadAheadUnseen(mapped),))
         case Prefetch(buffer_size=0):
             return Rewrite(node.input, provided=(ReadAheadUnseen(node.input),))
         case Take(count=-1) | Skip(count=0) | Repeat(count=1) | Shard(num_shards=1) | Shuffle(mixes=False):

@@ -55,6 +55,12 @@ def test_drops_a_prefetch_after_a_map_that_runs_ahead_by_itself(end):
     assert_rewrites(RULE, end(mapped.prefetch(3)), expected, Keeps.SEQUENCE)
 
 
+def test_refuses_to_drop_the_one_prefetch_where_the_end_may_have_none():
+    count = tf.Variable(0)
+    counted = tf.data.Dataset.range(9).map(lambda x: (x, count.assign_add(1)), num_parallel_calls=2)
+    assert_refuses(RULE, counted.prefetch(3).batch(2), "keeps state (AssignAddVariableOp), and it would run ahead")
+
+
 def test_leaves_a_prefetch_that_runs_ahead_for_a_sequential_map_or_for_the_consumer():
     assert_no_match(RULE, tf.data.Dataset.range(9).map(lambda x: x * 2).prefetch(3).shuffle(4))
     assert_no_match(RULE, tf.data.Dataset.range(9).map(lambda x: x * 2, num_parallel_calls=2).prefetch(3))
