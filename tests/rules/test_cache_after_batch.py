@@ -3,10 +3,13 @@ import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.optimizer import rewrite
+from autopipe.pipeline.build import build
+from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
 from autopipe.verify import compare
-from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
+from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named
 
 RULE = "cache_after_batch"
 Dataset = tf.data.Dataset
@@ -62,9 +65,10 @@ def test_what_follows_the_cache_goes_on_with_batches():
 
 def test_a_map_before_the_cache_can_then_be_done_by_the_batch():
     dataset = Dataset.from_tensor_slices(np.zeros((64, 8), np.uint8)).map(lambda x: tf.cast(x, tf.float32)).cache()
-    optimized = autopipe.optimize(dataset.batch(8), rules=["cache_after_batch", "vectorize_map"])
-    assert optimized.plan.rules == ("cache_after_batch", "vectorize_map")
-    assert compare(dataset.batch(8), optimized, Keeps.SEQUENCE, epochs=2) is None
+    rules = [named(RULE), named("vectorize_map")]
+    done = rewrite(extract(dataset.batch(8)), rules, keeps=Keeps.SEQUENCE, measurements=AlwaysFaster())
+    assert [step.rule for step in done.steps] == [RULE, "vectorize_map"]
+    assert compare(dataset.batch(8), build(done.after), Keeps.SEQUENCE, epochs=2) is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ def test_refuses_padding_that_does_not_fit():
     assert_refuses(RULE, dataset, "above the RAM budget", answers=Answers(ram_budget=500))
 
 
-def test_elements_that_cannot_be_stacked_still_fail():
+def test_elements_that_cannot_be_stacked_still_fail(as_fast):
     elements = Dataset.range(9).map(lambda x: tf.fill([2 + x // 8], x)).skip(1).cache()
     dataset = autopipe.optimize(elements.batch(2), rules=[RULE])
     assert RULE in dataset.plan.rules
