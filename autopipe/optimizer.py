@@ -26,6 +26,8 @@ _REPEATED_AT_ONCE = (
     "order fewer from a seed, so that the next epoch would have another order"
 )
 
+_SHOWN_TO_FAIL = "it makes shapes known with which TensorFlow refuses to make what follows"
+
 
 @dataclass(frozen=True)
 class Step:
@@ -183,6 +185,10 @@ class _Driver:
             return Refusal(rule.name, _place(site), _BATCHED_AT_ONCE)
         if shuffles_repeated_at_once(changed) != shuffles_repeated_at_once(state):
             return Refusal(rule.name, _place(site), _REPEATED_AT_ONCE)
+        try:
+            signature(changed.input)
+        except (TypeError, ValueError) as impossible:
+            return Refusal(rule.name, _place(site), f"{_SHOWN_TO_FAIL}: {impossible}")
         kept = min([offered, *(proof.keeps for proof in proofs)])
         return Step(rule.name, before, after, kept, tuple(proofs), changed.input)
 

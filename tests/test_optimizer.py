@@ -106,6 +106,17 @@ def test_no_map_is_brought_before_a_batch_that_drops_elements_of_other_shapes():
     assert "fails on elements of different shapes" in done.refusals[0].reason
 
 
+def test_what_would_fail_while_it_is_read_does_not_fail_while_it_is_rewritten():
+    table = tf.range(20)
+    fives = Dataset.range(4).map(lambda at: tf.gather(table, tf.range(at, at + 5)))
+    written = Dataset.zip((fives, Dataset.from_tensor_slices(tf.zeros([4, 6])))).unbatch()
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        list(written)
+    done = apply("merge_zipped_maps", written)
+    assert not done.steps
+    assert "Encountered both 5 and 6" in done.refusals[0].reason
+
+
 def test_what_is_made_parallel_stays_in_order_where_options_free_that_of_parallel_stages():
     options = tf.data.Options()
     options.deterministic = False
