@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from autopipe.pipeline import ir
@@ -38,7 +39,7 @@ def columns(node: ir.Node) -> Columns | None:
     The arrays are looked up live and never copied.
 
     Args:
-        node: dense arrays or a range, or a ``take`` or ``skip`` of them.
+        node: dense arrays or a range, a ``take`` or ``skip`` of them, or several of these zipped.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -57,6 +58,9 @@ def columns(node: ir.Node) -> Columns | None:
             first = _count(node.input) - _count(node)
             below = columns(node.input)
             return None if below is None else tuple(_later(column, first) for column in below)
+        case ir.Zip():
+            each = [columns(side) for side in node.inputs]
+            return None if None in each else tuple(chain.from_iterable(each))
     return None
 
 

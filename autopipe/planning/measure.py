@@ -152,7 +152,7 @@ class SampleMeasurements:
             held += bytes_of(left)
         return None
 
-    def speed(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
+    def speed(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         """Time short windows of both, one after the other, and compare neighbours."""
         question = _question(before, after, over)
         lost = self._lost_with_fewer_calls(question)
@@ -161,7 +161,7 @@ class SampleMeasurements:
         if question not in self._speeds:
             if self.exhausted:
                 raise MeasurementError(self.exhausted)
-            with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after, over)):
+            with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
                 self._speeds[question] = self._compare(before, after, over)
         return self._speeds[question]
 
@@ -263,9 +263,11 @@ class SampleMeasurements:
 
         return ir.Repeat(input=steady(without_last_prefetch(tree)))
 
-    def _compare(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
-        source = _without_end(self._sample_source(over))
-        sides = [trees.substitute(side, over, source) for side in (before, after)]
+    def _compare(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
+        sides = [before, after]
+        if over is not None:
+            source = _without_end(self._sample_source(over))
+            sides = [trees.substitute(side, over, source) for side in sides]
         refuse_if_nothing_passes(sides[0])
         each = elements_in_one_turn(sides[0])
         old, new = (taking_turns(side, each) for side in sides)
@@ -350,8 +352,10 @@ def _run(pipeline: ir.Node, over: ir.Node, source: ir.Node) -> Iterator[Any]:
     return iter(build(trees.substitute(pipeline, over, source)))
 
 
-def _question(before: ir.Node, after: ir.Node, over: ir.Node) -> _Question:
+def _question(before: ir.Node, after: ir.Node, over: ir.Node | None) -> _Question:
     """Return what is timed, but for where the elements come from: a rule that changes that need not ask again."""
+    if over is None:
+        return before, after, ""
     stub = ir.Tensors(dataset=None, components=())
     old, new = (trees.substitute(side, over, stub) for side in (before, after))
     return old, new, repr(signature(over).element_spec)

@@ -51,7 +51,7 @@ def replay(
 class _AsPlanned(SampleMeasurements):
     """Times nothing: the plan says that it was worth it."""
 
-    def speed(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
+    def speed(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         """Return that what comes after is faster."""
         return _FASTER
 

@@ -123,8 +123,8 @@ class Measurements(Protocol):
         """Return the file in which the elements of ``node`` are kept, or are to be."""
         ...
 
-    def speed(self, before: ir.Node, after: ir.Node, over: ir.Node) -> tuple[float, float, float]:
-        """Return the median ratio of the speeds of after and before, and an interval around it.
+    def speed(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
+        """Return the median ratio of the speeds of after and before on a sample of ``over``, and an interval around it.
 
         Its ends are order statistics, between which the true median lies two times in three.
         """

@@ -47,6 +47,12 @@ def test_columns_of_ranges_are_of_their_type(kind):
     assert column(tf.constant([0, 1, 2], tf.int64)).numpy().tolist() == list(numbers.as_numpy_iterator())
 
 
+def test_columns_of_what_is_zipped_are_those_of_each_up_to_the_shortest():
+    zipped = Dataset.zip({"b": Dataset.range(5).skip(1), "a": Dataset.zip((Dataset.range(9), Dataset.range(7, 20)))})
+    assert looked_up(zipped) == [[0, 1, 2, 3], [7, 8, 9, 10], [1, 2, 3, 4]]
+    assert looked_up(Dataset.zip((Dataset.range(5), Dataset.range(5).map(tf.square)))) is None
+
+
 def test_other_elements_have_no_columns():
     rows = Dataset.from_tensor_slices(np.arange(9))
     assert looked_up(rows.map(tf.abs)) is None

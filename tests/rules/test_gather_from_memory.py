@@ -2,13 +2,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autopipe.optimizer import rewrite
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
+from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
+from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules import Keeps, Site
 from autopipe.rules._obligations import ArraysOnHost
 from autopipe.verify import compare
-from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites, with_all_rules
+from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named, with_all_rules
 
 RULE = "gather_from_memory"
 N = 37
@@ -84,8 +87,15 @@ def test_without_end_the_beginning_is_the_same_and_so_is_the_cardinality():
     assert int(build(done.after).cardinality()) == tf.data.INFINITE_CARDINALITY
 
 
-@pytest.mark.parametrize("n", [0, 1, 8])
-def test_few_rows_and_none(n):
+def test_no_rows_are_left_alone():
+    assert_no_match(RULE, slices(0).batch(8))
+    after_none = slices(0).batch(8).concatenate(slices().batch(8))
+    done = rewrite(extract(after_none), [named(RULE)], keeps=Keeps.SEQUENCE, measurements=SampleMeasurements())
+    assert compare(after_none, build(done.after), Keeps.SEQUENCE) is None
+
+
+@pytest.mark.parametrize("n", [1, 8])
+def test_few_rows(n):
     assert_rewrites(RULE, slices(n).batch(8), f"range(0, {n}) | batch(8) | map(gather)", Keeps.SEQUENCE)
 
 
@@ -111,6 +121,19 @@ def test_the_arrays_are_captured_and_not_copied():
 def test_all_rules_together_give_the_same_elements():
     dataset = slices().map(lambda row: {**row, "twice": row["scalar"] * 2}).shuffle(9, seed=1).batch(8)
     assert compare(dataset, with_all_rules(dataset), Keeps.SEQUENCE) is None
+
+
+def test_zipped_arrays_and_ranges_are_each_asked_once_for_a_batch():
+    labels = tf.data.Dataset.range(5, 99)
+    zipped = tf.data.Dataset.zip((tf.data.Dataset.zip((slices(), labels.skip(3))), slices(50).take(40)))
+    assert_rewrites(
+        RULE, zipped.shuffle(9, seed=2).batch(8), "range(0, 37) | shuffle(9, seed=2) | batch(8) | map(gather)"
+    )
+
+
+def test_what_is_zipped_with_a_map_is_left_to_other_rules():
+    zipped = tf.data.Dataset.zip((slices(), tf.data.Dataset.range(37).map(tf.square)))
+    assert_no_match(RULE, zipped.batch(8))
 
 
 def test_refuses_where_it_is_not_faster():
