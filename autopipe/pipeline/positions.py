@@ -59,8 +59,9 @@ def columns(node: ir.Node) -> Columns | None:
             below = columns(node.input)
             return None if below is None else tuple(_later(column, first) for column in below)
         case ir.Zip():
-            each = [columns(side) for side in node.inputs]
-            return None if None in each else tuple(chain.from_iterable(each))
+            sides = [columns(side) for side in node.inputs]
+            known = [side for side in sides if side is not None]
+            return tuple(chain.from_iterable(known)) if len(known) == len(sides) else None
     return None
 
 

@@ -16,30 +16,25 @@ def gather_from_memory(node: Node) -> Rewrite | None:
     """tensor_slices | shuffle .. | batch(b)  ->  range | shuffle .. | batch(b) | map(gather)
 
     Positions are shuffled and batched in place of rows, and each array is asked once for the rows of a batch, also
-    where arrays, or ranges, are zipped. What stands between (``shuffle``, ``repeat``, ``take``, ``skip``, ``shard``, ``prefetch``) never looks at elements, so
-    the same rows come in the same order, also with a seed. The arrays are not copied. It takes: dense arrays that are
-    in the memory of the host (or fit there once more), and a measured gain, which grows with their number and with b.
+    where arrays, or ranges, are zipped. What stands between (``shuffle``, ``repeat``, ``take``, ``skip``, ``shard``,
+    ``prefetch``) never looks at elements, so the same rows come in the same order, also with a seed. The arrays are not
+    copied. It takes: dense arrays that are in the memory of the host (or fit there once more), and a measured gain,
+    which grows with their number and with b.
     """
-    match node:
-        case Batch():
-            source = below_positions(node.input)
-            if not isinstance(source, TensorSlices | Zip):
-                return None
-            rows = columns(source)
-            if rows is None:
-                return Rewrite(node, provided=(OneShape(source),)) if isinstance(source, TensorSlices) else None
-            count = signature(source).cardinality
-            if not count:
-                return None
-            positions = range_of(count, source.name)
-            # The copying becomes the work of the map, and so the calls at once that the author gave to the batch.
-            batches = replace(node, input=positions, num_parallel_calls=None, deterministic=None)
-            fn = gather(rows, signature(batches).element_spec, signature(node).element_spec)
-            after = Map(
-                input=batches, fn=fn, num_parallel_calls=node.num_parallel_calls, deterministic=node.deterministic
-            )
-            endless = (node.on(Repeat(input=source)), after.on(batches.on(Repeat(input=positions))))
-            faster = Faster(*endless, over=None)
-            picked = batches.on(substitute(node.input, source, positions))
-            return Rewrite(after.on(picked), provided=(OneShape(source), ArraysOnHost(source), faster))
-    return None
+    if not isinstance(node, Batch):
+        return None
+    source = below_positions(node.input)
+    rows = columns(source) if isinstance(source, TensorSlices | Zip) else None
+    if rows is None:
+        return Rewrite(node, provided=(OneShape(source),)) if isinstance(source, TensorSlices) else None
+    count = signature(source).cardinality
+    if not count:
+        return None
+    positions = range_of(count, source.name)
+    # The copying becomes the work of the map, and so the calls at once that the author gave to the batch.
+    batches = replace(node, input=positions, num_parallel_calls=None, deterministic=None)
+    fn = gather(rows, signature(batches).element_spec, signature(node).element_spec)
+    after = Map(input=batches, fn=fn, num_parallel_calls=node.num_parallel_calls, deterministic=node.deterministic)
+    faster = Faster(node.on(Repeat(input=source)), after.on(batches.on(Repeat(input=positions))), over=None)
+    picked = batches.on(substitute(node.input, source, positions))
+    return Rewrite(after.on(picked), provided=(OneShape(source), ArraysOnHost(source), faster))
