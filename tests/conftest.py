@@ -8,6 +8,7 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import hiding
 from autograph_files import parse_each_file_once
 from hypothesis import HealthCheck, settings
 from nvidia_driver import fake_driver, run
@@ -18,6 +19,7 @@ _ALL = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_
 settings.register_profile("usual", max_examples=50, deadline=None, suppress_health_check=_ALL)
 settings.register_profile("deep", max_examples=1000, deadline=None, suppress_health_check=_ALL)
 settings.load_profile("usual")
+hiding.hide()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -27,6 +29,7 @@ def pytest_collection():
     try:
         return (yield)
     finally:
+        hiding.show()
         gc.freeze()
         gc.enable()
         if "tensorflow" in sys.modules:

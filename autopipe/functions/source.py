@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["copy_source", "folders_of_libraries", "written_at"]
 
-_SOURCE = "_autopipe_source"
+_COPIED = "_autopipe_copied"
 
 
 def written_at(op: Any) -> str | None:
@@ -21,19 +21,19 @@ def written_at(op: Any) -> str | None:
     >>> isinstance(written_at(graph.get_operations()[0]), str | None)
     True
     """
-    if hasattr(op, _SOURCE):
-        noted: str | None = getattr(op, _SOURCE)
-        return noted
     folders = folders_of_libraries()
-    for frame in reversed(op.traceback or ()):
+    for frame in reversed(getattr(op, _COPIED, op).traceback or ()):
         if not frame.filename.startswith(folders):
             return f"{os.path.basename(frame.filename)}:{frame.lineno}"
     return None
 
 
 def copy_source(op: Any, copy: Any) -> None:
-    """Note on a copy of an op where the op was written: its own traceback ends in our code."""
-    setattr(copy, _SOURCE, written_at(op))
+    """Note on a copy which op was written: its own traceback ends in our code.
+
+    Of few ops anybody asks where they were written, and to look through a traceback takes longer than to copy an op.
+    """
+    setattr(copy, _COPIED, getattr(op, _COPIED, op))
 
 
 @lru_cache(maxsize=1)

@@ -2,11 +2,11 @@
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 
 import pytest
+from hiding import showing
 
 TRAINING = """
 import json
@@ -75,7 +75,7 @@ def test_every_element_is_trained_on_once_per_epoch_when_every_step_swaps(backen
     script.write_text(TRAINING)
     ran = subprocess.run(
         [sys.executable, script],
-        env={**os.environ, "KERAS_BACKEND": backend},
+        env={**showing(), "KERAS_BACKEND": backend},
         capture_output=True,
         text=True,
         timeout=200,

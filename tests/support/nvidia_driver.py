@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hiding import HIDDEN
 
 LIBRARY = "libnvidia-ml.so.1"
 _SOURCE = Path(__file__).with_name("fake_nvml.c")
@@ -37,7 +38,7 @@ def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment_with(driver: Path) -> dict[str, str]:
     """Return the environment of a process that finds the driver in a folder, and that may use all GPUs."""
     env = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-    return env | {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": os.pathsep.join(sys.path)}
+    return env | {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": os.pathsep.join([HIDDEN, *sys.path])}
 
 
 @pytest.fixture
