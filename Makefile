@@ -12,9 +12,8 @@ help:             ## Show the targets.
 $(VENV)/.installed: pyproject.toml
 	python3 -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet --upgrade "pip>=25.1"
+	@# Of what is installed one module in three is imported; those are compiled then.
 	$(PYTHON) -m pip install --quiet --no-compile --editable ".[demo]" --group dev
-	@# On all cores, where pip would compile on one.
-	-$(PYTHON) -m compileall -q -j 0 $(VENV)/lib
 	@touch $@
 
 demo: $(VENV)/.installed   ## Train on real photographs as a newcomer writes it, then with autopipe.
