@@ -8,7 +8,7 @@ sent away for one match that it lost by little. Every other challenger is one st
 more trials than training has time for before it finds the last few hundredths. What a live swap hands on was made by
 the knobs before: a challenger that may be kept is measured once more, and so is an incumbent that seems to be another
 than before. Where the consumer does not wait any more, smaller numbers are tried instead, and kept if nothing is lost
-by them. What was kept meets the first knobs again in the end.
+by them. What was kept meets the first knobs again in the end, or as soon as it makes far fewer steps than they made.
 """
 
 from __future__ import annotations
@@ -238,7 +238,12 @@ class Search:
         return self.stop()
 
     def stop(self) -> Values:
-        """End the search; return the best knobs found."""
+        """End the search; return the best knobs found: the first, where what was kept makes far fewer steps than they.
+
+        A window of a challenger has many steps where a swap hands on much that was made before.
+        """
+        if self._is_doubtful and not self._met_again:
+            self.incumbent = dict(self.original)
         self._proposals.tell(None)
         self.finished = True
         self.running = dict(self.incumbent)
@@ -261,7 +266,7 @@ class Search:
         """Return a challenger; ``None`` at the end, with the incumbent running."""
         if self._matches:
             return self._run(self._challenger)
-        if len(self.trials) >= self._most_trials or self._rematch:
+        if len(self.trials) >= self._most_trials or self._rematch or self._is_doubtful:
             return self._finish()
         if self._nothing_to_gain():
             return self._next_leaner()
@@ -310,10 +315,22 @@ class Search:
         What was kept won a window each time, and by chance some do that are no better. So the first knobs are back if
         they win two matches of three.
         """
-        if self.incumbent == self.original or any(self._rematch.count(won) == _DECIDING for won in (True, False)):
+        if self.incumbent == self.original or self._met_again:
             self.stop()
             return None
         return self._run(self.original)
+
+    @property
+    def _met_again(self) -> bool:
+        """Whether it is decided which of the best and the first knobs are better."""
+        return any(self._rematch.count(won) == _DECIDING for won in (True, False))
+
+    @property
+    def _is_doubtful(self) -> bool:
+        """Whether the last window of what was kept has far fewer steps a second than the first of all."""
+        if self.incumbent == self.original or self.first is None or self.last is None:
+            return False
+        return self.last.rate < (1 - _UNSTEADY) * self.first.rate
 
     def _may_be_kept(self, challenge: Window) -> bool:
         measure = OBJECTIVES[self.objective]

@@ -292,6 +292,36 @@ def test_what_was_kept_by_luck_is_found_out_in_the_end():
     assert search.incumbent == START
 
 
+def kept_by_what_a_swap_handed_on(later):
+    """Return a search that has kept its first challenger, whose later windows have another rate."""
+    search = Search(START, SPACE, trials=4, objective="rate", seed=1)
+    for rate in (100, 150, 150, 100, later):
+        search.feed(of_rate(rate))
+    assert [trial.kept for trial in search.trials] == [True]
+    return search
+
+
+def test_what_was_kept_and_makes_far_fewer_steps_meets_the_first_knobs_at_once():
+    search = kept_by_what_a_swap_handed_on(later=70)
+    assert search.running == START != search.incumbent
+    windows(search, lambda search, count: 1.0 if search.running == START else 0.7)
+    assert search.incumbent == START
+    assert len(search.trials) == 1
+    assert kept_by_what_a_swap_handed_on(later=90).running != START
+
+
+def test_what_was_kept_and_makes_far_fewer_steps_is_not_left_in_the_dataset_by_the_end_of_training():
+    assert kept_by_what_a_swap_handed_on(later=70).stop() == START
+    assert kept_by_what_a_swap_handed_on(later=90).stop() != START
+
+
+def test_what_stands_after_it_met_the_first_knobs_again_stays_though_the_machine_is_slower():
+    search = kept_by_what_a_swap_handed_on(later=70)
+    windows(search, lambda search, count: 0.5 if search.running == START else 0.7)
+    assert search._rematch == [False, False]
+    assert search.incumbent != START
+
+
 def test_what_is_better_stays_after_it_met_the_first_knobs_again():
     search = Search(START, SPACE, trials=4, objective="rate", seed=1)
     windows(search, lambda search, count: 1.0 if search.running == search.original else 1.3)
