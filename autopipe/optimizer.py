@@ -43,11 +43,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A rewrite that did not happen: by which rule, where, and the reason."""
+    """A rewrite that did not happen: by which rule, where, the reason, and whether a time decided it."""
 
     rule: str
     where: str
     reason: str
+    timed: bool = False
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ class _Driver:
         for obligation in candidate.provided:
             proof = obligation.check(Site(site, state, demanded, self.keeps, self.measurements))
             if not proof.holds:
-                return Refusal(rule.name, _place(site), proof.because)
+                return Refusal(rule.name, _place(site), proof.because, proof.timed)
             proofs.append(proof)
         before, after = _changed_text(site, candidate.result)
         changed = trees.substitute(state, site, candidate.result)

@@ -91,7 +91,7 @@ class Explanation:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What stands out in the pipeline as written."""
-        return findings(self.rewriting.before, self.diagnosis)
+        return findings(self.rewriting.before, self.diagnosis, self.rewriting.refusals)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from _costs(self.diagnosis)

@@ -14,6 +14,8 @@ from autopipe.planning.cost import limiting
 from autopipe.planning.diagnosis import Diagnosis
 from autopipe.planning.machine import Machine
 from autopipe.report.findings import CODES, findings
+from autopipe.rules import Keeps
+from sides import Answers, apply
 
 Dataset = tf.data.Dataset
 NUMBERS = Dataset.range(40)
@@ -30,6 +32,11 @@ def noise(x):
 
 def decode(x):
     return scale(tf.io.decode_raw(tf.strings.as_string(x), tf.uint8))
+
+
+def all_but_one(x):
+    tokens = tf.io.decode_raw(tf.strings.as_string(x), tf.uint8)
+    return tokens[:-1], tokens[1:]
 
 
 def double(x):
@@ -73,7 +80,7 @@ STANDING_OUT = {
     "AP108": [
         NUMBERS.shuffle(10),
         NUMBERS.shuffle(1).cache(),
-        NUMBERS.map(double).filter(lambda x: x > 3).shuffle(19).batch(2),
+        NUMBERS.map(double).filter(lambda x: x > 3).shuffle(9).batch(2),
     ],
     "AP111": [NUMBERS.cache().take(10), NUMBERS.cache().prefetch(1).take(39)],
     "AP113": [NUMBERS.map(decode).cache(), NUMBERS.map(decode, num_parallel_calls=2).cache("/nowhere/file")],
@@ -106,6 +113,7 @@ GOOD = [
     NUMBERS.repeat(1).shuffle(40),
     NUMBERS.shuffle(40).repeat(),
     NUMBERS.shuffle(20),
+    NUMBERS.filter(lambda x: x > 30).shuffle(10),
     NUMBERS.shuffle(ALL),
     NUMBERS.batch(2).unbatch().shuffle(3),
     NUMBERS.shuffle(40).map(double).shuffle(3),
@@ -114,6 +122,7 @@ GOOD = [
     NUMBERS.take(10).cache(),
     BYTES.cache().map(scale),
     NUMBERS.map(double).cache(),
+    NUMBERS.map(all_but_one).cache(),
     NUMBERS.batch(2).with_options(NO_PREFETCH).prefetch(2),
     NUMBERS.prefetch(0).batch(2),
     NAMES.interleave(lines_of, num_parallel_calls=2),
@@ -132,6 +141,31 @@ def test_what_stands_out_is_found(code, dataset):
 @pytest.mark.parametrize("dataset", GOOD)
 def test_nothing_stands_out_in_a_good_pipeline(dataset):
     assert findings(extract(dataset)) == ()
+
+
+def test_ap108_says_of_a_number_that_is_not_known_that_there_may_be_so_many():
+    (known,) = findings(extract(NUMBERS.shuffle(3)))
+    assert "than the 40 elements:" in known.why
+    (unknown,) = findings(extract(NUMBERS.filter(lambda x: x > 3).shuffle(3)))
+    assert "than the 40 elements that there may be:" in unknown.why
+
+
+@pytest.mark.parametrize(
+    ("dataset", "rule"),
+    [
+        (NAMES.interleave(lines_of), "parallel_interleave"),
+        (NAMES.flat_map(lines_of), "parallel_flat_map"),
+        (tf.data.TextLineDataset(NAMES), "parallel_reads"),
+    ],
+)
+def test_ap203_does_not_advise_what_was_measured_to_be_slower(dataset, rule):
+    def advised(**slower):
+        done = apply(rule, dataset, Keeps.ELEMENTS, Answers(**slower))
+        assert all(refusal.timed for refusal in done.refusals)
+        return [finding.code for finding in findings(done.before, refusals=done.refusals)]
+
+    assert advised() == ["AP203"]
+    assert advised(speed=(0.6, 0.5, 0.7)) == []
 
 
 class TestMeasured:

@@ -5,8 +5,9 @@ A finding changes nothing. Many name what no rule may change by itself, since it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from autopipe.optimizer import Refusal
 from autopipe.pipeline import ir, trees
 from autopipe.planning.diagnosis import Diagnosis
 from autopipe.report.findings import caches, consumer, order, work
@@ -18,18 +19,21 @@ _LOOKS: Mapping[str, Look] = {**order.LOOKS, **caches.LOOKS, **work.LOOKS, **con
 CODES = tuple(sorted(_LOOKS))
 
 
-def findings(tree: ir.Node, diagnosis: Diagnosis | None = None) -> tuple[Finding, ...]:
+def findings(
+    tree: ir.Node, diagnosis: Diagnosis | None = None, refusals: Sequence[Refusal] = ()
+) -> tuple[Finding, ...]:
     """Return what stands out in a pipeline, from its source to its end.
 
     Args:
         tree: the pipeline as written.
         diagnosis: what was measured of it; without, only what its stages tell is found.
+        refusals: what was not done to it, and why: what was found to be slower is not advised.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
     >>> [each.code for each in findings(extract(tf.data.Dataset.range(99).batch(3).shuffle(99)))]
     ['AP101']
     """
-    seen = Seen(tree, diagnosis)
+    seen = Seen(tree, diagnosis, refusals)
     nodes = dict.fromkeys((*reversed(list(trees.walk(tree))), ir.End(input=tree)))
     return tuple(finding for node in nodes for look in _LOOKS.values() for finding in look(node, seen))

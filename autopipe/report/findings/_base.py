@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from autopipe.optimizer import Refusal
 from autopipe.pipeline import ir
 from autopipe.pipeline.text import stage
 from autopipe.planning.count import most_elements
@@ -45,14 +46,20 @@ class Finding:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of a pipeline: the whole of it, and what was measured, if anything was."""
+    """What is known of a pipeline: the whole of it, what was measured, if anything was, and what rules refused."""
 
     tree: ir.Node
     diagnosis: Diagnosis | None = None
+    refusals: Sequence[Refusal] = ()
 
     def cost(self, node: ir.Node) -> StageProfile | None:
         """Return what a stage costs, if it was measured."""
         return self.diagnosis.profile.of(node) if self.diagnosis else None
+
+    def is_slower(self, node: ir.Node, *rules: str) -> bool:
+        """Return whether one of these rules was timed at a stage, and refused."""
+        timed = (each for each in self.refusals if each.timed and each.rule in rules)
+        return any(each.where.endswith(stage(node)) for each in timed)
 
     def element_bytes(self, node: ir.Node) -> float | None:
         """Return the bytes of one element that a stage gives, if they were measured."""

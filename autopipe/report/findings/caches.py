@@ -108,7 +108,7 @@ def cache_beyond_memory(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 def cache_of_wide_numbers(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP113: a cache of floats that were bytes."""
     match node:
-        case ir.Cache(input=ir.Map(fn=fn)) if effects(fn).pure and split_before_growth(fn) is not None:
+        case ir.Cache(input=ir.Map(fn=fn)) if effects(fn).pure and _ends_in_wider_numbers(fn):
             yield at(
                 node,
                 "AP113",
@@ -149,6 +149,12 @@ def _is_endless(node: ir.Node) -> bool:
 
 def _only_computes(node: ir.Node) -> bool:
     return all(effects(fn).pure for fn in trees.called_by(node))
+
+
+def _ends_in_wider_numbers(fn: Function) -> bool:
+    """Return whether arithmetic makes elements larger by a cast: slices of a tensor that overlap are larger too."""
+    parts = split_before_growth(fn)
+    return parts is not None and any(op.type == "Cast" for op in parts[1].concrete.graph.get_operations())
 
 
 def _draws(fn: Function) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.count import most_elements
 from autopipe.planning.figures import bytes_text
@@ -18,6 +19,8 @@ _MUCH_MEMORY = 64 * 2**20
 _MUCH_LARGER = 4.0
 _SHARE_OF_MEMORY = 0.25
 _SHARE_OF_DATA = 0.5
+# Of as many as there may be at the most, which may be twice as many as there are.
+_SHARE_OF_MOST = 0.25
 
 
 def shuffle_after_batch(node: ir.Node, seen: Seen) -> Iterator[Finding]:
@@ -72,12 +75,13 @@ def small_buffer(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         elements = most_elements(node.input)
     except MeasurementError:
         return
-    if node.capacity < _SHARE_OF_DATA * elements:
+    known = signature(node.input).cardinality >= 0
+    if node.capacity < (_SHARE_OF_DATA if known else _SHARE_OF_MOST) * elements:
         yield at(
             node,
             "AP108",
-            f"its buffer is smaller than the {elements:,} elements: those far apart never meet in a batch, which hurts "
-            "where the data is sorted, by class say",
+            f"its buffer is smaller than the {elements:,} elements{'' if known else ' that there may be'}: those far "
+            "apart never meet in a batch, which hurts where the data is sorted, by class say",
             "make the buffer as large as the data, or shuffle the names of the files too",
         )
 

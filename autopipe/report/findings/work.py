@@ -79,6 +79,8 @@ def sequential_reads(node: ir.Node, seen: Seen) -> Iterator[Finding]:
             remedy = "give the reader num_parallel_reads, or interleave over the names"
         case _:
             return
+    if seen.is_slower(node, "parallel_flat_map", "parallel_interleave", "parallel_reads"):
+        return
     yield at(node, "AP203", "it reads one file after the other: each is waited for", remedy)
 
 

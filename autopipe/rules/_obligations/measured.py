@@ -76,7 +76,10 @@ class Faster:
         if _LEAST_GAIN <= median < _LEAST_GAIN_OF_LARGE and self._is_large(site):
             less = "of which each outgrows the cache of a core: that may be less on all of them"
             return Proof(False, f"{figures}, {less}", timed=True)
-        return Proof(median >= _LEAST_GAIN and low > 1, figures, timed=True)
+        if median >= _LEAST_GAIN and low > 1:
+            return Proof(True, figures, timed=True)
+        least = f"it takes {_LEAST_GAIN:g}x, and more than 1x at the lower end"
+        return Proof(False, f"{figures}: {least}", timed=True)
 
     def _is_large(self, site: Site) -> bool:
         try:
@@ -155,14 +158,16 @@ class OutgrowsMemory:
 
 def _against_budget(pipeline: ir.Node, site: Site) -> tuple[bool, str, str]:
     """Return whether a cache of a pipeline fits, and both sizes in words."""
-    needed = site.measurements.cache_bytes(pipeline) + _held_elsewhere(site)
+    own, elsewhere = site.measurements.cache_bytes(pipeline), _held_elsewhere(site)
+    needed = own + elsewhere
     element = f"{site.measurements.element_bytes(pipeline):,.0f} bytes for each element"
     budget = f"the RAM budget of {site.measurements.ram_budget / _MEBIBYTE:,.0f} MiB"
     beside = site.measurements.bytes_beside_caches(trees.last_stage(site.pipeline.inputs[0]))
     if beside >= _MEBIBYTE:
         budget += f", of which buffers and measuring take {beside / _MEBIBYTE:,.0f} MiB"
     fits = needed + beside <= site.measurements.ram_budget
-    return fits, f"{needed / _MEBIBYTE:,.1f} MiB, {element}", budget
+    together = f", with the other caches {needed / _MEBIBYTE:,.1f} MiB" if elsewhere else ""
+    return fits, f"{own / _MEBIBYTE:,.1f} MiB, {element}{together}", budget
 
 
 def _held_elsewhere(site: Site) -> int:
