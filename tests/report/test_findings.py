@@ -171,7 +171,7 @@ def test_ap203_does_not_advise_what_was_measured_to_be_slower(dataset, rule):
 class TestMeasured:
     """Findings that only what was measured tells."""
 
-    MEASURED = frozenset({"AP106", "AP109", "AP110", "AP112", "AP202", "AP205", "AP301", "AP302"})
+    MEASURED = frozenset({"AP106", "AP109", "AP110", "AP112", "AP114", "AP202", "AP205", "AP301", "AP302"})
 
     def test_every_code_is_tried(self):
         assert set(STANDING_OUT) | self.MEASURED == set(CODES)
@@ -252,6 +252,23 @@ class TestMeasured:
         assert not self.found(NUMBERS.cache(), {ir.Cache: {"each_bytes": 2 * MIB}})
         assert not self.found(NUMBERS.cache("/nowhere/file"), wide)
         assert not self.found(NUMBERS.filter(lambda x: x > 1).batch(2).unbatch().cache(), wide)
+
+    def test_ap114_work_on_batches_that_are_mixed_anew(self):
+        costly = {ir.Map: {"seconds": 0.01, "share": 0.6}}
+        for mixed in (NUMBERS.shuffle(40), NUMBERS.shuffle(40).repeat(2), NUMBERS.map(double).shuffle(40)):
+            for dataset in (mixed.batch(4).map(double), mixed.prefetch(1).padded_batch(4).map(double).prefetch(1)):
+                found = self.found(dataset, costly)["AP114"]
+                assert found.where == "map(double)"
+                assert "shuffle(40) mixes anew" in found.why
+                assert "60%" in found.gain
+        assert "AP114" not in self.found(NUMBERS.shuffle(40).batch(4).map(noise), costly)
+        assert "AP114" not in self.found(NUMBERS.map(noise).shuffle(40).batch(4).map(double), costly)
+        assert "AP114" not in self.found(NUMBERS.shuffle(40).map(double), costly)
+        assert "AP114" not in self.found(NUMBERS.batch(4).map(double), costly)
+        once = NUMBERS.shuffle(40, seed=1, reshuffle_each_iteration=False)
+        assert "AP114" not in self.found(once.batch(4).map(double), costly)
+        for little in ({"seconds": 0.01, "share": 0.1}, {"seconds": 1e-4, "share": 0.6}):
+            assert "AP114" not in self.found(NUMBERS.shuffle(40).batch(4).map(double), {ir.Map: little})
 
     def test_ap202_a_costly_map_that_tensorflow_does_not_run_in_parallel(self):
         costly = {ir.Map: {"seconds": 0.1, "share": 0.6}}

@@ -17,6 +17,8 @@ from autopipe.report.findings._base import Finding, Look, Seen, at, before, held
 __all__ = ["LOOKS"]
 
 _MUCH_WORK = 0.2
+# Single elements would take longer, and be no less to cache.
+_LONG_FOR_BATCH = 1e-3
 
 
 def cache_after_random(node: ir.Node, seen: Seen) -> Iterator[Finding]:
@@ -117,6 +119,24 @@ def cache_of_wide_numbers(node: ir.Node, seen: Seen) -> Iterator[Finding]:
             )
 
 
+def work_on_mixed_batches(node: ir.Node, seen: Seen) -> Iterator[Finding]:
+    """AP114: work that is the same in every epoch, on batches that are not."""
+    cost = seen.cost(node)
+    if not isinstance(node, ir.Map) or not effects(node.fn).pure or cost is None or cost.share < _MUCH_WORK:
+        return
+    shuffle = _mixing_before_batch(node)
+    if shuffle is None or cost.seconds_per_element < _LONG_FOR_BATCH or any(map(_draws, trees.functions(shuffle))):
+        return
+    yield at(
+        node,
+        "AP114",
+        f"it does {cost.share:.0%} of the work, in every epoch, on batches that {stage(shuffle)} mixes anew, so that "
+        "no cache can keep the results",
+        "if it does the same with each element, map them before the shuffle: there optimize() can cache them",
+        f"up to {cost.share:.0%} of the work from the second epoch on",
+    )
+
+
 LOOKS: Mapping[str, Look] = {
     "AP102": cache_after_random,
     "AP103": cache_after_shuffle,
@@ -125,7 +145,19 @@ LOOKS: Mapping[str, Look] = {
     "AP111": cache_read_in_part,
     "AP112": cache_beyond_memory,
     "AP113": cache_of_wide_numbers,
+    "AP114": work_on_mixed_batches,
 }
+
+
+def _mixing_before_batch(mapped: ir.Map) -> ir.Shuffle | None:
+    """Return the shuffle that mixes elements anew for the batches that a map takes, with only such maps between."""
+    batch = before(mapped)
+    while isinstance(batch, ir.Map) and _only_computes(batch):
+        batch = before(batch)
+    mixed = before(batch) if isinstance(batch, ir.Batch | ir.PaddedBatch) else None
+    while isinstance(mixed, ir.Repeat) or (isinstance(mixed, ir.Shuffle) and not _reshuffles(mixed)):
+        mixed = before(mixed)
+    return mixed if isinstance(mixed, ir.Shuffle) else None
 
 
 def _reshuffles(node: ir.Shuffle) -> bool:
