@@ -92,6 +92,7 @@ def test_leaves_draws_that_must_keep_their_order_and_what_waits_for_nobody(funct
     assert_no_match(RULE, RANGE.map(function))
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(("function", "waits"), [(fetch, True), (spinning, False)])
 def test_waiting_is_told_from_work_on_real_elements(function, waits):
     done = autopipe.optimize(RANGE.map(function), rules=[RULE])
