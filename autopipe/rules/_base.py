@@ -126,6 +126,7 @@ class Measurements(Protocol):
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         """Return the median ratio of the speeds of after and before on a sample of ``over``, and an interval around it.
 
+        Where that is ``None``, both have no end, and run from their sources.
         Its ends are order statistics, between which the true median lies two times in three.
         """
         ...
