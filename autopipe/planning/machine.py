@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["Machine", "give_back_free_memory", "resident_bytes"]
+__all__ = ["Machine", "give_back_free_memory", "queued_seconds", "resident_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,16 @@ def _host_memory(base: Path) -> tuple[int, int]:
     except KeyError:
         memory = psutil.virtual_memory()
         return memory.total, memory.available
+
+
+def queued_seconds() -> float:
+    """Return how long the threads of this process have waited for a core so far; 0 where the kernel does not tell.
+
+    >>> queued_seconds() >= 0
+    True
+    """
+    threads = (_words(thread / "schedstat") for thread in Path("/proc/self/task").glob("*"))
+    return sum(int(words[1]) for words in threads if len(words) == 3) / 1e9
 
 
 def _groups(base: Path, controller: str) -> Iterator[Path]:

@@ -22,7 +22,7 @@ from autopipe.planning.content import UnknownContentError
 from autopipe.planning.count import most_elements
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.ledger import promised_bytes
-from autopipe.planning.machine import Machine, resident_bytes
+from autopipe.planning.machine import Machine, queued_seconds, resident_bytes
 from autopipe.planning.nothing_passes import refuse_if_nothing_passes
 from autopipe.planning.samples import (
     SAMPLE_BYTES,
@@ -180,7 +180,10 @@ class SampleMeasurements:
         return None
 
     def working(self, mapped: ir.Map) -> tuple[float, float]:
-        """Call the function for one element after the other; all that the process works meanwhile counts as its."""
+        """Call the function for one element after the other; all that the process works meanwhile counts as its.
+
+        So does what its threads wait for a core that others have: on a busy machine that is more than a call takes.
+        """
         alone = replace(mapped, num_parallel_calls=None, synchronous=True)
         question = _question(alone, alone, alone.input)
         if question not in self._workings:
@@ -191,12 +194,12 @@ class SampleMeasurements:
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(alone)):
             elements = _run(alone, alone.input, self._sample_source(alone.input))
             next(elements)
-            taken, worked, calls = time.perf_counter(), time.process_time(), 0
+            taken, worked, calls = time.perf_counter(), _core_seconds(), 0
             for _ in elements:
                 calls += 1
                 if calls == _WORKING_CALLS or time.perf_counter() - taken > _WORKING_SECONDS:
                     break
-            taken, worked = time.perf_counter() - taken, time.process_time() - worked
+            taken, worked = time.perf_counter() - taken, _core_seconds() - worked
         if not calls:
             raise MeasurementError("the pipeline has one element only")
         return taken / calls, worked / calls
@@ -307,6 +310,11 @@ class SampleMeasurements:
             raise MeasurementError(self.exhausted)
         with undisturbed_generators(_functions(node)):
             return take_sample(node, count)
+
+
+def _core_seconds() -> float:
+    """Return how long this process has had a core, or waited for one."""
+    return time.process_time() + queued_seconds()
 
 
 def _known_bytes(node: ir.Node) -> int | None:

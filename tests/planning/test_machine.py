@@ -1,15 +1,18 @@
 import ctypes
+import hashlib
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
 import pytest
 
-from autopipe.planning.machine import Machine, give_back_free_memory, resident_bytes
+from autopipe.planning.machine import Machine, give_back_free_memory, queued_seconds, resident_bytes
 
 GIB = 2**30
 VERSION_2 = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -184,6 +187,30 @@ os._exit(0 if resident_bytes() > before + 32 * 2**20 else 1)
 
 def test_a_forked_process_is_told_its_own_memory():
     assert subprocess.run([sys.executable, "-c", FORKED], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel does not tell")
+def test_threads_that_wait_for_a_core_are_told_from_those_that_sleep() -> None:
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 20_000)
+
+    def queued_among(run: Callable[[], object]) -> float:
+        over.clear()
+        threads = [threading.Thread(target=run) for _ in range(4 * (os.cpu_count() or 1))]
+        before = queued_seconds()
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        queued = queued_seconds() - before
+        over.set()
+        for thread in threads:
+            thread.join()
+        return queued
+
+    assert queued_among(work) > 2 * queued_among(over.wait)
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library has no malloc_trim")

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -90,6 +93,18 @@ def test_leaves_the_number_of_calls_that_an_author_chose():
 @pytest.mark.parametrize("function", [seeded, computing])
 def test_leaves_draws_that_must_keep_their_order_and_what_waits_for_nobody(function):
     assert_no_match(RULE, RANGE.map(function))
+
+
+@pytest.mark.timed
+def test_who_waits_for_a_core_that_others_have_is_not_taken_for_waiting():
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * os.cpu_count())]
+    try:
+        done = autopipe.optimize(RANGE.map(spinning), rules=[RULE])
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert not done.plan.rules
 
 
 @pytest.mark.timed

@@ -274,7 +274,8 @@ class Waits:
         except MeasurementError as unknown:
             return Proof(False, f"it is not known whether it waits: {unknown}")
         waits = taken - worked >= max(_LEAST_WAIT_SECONDS, _WAITING_SHARE * taken)
-        because = f"a call of {self.mapped.fn} takes {taken * 1e3:.2f} ms, of which it works {worked * 1e3:.2f} ms"
+        figures = f"{taken * 1e3:.2f} ms, and needs a core for {worked * 1e3:.2f} of them"
+        because = f"a call of {self.mapped.fn} takes {figures}"
         return Proof(waits, because if waits else "")
 
 
