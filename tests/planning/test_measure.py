@@ -122,6 +122,17 @@ def test_what_holds_for_one_branch_is_not_taken_to_hold_for_another():
     assert answers == [None, "values differ"]
 
 
+def test_two_that_differ_from_their_sources_on_are_timed_as_they_stand_and_once(monkeypatch):
+    timed = []
+    monkeypatch.setattr(measure, "elements_in_one_turn", lambda side: 1)
+    monkeypatch.setattr(measure, "compare_speeds", lambda *sides: timed.append(sides[:2]) or (2.0, 1.5, 2.5))
+    numbers, squares = (extract(each.repeat()) for each in (Dataset.range(3), Dataset.range(3).map(tf.square)))
+    measurements = SampleMeasurements()
+    assert measurements.speed(squares, numbers, None) == measurements.speed(squares, numbers, None) == (2.0, 1.5, 2.5)
+    ((before, after),) = timed
+    assert [list(side.take(4).as_numpy_iterator()) for side in (before, after)] == [[0, 1, 4, 0], [0, 1, 2, 0]]
+
+
 def test_what_a_function_takes_is_asked_once_wherever_it_stands():
     measurements = SampleMeasurements()
     mapped = extract(Dataset.range(50).map(tf.square, 2))
