@@ -116,11 +116,11 @@ CODE = """
 import os, resource, statistics
 import tensorflow as tf
 from autopipe.planning.freed import allocator, keep_freed_memory
-assert allocator() == "glibc", allocator()
-# One process each, of which nothing but that TensorFlow is loaded came before.
+# One process each, forked where TensorFlow has not run yet: the child would wait for threads that it does not have.
 if child := os.fork():
     os.waitpid(child, 0)
     keep_freed_memory()
+assert allocator() == "glibc", allocator()
 image = tf.data.Dataset.range(256).map(lambda x: tf.fill([2**19], tf.cast(x, tf.uint8)), 2)
 dataset = image.batch(8).prefetch(1)
 faults = []

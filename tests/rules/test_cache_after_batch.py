@@ -111,7 +111,7 @@ def test_refuses_padding_that_does_not_fit():
     assert_refuses(RULE, dataset, "above the RAM budget", answers=Answers(ram_budget=500))
 
 
-def test_elements_that_cannot_be_stacked_still_fail(as_fast):
+def test_elements_that_cannot_be_stacked_still_fail():
     elements = Dataset.range(9).map(lambda x: tf.fill([2 + x // 8], x)).skip(1).cache()
     dataset = autopipe.optimize(elements.batch(2), rules=[RULE])
     assert RULE in dataset.plan.rules

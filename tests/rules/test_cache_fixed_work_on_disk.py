@@ -33,7 +33,6 @@ def decode(jpeg):
 def slow(monkeypatch):
     """Decoding these small images takes less than a cache must save to be worth its place."""
     monkeypatch.setattr("autopipe.planning.measure.SampleMeasurements.caching", lambda *_, on_disk=False: (1.0, 1e-4))
-    monkeypatch.setattr("autopipe.planning.measure.SampleMeasurements.whole_speed", lambda *_: (1.0, 1.0, 1.0))
 
 
 def on_disk(dataset, folder, **arguments):

@@ -75,16 +75,14 @@ def test_of_two_groupings_each_has_its_key():
 
 
 def test_together_with_the_cache_that_autopipe_adds(monkeypatch):
-    measurements = "autopipe.planning.measure.SampleMeasurements"
-    monkeypatch.setattr(f"{measurements}.caching", lambda *_, on_disk=False: (1.0, 1e-4))
-    monkeypatch.setattr(f"{measurements}.whole_speed", lambda *_: (1.0, 1.0, 1.0))
+    monkeypatch.setattr("autopipe.planning.measure.SampleMeasurements.caching", lambda *_, on_disk=False: (1.0, 1e-4))
     dataset = buckets(Dataset.range(60).map(sentence).shuffle(20, seed=1))
     optimized = autopipe.optimize(dataset)
     assert {"cache_fixed_work", RULE} <= set(optimized.plan.rules)
     assert compare(dataset, optimized, Keeps.SEQUENCE, epochs=3) is None
 
 
-def test_where_the_plan_is_given_again_it_is_the_same(as_fast):
+def test_where_the_plan_is_given_again_it_is_the_same():
     dataset = buckets(Dataset.range(40).map(sentence).cache())
     first = autopipe.optimize(dataset, rules=[RULE])
     again = autopipe.optimize(dataset, plan=first.plan)
@@ -148,7 +146,7 @@ def test_refuses_where_keys_and_elements_together_do_not_fit():
     assert_refuses(RULE, dataset, "above the RAM budget", answers=Answers(ram_budget=500))
 
 
-def test_an_element_whose_key_fails_still_fails(as_fast):
+def test_an_element_whose_key_fails_still_fails():
     words = Dataset.from_tensor_slices(["1", "2", "x", "4"]).cache()
     dataset = autopipe.optimize(grouped(words, lambda x: tf.strings.to_number(x, tf.int64)), rules=[RULE])
     assert RULE in dataset.plan.rules
