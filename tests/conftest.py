@@ -44,6 +44,13 @@ def pytest_collection_modifyitems(items):
             raise pytest.UsageError(f'A test that is timed has "mark.timed" in its file, but {item.nodeid} has not.')
 
 
+@pytest.fixture
+def as_fast(monkeypatch):
+    """What the whole pipeline takes is not what is tested: no clock decides whether it stays as it was rewritten."""
+    whole_speed = "autopipe.planning.measure.SampleMeasurements.whole_speed"
+    monkeypatch.setattr(whole_speed, lambda *_, **__: (1.0, 1.0, 1.0))
+
+
 @pytest.fixture(autouse=True)
 def _no_seed_is_left():
     """A seed of the whole process would make every shuffle of later tests one that its author seeded."""

@@ -61,6 +61,7 @@ def test_a_function_that_always_raises_is_shown_with_its_error_and_the_remedy():
         autopipe.optimize(dataset)
 
 
+@pytest.mark.usefixtures("as_fast")
 def test_one_bad_element_among_good_ones_fails_where_it_did_and_the_others_are_kept():
     dataset = autopipe.optimize(Dataset.range(6).cache().map(failing_on(3)), keeps="sequence")
     assert [step.rule for step in dataset.explain().rewriting.steps] != []

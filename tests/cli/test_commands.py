@@ -29,6 +29,7 @@ def explained(*arguments: str) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("project")
 class TestExplain:
+    @pytest.mark.usefixtures("as_fast")
     def test_says_what_it_would_do(self) -> None:
         result = autopipe("explain", "train.py:make_dataset", "--seconds", "0")
         assert result.exit_code == 0
@@ -39,6 +40,7 @@ class TestExplain:
         result = autopipe("explain", "train.py:make_dataset", "--keeps", "sequence", "--seconds", "0")
         assert "keeping sequence" in " ".join(result.stdout.split())
 
+    @pytest.mark.usefixtures("as_fast")
     def test_arguments_are_literals_or_text(self) -> None:
         given = ("--arg", "batch_size=16", "--arg", "name=a=b")
         account = explained("train.py:make_dataset", *given, "--seconds", "0")

@@ -27,6 +27,7 @@ def test_the_pipeline_gives_every_image_with_its_label(photographs: Path) -> Non
     assert -1.5 < images.min() < -0.5 < 0.5 < images.max() < 1.5
 
 
+@pytest.mark.usefixtures("as_fast")
 def test_autopipe_decodes_before_the_cache(photographs: Path) -> None:
     account = autopipe.optimize(flowers.naive_pipeline(photographs), rules=["cache_after_map"]).explain().to_dict()
     written, run = ("".join(account[side]) for side in ("before", "after"))

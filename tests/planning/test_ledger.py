@@ -3,6 +3,7 @@
 import gc
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import autopipe
@@ -11,6 +12,8 @@ from autopipe.pipeline.extract import extract
 from autopipe.planning.ledger import promised_bytes
 from autopipe.rules import Keeps
 from sides import AlwaysFaster, Answers, apply, named
+
+pytestmark = pytest.mark.usefixtures("as_fast")
 
 JPEG = tf.io.encode_jpeg(np.zeros((64, 64, 3), np.uint8)).numpy()
 DECODED = 64 * 64 * 3

@@ -109,6 +109,7 @@ class TestWhatIsRead:
         assert cost.stretch.elements > 0
         assert cost.failed >= 100
 
+    @pytest.mark.usefixtures("as_fast")
     def test_an_optimized_dataset_is_measured_as_it_runs(self):
         dataset = autopipe.optimize(Dataset.range(500).cache().map(plus_one).batch(2), keeps="sequence")
         cost = profile(dataset, SECONDS)

@@ -14,6 +14,8 @@ from retuning import flat, follows, listening, numbers, read_retuning, setting
 import autopipe
 from autopipe.errors import KnobError
 
+pytestmark = pytest.mark.usefixtures("as_fast")
+
 Dataset = tf.data.Dataset
 
 

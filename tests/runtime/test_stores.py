@@ -1,5 +1,6 @@
 """Iterators share what is full, and fill each their own."""
 
+import pytest
 import tensorflow as tf
 
 import autopipe
@@ -81,6 +82,7 @@ def test_a_file_is_whole_once_somebody_read_to_its_end(tmp_path, monkeypatch):
     assert stores.next_files() == files
 
 
+@pytest.mark.usefixtures("as_fast")
 def test_an_iterator_that_fills_a_cache_is_saved_and_restored_in_mid_epoch(tmp_path, monkeypatch):
     monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
     # It may fail, so that the consumer is watched.

@@ -292,6 +292,7 @@ def test_the_time_of_a_trial_is_that_of_its_own_turns():
     assert consumer.seconds <= trial.seconds < consumer.seconds + 0.3
 
 
+@pytest.mark.usefixtures("as_fast")
 def test_other_structures_are_those_that_differ():
     written = tf.data.Dataset.range(640).map(lambda x: tf.cast(x, tf.float32) * 2).batch(16)
     dataset = autopipe.optimize(written)
