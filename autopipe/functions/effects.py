@@ -32,8 +32,8 @@ _HARMLESS = frozenset(
 )
 _KNOWN = {
     "file_reads": frozenset(
-        "FixedLengthRecordDataset FixedLengthRecordDatasetV2 MatchingFiles ReadFile TFRecordDataset "
-        "TFRecordDatasetV2 TextLineDataset".split()
+        "CSVDataset CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2 MatchingFiles ReadFile "
+        "TFRecordDataset TFRecordDatasetV2 TextLineDataset".split()
     ),
     "generator": frozenset("RngReadAndSkip RngSkip".split()),
     "python": frozenset("EagerPyFunc PyFunc PyFuncStateless".split()),

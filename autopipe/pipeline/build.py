@@ -110,8 +110,32 @@ def _files_reader(node: ir.FilesReader, files: Any) -> Any:
             return tf.data.FixedLengthRecordDataset(
                 files, record, header_bytes=header, footer_bytes=footer, **arguments
             )
+        case "csv":
+            return _csv(node, files)
         case unknown:
-            raise TypeError(f"A reader's kind must be tfrecord, text or fixed_length, but got {unknown!r}.")
+            raise TypeError(f"A reader's kind must be tfrecord, text, fixed_length or csv, but got {unknown!r}.")
+
+
+def _csv(node: ir.FilesReader, files: Any) -> Any:
+    import tensorflow as tf
+
+    assert node.csv is not None
+    columns = [_csv_default(*column) for column in node.csv.columns]
+    arguments = {"compression_type": node.compression_type, **dict(node.csv.arguments)}
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    def rows(names: Any) -> Any:
+        return tf.data.experimental.CsvDataset(names, columns, **arguments)
+
+    return rows(node.input.components[0]) if isinstance(node.input, ir.TensorSlices) else files.flat_map(rows)
+
+
+def _csv_default(kind: str, default: bytes | None) -> Any:
+    import tensorflow as tf
+
+    if default is None:
+        return tf.dtypes.as_dtype(kind)
+    return tf.constant([default if kind == "string" else float(default) if "float" in kind else int(default)], kind)
 
 
 @build_stage.register
@@ -203,6 +227,24 @@ def _interleave(node: ir.Interleave, source: Any) -> Any:
             deterministic=_deterministic(node.deterministic),
             **common,
         )
+    return _from_variant(variant, node.fn.output_spec.element_spec)
+
+
+@build_stage.register
+def _legacy_interleave(node: ir.LegacyInterleave, source: Any) -> Any:
+    import tensorflow as tf
+
+    variant = tf.raw_ops.LegacyParallelInterleaveDatasetV2(
+        input_dataset=tf.data.experimental.to_variant(source),
+        other_arguments=node.fn.concrete.captured_inputs,
+        f=node.fn.concrete,
+        cycle_length=tf.constant(node.cycle_length, tf.int64),
+        block_length=tf.constant(node.block_length, tf.int64),
+        deterministic=_deterministic(node.deterministic),
+        buffer_output_elements=tf.constant(node.buffer_output_elements, tf.int64),
+        prefetch_input_elements=tf.constant(node.prefetch_input_elements, tf.int64),
+        **_common(node, node.fn.element_types, node.fn.element_shapes),
+    )
     return _from_variant(variant, node.fn.output_spec.element_spec)
 
 

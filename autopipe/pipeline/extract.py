@@ -281,6 +281,19 @@ def _parallel_interleave(ds: Any) -> ir.Node:
     )
 
 
+def _legacy_interleave(ds: Any) -> ir.Node:
+    return ir.LegacyInterleave(
+        input=_extract(ds._input_dataset),
+        fn=function_of(ds),
+        cycle_length=_scalar(ds._cycle_length),
+        block_length=_scalar(ds._block_length),
+        deterministic=_deterministic(ds._deterministic),
+        buffer_output_elements=_scalar(ds._buffer_output_elements),
+        prefetch_input_elements=_scalar(ds._prefetch_input_elements),
+        name=ds._name,
+    )
+
+
 def _parallel_batch(ds: Any) -> ir.Node:
     return ir.Batch(
         input=_extract(ds._input_dataset),
@@ -415,6 +428,30 @@ def _fixed_length(ds: Any) -> ir.Node:
     )
 
 
+def _csv(ds: Any) -> ir.Node:
+    import tensorflow as tf
+
+    if not hasattr(ds, _NAMES):
+        # One for each reader, so that its node is the same whenever it is read.
+        setattr(ds, _NAMES, tf.data.Dataset.from_tensor_slices(tf.reshape(ds._filenames, [-1])))
+    arguments = {name: _csv_argument(getattr(ds, f"_{name}")) for name in _CSV_ARGUMENTS}
+    return ir.FilesReader(
+        input=_extract(getattr(ds, _NAMES)),
+        kind="csv",
+        compression_type=_scalar(ds._compression_type) or None,
+        csv=ir.CsvFormat(columns=tuple(map(_csv_column, ds._record_defaults)), arguments=tuple(arguments.items())),
+    )
+
+
+def _csv_column(default: Any) -> tuple[str, bytes | None]:
+    values = default.numpy().ravel().tolist()
+    return default.dtype.name, next((each if isinstance(each, bytes) else repr(each).encode() for each in values), None)
+
+
+def _csv_argument(tensor: Any) -> Any:
+    return _scalar(tensor) if tensor.shape.rank == 0 else tuple(tensor.numpy().tolist()) or None
+
+
 def _files(ds: Any, kind: str, **arguments: Any) -> ir.Node:
     return ir.FilesReader(
         input=_extract(ds._filenames),
@@ -441,9 +478,14 @@ _UNREAD = {
     "_CopyToDeviceDataset": "elements are on another device after it, where autopipe changes nothing; put it after "
     "optimize(), as in autopipe.optimize(dataset).apply(tf.data.experimental.prefetch_to_device(device))",
 }
+# What a reader that has the names of its files as a tensor is given: a dataset of them.
+_NAMES = "_autopipe_names"
+_CSV_ARGUMENTS = "buffer_size header field_delim use_quote_delim na_value select_cols exclude_cols".split()
 _READERS: dict[str, Callable[[Any], ir.Node]] = {
     "CacheDataset": _cache,
+    "CsvDatasetV2": _csv,
     "FixedLengthRecordDatasetV2": _fixed_length,
+    "ParallelInterleaveDataset": _legacy_interleave,
     "TFRecordDatasetV2": _tfrecord,
     "TextLineDatasetV2": _text_lines,
     "_BatchDataset": _unary(ir.Batch, "batch_size", "drop_remainder"),

@@ -22,6 +22,7 @@ __all__ = [
     "Cache",
     "ChooseFrom",
     "Concatenate",
+    "CsvFormat",
     "End",
     "Enumerate",
     "FilesReader",
@@ -31,6 +32,7 @@ __all__ = [
     "GroupByWindow",
     "IgnoreErrors",
     "Interleave",
+    "LegacyInterleave",
     "Map",
     "Node",
     "Opaque",
@@ -163,14 +165,28 @@ class Unary(Node):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilesReader(Unary):
-    """A reader of the files its input names: ``TFRecordDataset``, ``TextLineDataset``, ``FixedLengthRecordDataset``.
+class CsvFormat:
+    """What a ``CsvDataset`` makes of a line.
 
     Attributes:
-        kind: ``"tfrecord"``, ``"text"`` or ``"fixed_length"``.
+        columns: of each that is read the name of its type, and its default as text; ``None`` where it has none.
+        arguments: the other arguments, by their names.
+    """
+
+    columns: tuple[tuple[str, bytes | None], ...]
+    arguments: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesReader(Unary):
+    """A reader of the files its input names: ``TFRecordDataset``, ``TextLineDataset`` and others.
+
+    Attributes:
+        kind: ``"tfrecord"``, ``"text"``, ``"fixed_length"`` or ``"csv"``.
         num_parallel_reads: files read at once; ``None`` reads one after the other.
         buffer_size: bytes of the read buffer; ``None`` is TensorFlow's default.
         record_bytes: for ``"fixed_length"``: bytes of header, record and footer.
+        csv: for ``"csv"``: what is made of a line.
     """
 
     kind: str
@@ -178,6 +194,7 @@ class FilesReader(Unary):
     buffer_size: int | None = None
     num_parallel_reads: int | None = None
     record_bytes: tuple[int, int, int] | None = None
+    csv: CsvFormat | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,6 +397,21 @@ class Interleave(Unary):
     deterministic: bool | None = None
     buffer_output_elements: int = AUTOTUNE
     prefetch_input_elements: int = AUTOTUNE
+
+
+@dataclass(frozen=True, kw_only=True)
+class LegacyInterleave(Unary):
+    """``tf.data.experimental.parallel_interleave``, with which ``make_csv_dataset`` reads its files.
+
+    It takes other turns than :class:`Interleave` once two datasets in a row have ended, and has threads of its own.
+    """
+
+    fn: Function
+    cycle_length: int
+    block_length: int
+    deterministic: bool | None
+    buffer_output_elements: int
+    prefetch_input_elements: int
 
 
 @dataclass(frozen=True, kw_only=True)

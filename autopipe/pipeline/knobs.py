@@ -189,7 +189,7 @@ def _knobs_of(node: ir.Node, tree: ir.Node) -> Iterator[Knob]:
         case ir.Shuffle() if _may_grow(node) and not _order_is_fixed(tree):
             least = _declared(node.buffer_size)
             yield Knob("shuffle", "buffer_size", int(node.buffer_size), None, least=least, live=False)
-        case ir.FilesReader(buffer_size=size):
+        case ir.FilesReader(csv=None, buffer_size=size):
             size = _READ_BYTES if size is None else size
             yield Knob(f"{node.kind}_files", "buffer_size", size, _READ_BYTES, least=0)
         case ir.ThreadPool(size=size):

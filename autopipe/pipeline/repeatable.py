@@ -16,6 +16,7 @@ _ONE_BY_ONE = (
     ir.FlatMap,
     ir.IgnoreErrors,
     ir.Interleave,
+    ir.LegacyInterleave,
     ir.Map,
     ir.Options,
     ir.Prefetch,

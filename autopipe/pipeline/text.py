@@ -235,6 +235,17 @@ def _(node: ir.Interleave) -> str:
 
 
 @_stage.register
+def _(node: ir.LegacyInterleave) -> str:
+    return _call(
+        "parallel_interleave",
+        node.fn,
+        cycle=node.cycle_length,
+        block=None if node.block_length == 1 else node.block_length,
+        deterministic=_only_if_set(node.deterministic),
+    )
+
+
+@_stage.register
 def _(node: ir.Options) -> str:
     return "options"
 

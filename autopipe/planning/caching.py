@@ -21,9 +21,11 @@ __all__ = ["CachingCost", "caching_cost"]
 
 _SECONDS = 0.025
 _FEWEST_TURNS = 3
-# What Python does with one element, up to 70 us, is little beside this; of faster ones it is given one of many.
-_SLOW_SECONDS = 3e-4
+# What Python does with one element, up to 0.3 ms, is little beside this; of faster ones it is given one of many.
+_SLOW_SECONDS = 1e-3
 _MANY, _FEW = 64, 8
+# What so many take at the most, where they take as long as they do one by one.
+_MANY_SECONDS = 0.02
 _END = object()
 # More than a sample ever has; of larger numbers TensorFlow keeps the low bits only.
 _ALL = 10**9
@@ -77,8 +79,9 @@ def _making(dataset: Any, many: int, held: int) -> tuple[float, int, Sequence[An
     one_by_one = statistics.fmean(turns)
     if one_by_one >= _SLOW_SECONDS:
         return one_by_one, max(1, min(_FEW, int(SAMPLE_SECONDS / one_by_one))), made
+    many = min(many, max(_FEW, int(_MANY_SECONDS / one_by_one)))
     of_many = _turns(dataset, many)
-    return (statistics.fmean(of_many) / many, many, ()) if of_many else (one_by_one, 1, ())
+    return (statistics.fmean(of_many) / many, many, made) if of_many else (one_by_one, 1, made)
 
 
 def _turns(dataset: Any, each: int = 1, made: deque[Any] | None = None) -> list[float]:

@@ -38,6 +38,7 @@ _DETERMINED = (
     ir.FlatMap,
     ir.GroupByWindow,
     ir.Interleave,
+    ir.LegacyInterleave,
     ir.Map,
     ir.PaddedBatch,
     ir.Range,
@@ -60,8 +61,8 @@ _NOT_CONTENT = frozenset(
 )
 # Datasets inside a function that give the same elements in the same order whenever they are made.
 _DETERMINED_INSIDE = frozenset(
-    "BatchDatasetV2 ConcatenateDataset FilterDataset FixedLengthRecordDatasetV2 FlatMapDataset InterleaveDataset "
-    "LegacyParallelInterleaveDatasetV2 MapDataset PaddedBatchDatasetV2 ParallelBatchDataset "
+    "BatchDatasetV2 CSVDatasetV2 ConcatenateDataset FilterDataset FixedLengthRecordDatasetV2 FlatMapDataset "
+    "InterleaveDataset LegacyParallelInterleaveDatasetV2 MapDataset PaddedBatchDatasetV2 ParallelBatchDataset "
     "ParallelInterleaveDatasetV4 ParallelMapDatasetV2 PrefetchDataset RangeDataset RepeatDataset ShardDataset "
     "SkipDataset TFRecordDataset TFRecordDatasetV2 TakeDataset TensorDataset TensorSliceDataset TextLineDataset "
     "UnbatchDataset WindowDataset ZipDataset".split()

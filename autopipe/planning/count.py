@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from autopipe.functions.csv_rows import has_a_line_for_each_row
 from autopipe.functions.effects import effects
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
@@ -23,6 +24,7 @@ _MOST_FILES = 100_000
 _FEW = 8
 _LOOKING_SECONDS = 0.05
 _MOST_AT_ONCE = 1024
+_READ_AT_ONCE = 2**22
 # What follows a batch and leaves it one.
 _AFTER_BATCHES = (
     ir.Map | ir.Filter | ir.Shuffle | ir.Repeat | ir.Take | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
@@ -44,8 +46,9 @@ def most_elements(node: ir.Node) -> int:
     """Return the most elements a finite pipeline has.
 
     Elements of files are counted in as many whole files as a second allows, and taken to be as many per byte in the
-    others; where that is not one, elements are taken to be as long as the first, if the files are not compressed. What
-    other functions make of one element is counted too, and its mean, with two standard errors, taken for the rest.
+    others; where that is not one, elements are taken to be as long as the first, if the files are not compressed, and
+    rows of CSV files to be no more than there are lines. What other functions make of one element is counted too, and
+    its mean, with two standard errors, taken for the rest.
 
     Raises:
         MeasurementError: if the number is without end, or cannot be known without reading everything.
@@ -56,9 +59,9 @@ def most_elements(node: ir.Node) -> int:
     match node:
         case ir.FilesReader():
             return _once(_elements_of_files, node)
-        case ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) if effects(fn).file_reads:
+        case ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) | ir.LegacyInterleave(fn=fn) if effects(fn).file_reads:
             return _once(_elements_of_files, node)
-        case ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) if effects(fn).steady:
+        case ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) | ir.LegacyInterleave(fn=fn) if effects(fn).steady:
             return _once(_elements_of_each, node)
         case ir.Generator(fn=fn) if effects(fn).steady:
             return _once(_elements_of_all, node)
@@ -103,7 +106,7 @@ def _elements_of_all(node: ir.Node) -> int:
     return elements
 
 
-def _elements_of_each(node: ir.FlatMap | ir.Interleave) -> int:
+def _elements_of_each(node: ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> int:
     """Return how many elements a stage makes of those of its input."""
     inputs = most_elements(node.input)
     end = time.perf_counter() + _COUNTING_SECONDS
@@ -119,7 +122,7 @@ def _elements_of_each(node: ir.FlatMap | ir.Interleave) -> int:
     return math.ceil((statistics.mean(made) + (2 * error if len(made) < inputs else 0.0)) * inputs)
 
 
-def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave) -> int:
+def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> int:
     """Return how many elements a stage makes of the files that its input names."""
     import tensorflow as tf
 
@@ -138,9 +141,37 @@ def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave) -> i
     size: int = sum(sizes[name] for name in names if name in sizes)
     if counted and read:
         return int(counted * size / read) + len(names)
-    if isinstance(reader, ir.FilesReader) and not reader.compression_type:
+    if _are_lines(reader):
+        return _lines(names, size)
+    if isinstance(reader, ir.FilesReader) and not reader.csv and not reader.compression_type:
         return math.ceil(size / _bytes_of_element(reader))
     raise MeasurementError("its files are too large to be counted in a second")
+
+
+def _are_lines(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> bool:
+    """Return whether files have no more elements than lines."""
+    if isinstance(reader, ir.FilesReader):
+        return reader.csv is not None and not reader.compression_type
+    return has_a_line_for_each_row(reader.fn)
+
+
+def _lines(names: list[bytes], size: int) -> int:
+    """Return how many lines files have: those of a second, and as many per byte in the rest.
+
+    A row may have several lines, in quotes, but no line has several rows.
+    """
+    import tensorflow as tf
+
+    counted = read = 0
+    end = time.perf_counter() + _COUNTING_SECONDS
+    for name in names:
+        with tf.io.gfile.GFile(name.decode(), "rb") as file:
+            while (part := file.read(_READ_AT_ONCE)) and time.perf_counter() < end:
+                counted += part.count(b"\n")
+                read += len(part)
+    if not read:
+        raise MeasurementError("its files could not be read in a second")
+    return math.ceil(counted * size / read) + len(names)
 
 
 def _bytes_of_element(reader: ir.FilesReader) -> float:
@@ -185,11 +216,11 @@ def _count_in_time(dataset: Any, end: float) -> int | None:
     # Python takes longer to handle an element than TensorFlow takes to read a line.
     at_once = min(round(_LOOKING_SECONDS * few / (time.perf_counter() - began)), _MOST_AT_ONCE)
     elements = 0
-    spec = dataset.element_spec
-    if not isinstance(spec, tf.TensorSpec) or spec.shape.rank != 0:
+    parts = tf.nest.flatten(dataset.element_spec)
+    if not all(isinstance(part, tf.TensorSpec) and part.shape.rank == 0 for part in parts):
         dataset = dataset.map(lambda *_: tf.constant(0, tf.int8))
     for counted in dataset.batch(max(at_once, 1)):
-        elements += len(counted)
+        elements += len(tf.nest.flatten(counted)[0])
         if time.perf_counter() > end:
             return None
     return elements

@@ -19,7 +19,9 @@ __all__ = ["UnknownContentError", "file_states"]
 _MOST_FILES = 200_000
 # The clock that files are dated with ticks up to this long; two changes within one tick look like one.
 _TICK_SECONDS = 0.02
-_READS = frozenset("FixedLengthRecordDatasetV2 ReadFile TFRecordDataset TFRecordDatasetV2 TextLineDataset".split())
+_READS = frozenset(
+    "CSVDatasetV2 FixedLengthRecordDatasetV2 ReadFile TFRecordDataset TFRecordDatasetV2 TextLineDataset".split()
+)
 # TensorFlow's readers of several files: each calls a function for every name of a list.
 _READS_EACH = frozenset("FlatMapDataset LegacyParallelInterleaveDatasetV2 ParallelInterleaveDatasetV4".split())
 

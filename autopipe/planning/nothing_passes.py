@@ -11,7 +11,7 @@ from autopipe.rules import MeasurementError
 
 __all__ = ["refuse_if_nothing_passes"]
 
-_MAY_DROP_ALL = (ir.Filter, ir.FlatMap, ir.GroupByWindow, ir.IgnoreErrors, ir.Interleave)
+_MAY_DROP_ALL = (ir.Filter, ir.FlatMap, ir.GroupByWindow, ir.IgnoreErrors, ir.Interleave, ir.LegacyInterleave)
 _SECONDS = 1.0
 
 

@@ -26,12 +26,13 @@ _NAMES: dict[type[ir.Node], frozenset[str]] = {
     ir.ChooseFrom: frozenset({"DirectedInterleave"}),
     ir.Enumerate: frozenset({"Zip"}),
     ir.Generator: frozenset({"FlatMap"}),
-    ir.FilesReader: frozenset({"TextLine", "TFRecord", "FixedLengthRecord", "FlatMap", "Interleave"}),
+    ir.LegacyInterleave: frozenset({"Interleave"}),
+    ir.FilesReader: frozenset({"CSV", "TextLine", "TFRecord", "FixedLengthRecord", "FlatMap", "Interleave"}),
     ir.TensorSlices: frozenset({"TensorSlice"}),
     ir.Tensors: frozenset({"Tensor", "FromTensor"}),
 }
 # Their elements come from datasets that a function makes, for elements of the first input.
-_OF_MANY = (ir.FlatMap, ir.GroupByWindow, ir.Interleave, ir.FilesReader)
+_OF_MANY = (ir.FlatMap, ir.GroupByWindow, ir.Interleave, ir.LegacyInterleave, ir.FilesReader)
 # What TensorFlow adds by itself.
 _ADDED = frozenset({"Root", "Prefetch"})
 _ONLY_OPTIONS = (ir.Options, ir.ThreadPool, ir.End)

@@ -177,8 +177,13 @@ def _expression(writer: _Writer, node: ir.Node, inputs: list[str]) -> str:
     match node:
         case ir.Source():
             return _source(writer, node)
-        case ir.FilesReader():
+        case ir.FilesReader(csv=None):
             return _reader(node, inputs[0])
+        case ir.FilesReader():
+            # It takes no dataset of names.
+            return f"{inputs[0]}.flat_map(lambda file: {_reader(node, 'file')})"
+        case ir.LegacyInterleave():
+            return f"{inputs[0]}.apply({_legacy_interleave(writer, node)})"
         case ir.PaddedBatch():
             return f"{inputs[0]}.padded_batch({_padding(node, inputs[0])})"
         case ir.Shuffle():
@@ -304,6 +309,8 @@ def _made(writer: _Writer, node: ir.Node, fn: Function) -> str:
 
 
 def _reader(node: ir.FilesReader, files: str) -> str:
+    if node.csv is not None:
+        return _csv(node, node.csv, files)
     given = [files]
     if node.record_bytes is not None:
         header, record, footer = node.record_bytes
@@ -314,6 +321,28 @@ def _reader(node: ir.FilesReader, files: str) -> str:
             automatic = name == "num_parallel_reads" and value == ir.AUTOTUNE
             given.append(f"{name}={'tf.data.AUTOTUNE' if automatic else repr(value)}")
     return f"tf.data.{_READERS[node.kind]}({', '.join(given)}{_name_of(node)})"
+
+
+def _csv(node: ir.FilesReader, form: ir.CsvFormat, files: str) -> str:
+    columns = [_column(*column) for column in form.columns]
+    arguments = {"compression_type": node.compression_type, **dict(form.arguments)}
+    given = [f"{name}={value!r}" for name, value in arguments.items() if value is not None]
+    return f"tf.data.experimental.CsvDataset({files}, [{', '.join(columns)}], {', '.join(given)})"
+
+
+def _column(kind: str, default: bytes | None) -> str:
+    if default is None:
+        return f"tf.{kind}"
+    value = default if kind == "string" else float(default) if "float" in kind else int(default)
+    return _constant(value, kind)
+
+
+def _legacy_interleave(writer: _Writer, node: ir.LegacyInterleave) -> str:
+    sloppy = None if node.deterministic is None else not node.deterministic
+    named = f"cycle_length={node.cycle_length}, block_length={node.block_length}, sloppy={sloppy}"
+    ahead = f"buffer_output_elements={node.buffer_output_elements}"
+    ahead += f", prefetch_input_elements={node.prefetch_input_elements}"
+    return f"tf.data.experimental.parallel_interleave({_function(writer, node, node.fn)}, {named}, {ahead})"
 
 
 def _padding(node: ir.PaddedBatch, source: str) -> str:

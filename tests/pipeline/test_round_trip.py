@@ -1,5 +1,7 @@
 """Extract -> build with no rule applied gives the same sequence, for every transformation, in two epochs."""
 
+import gzip
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +12,7 @@ from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 
 Dataset = tf.data.Dataset
+parallel_interleave = tf.data.experimental.parallel_interleave
 AUTOTUNE = tf.data.AUTOTUNE
 
 
@@ -49,6 +52,12 @@ def count_up():
     yield from range(7)
 
 
+def csv(files, **arguments):
+    columns = [tf.int32] * (not {"select_cols", "exclude_cols"} & set(arguments))
+    columns += [tf.constant([7.5]), tf.constant(["none"])]
+    return tf.data.experimental.CsvDataset(files, columns, **arguments)
+
+
 def options(**flags):
     made = tf.data.Options()
     for name, value in flags.items():
@@ -61,6 +70,9 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     for index in range(3):
         (folder / f"{index}.txt").write_text("".join(f"{index}-{line}\n" for line in range(5)))
+        rows = "".join(f'{index};{line};"{line}";\n' for line in range(5 * index))
+        (folder / f"{index}.csv").write_text("a,b,c\n" + rows.replace(";\n", "\n").replace(";", ","))
+        (folder / f"{index}.csvz").write_bytes(gzip.compress(f"a;b;c;d\n{rows}".encode()))
         with tf.io.TFRecordWriter(str(folder / f"{index}.tfrecord")) as writer:
             for line in range(5):
                 writer.write(f"{index}-{line}".encode())
@@ -142,6 +154,25 @@ PIPELINES = {
     "interleave_default": lambda f: numbers(6).interleave(up_to),
     "parallel_interleave": lambda f: numbers(6).interleave(
         up_to, cycle_length=3, block_length=2, num_parallel_calls=2, deterministic=True, name="mix"
+    ),
+    "legacy_interleave": lambda f: numbers(9).apply(
+        parallel_interleave(up_to, cycle_length=4, block_length=2, buffer_output_elements=3, prefetch_input_elements=1)
+    ),
+    "legacy_interleave_default": lambda f: numbers().apply(parallel_interleave(up_to, cycle_length=1, sloppy=None)),
+    "csv": lambda f: csv(names(f, "csv"), header=True),
+    "csv_with_everything": lambda f: csv(
+        names(f, "csvz"),
+        compression_type="GZIP",
+        buffer_size=16,
+        header=True,
+        field_delim=";",
+        use_quote_delim=False,
+        na_value="1",
+        select_cols=[1, 3],
+    ),
+    "csv_of_one_file": lambda f: csv(names(f, "csv")[1], header=True, exclude_cols=[0]).map(lambda *row: row[1]),
+    "made_csv": lambda f: tf.data.experimental.make_csv_dataset(
+        names(f, "csv"), 3, num_epochs=2, shuffle_seed=4, num_parallel_reads=2
     ),
     "interleave_of_readers": lambda f: Dataset.from_tensor_slices(names(f, "tfrecord")).interleave(
         tf.data.TFRecordDataset, cycle_length=2, num_parallel_calls=AUTOTUNE

@@ -29,6 +29,11 @@ ATTRIBUTES = [
     ),
     (RANGE.interleave(Dataset.range), "_InterleaveDataset", "_cycle_length _block_length"),
     (
+        RANGE.apply(tf.data.experimental.parallel_interleave(Dataset.range, 2)),
+        "ParallelInterleaveDataset",
+        "_cycle_length _block_length _deterministic _buffer_output_elements _prefetch_input_elements",
+    ),
+    (
         RANGE.interleave(Dataset.range, num_parallel_calls=2),
         "_ParallelInterleaveDataset",
         "_cycle_length _block_length _num_parallel_calls _buffer_output_elements _prefetch_input_elements",
@@ -62,6 +67,12 @@ ATTRIBUTES = [
         tf.data.TFRecordDataset(["a"]),
         "TFRecordDatasetV2",
         "_filenames _compression_type _buffer_size _num_parallel_reads",
+    ),
+    (
+        tf.data.experimental.CsvDataset("a", [tf.int32]),
+        "CsvDatasetV2",
+        "_filenames _record_defaults _compression_type _buffer_size _header _field_delim _use_quote_delim _na_value "
+        "_select_cols _exclude_cols",
     ),
     (tf.data.TextLineDataset(["a"]), "TextLineDatasetV2", "_filenames _compression_type _buffer_size _impl"),
     (

@@ -1,5 +1,6 @@
 """How many elements there are is known without reading everything, or said not to be."""
 
+import gzip
 import time
 import weakref
 
@@ -71,6 +72,37 @@ def test_elements_of_a_file_that_takes_too_long_are_told_by_their_length(kind, t
                 writer.write(line)
         reader = tf.data.TFRecordDataset(str(tmp_path / "file"))
     assert 3000 <= most_elements(extract(reader)) <= 3300
+
+
+def csv(file, **arguments):
+    return tf.data.experimental.CsvDataset(file, [tf.int32, tf.string], **arguments)
+
+
+def test_rows_that_take_too_long_are_no_more_than_there_are_lines(tmp_path, monkeypatch):
+    for number in range(3):
+        text = "".join(f'{row},"two\nlines"\n' for row in range(100))
+        (tmp_path / f"{number}.csv").write_text(text)
+        (tmp_path / f"{number}.gz").write_bytes(gzip.compress(text.encode()))
+    names, archives = (Dataset.list_files(str(tmp_path / f"*.{kind}")) for kind in ("csv", "gz"))
+    rows = extract(names.interleave(csv))
+    assert most_elements(rows) == 303
+    monkeypatch.setattr(count, "_COUNTING_SECONDS", 0.0)
+    compressed = extract(archives.flat_map(lambda file: csv(file, compression_type="GZIP")))
+    twice = extract(names.flat_map(lambda file: csv(file).repeat(2)))
+    of_one_reader = extract(csv([str(tmp_path / f"{number}.gz") for number in range(3)], compression_type="GZIP"))
+    for other in (compressed, twice, of_one_reader):
+        with pytest.raises(MeasurementError, match="too large to be counted"):
+            most_elements(other)
+    ticks = iter(range(100))
+    monkeypatch.setattr(count.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(count, "_COUNTING_SECONDS", 6.0)
+    assert 600 <= most_elements(extract(names.interleave(csv, cycle_length=2))) <= 610
+    assert 600 <= most_elements(extract(csv([str(tmp_path / f"{number}.csv") for number in range(3)]))) <= 610
+
+
+@pytest.mark.parametrize("make", [lambda x: (x, x), lambda x: (x, tf.fill([x], x))])
+def test_elements_of_any_type_are_counted(make):
+    assert most_elements(extract(Dataset.range(3).flat_map(lambda x: Dataset.range(40).map(make)))) == 120
 
 
 def test_what_fails_while_it_is_counted_has_no_number():

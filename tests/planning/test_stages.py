@@ -13,6 +13,7 @@ from autopipe.planning.stages import counters_in, model_of
 from autopipe.telemetry.stall import StallCounter, metered
 
 Dataset = tf.data.Dataset
+parallel_interleave = tf.data.experimental.parallel_interleave
 NUMBERS = Dataset.range(1000)
 
 
@@ -68,6 +69,7 @@ TRANSFORMATIONS = {
     ir.GroupByWindow: NUMBERS.group_by_window(lambda x: x % 2, lambda key, window: window.batch(3), 4),
     ir.IgnoreErrors: NUMBERS.ignore_errors(),
     ir.Interleave: NUMBERS.interleave(lambda x: Dataset.range(x)),
+    ir.LegacyInterleave: NUMBERS.apply(parallel_interleave(lambda x: Dataset.range(x), cycle_length=2)),
     ir.Map: NUMBERS.map(plus_one),
     ir.Opaque: NUMBERS.unique(),
     ir.PaddedBatch: NUMBERS.padded_batch(2),
@@ -108,6 +110,7 @@ def test_every_kind_of_stage_is_counted(kind):
         (NUMBERS.interleave(lambda x: Dataset.range(x), cycle_length=2, num_parallel_calls=2), ir.Interleave),
         (tf.data.TextLineDataset(FILES, num_parallel_reads=2), ir.FilesReader),
         (tf.data.TextLineDataset(FILES, num_parallel_reads=tf.data.AUTOTUNE), ir.FilesReader),
+        (tf.data.experimental.CsvDataset(FILES, [tf.string]), ir.FilesReader),
         (NUMBERS.repeat(), ir.Repeat),
         (NUMBERS.map(plus_one).batch(4), ir.Batch),
         (NUMBERS.shuffle(8).repeat(), ir.Repeat),

@@ -226,6 +226,28 @@ class TestWhatAutopipeMade:
         assert "compression_type='GZIP', num_parallel_reads=tf.data.AUTOTUNE" in source.code
         assert_same(run(source, [file]), dataset)
 
+    def test_a_csv_reader_is_written_with_its_columns(self, tmp_path):
+        (tmp_path / "a.csv").write_text("a;b;c\n1;;x\n;2.5;NA\n")
+        columns = [tf.constant([4], tf.int64), tf.float32, tf.constant([""])]
+        given = {"header": True, "field_delim": ";", "na_value": "NA", "select_cols": [0, 1, 2]}
+        for each in (
+            columns[:1] + columns[2:],
+            [tf.constant([4], tf.int64), tf.constant([float("nan")]), tf.constant(["'"])],
+        ):
+            given["select_cols"] = [0, 2] if len(each) == 2 else [0, 1, 2]
+            dataset = autopipe.optimize(tf.data.experimental.CsvDataset(str(tmp_path / "a.csv"), each, **given))
+            source = written(dataset)
+            assert not source.unwritten
+            assert_same(run(source, [str(tmp_path / "a.csv")]), dataset)
+
+    def test_the_older_interleave_is_written_as_such(self):
+        older = tf.data.experimental.parallel_interleave(Dataset.range, 2, block_length=3, sloppy=None)
+        dataset = autopipe.optimize(Dataset.range(9).apply(older), seconds=0)
+        source = written(dataset)
+        assert not source.unwritten
+        assert ".apply(tf.data.experimental.parallel_interleave(" in source.code
+        assert_same(run(source), dataset)
+
     def test_knobs_are_written_as_they_are(self):
         dataset = optimized(Dataset.range(9).map(shift), "parallel_map", "prefetch_at_end")
         dataset.retune({"map[shift].num_parallel_calls": 3, "prefetch.buffer_size": 4, "thread_pool.size": 5})

@@ -50,6 +50,16 @@ _STEADY = (
     ir.Unbatch,
     ir.Zip,
 )
+# Stages that do so too when each of their functions gives the same for the same.
+_STEADY_IF_THEIR_FUNCTIONS_ARE = (
+    ir.Filter,
+    ir.FlatMap,
+    ir.Generator,
+    ir.GroupByWindow,
+    ir.Interleave,
+    ir.LegacyInterleave,
+    ir.Map,
+)
 
 
 @dataclass(frozen=True)
@@ -227,12 +237,13 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
     """Return what of a stage may differ between two epochs in which it reads the same; ``None`` if nothing does."""
     if getattr(node, "deterministic", None) is False:
         return f"{stage(node)} frees the order of each repetition"
+    if isinstance(node, _STEADY_IF_THEIR_FUNCTIONS_ARE):
+        proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
+        return next((proof.because for proof in proofs if not proof.holds), None)
     match node:
-        case ir.Map() | ir.Filter() | ir.FlatMap() | ir.Interleave() | ir.GroupByWindow() | ir.Generator():
-            proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
-            return next((proof.because for proof in proofs if not proof.holds), None)
         case ir.Shuffle():
-            return f"{stage(node)} gives each repetition its own order" if node.reshuffle_each_iteration else None
+            mixes_anew = node.mixes and node.reshuffle_each_iteration
+            return f"{stage(node)} gives each repetition its own order" if mixes_anew else None
         case ir.FilesReader():
             return f"{stage(node)} reads files that may change" if site.asked is Keeps.SEQUENCE else None
     return None if isinstance(node, _STEADY) else f"autopipe cannot tell whether {stage(node)} repeats itself"

@@ -1,0 +1,42 @@
+"""Functions that make a dataset of the rows of a CSV file, as those of ``make_csv_dataset`` do."""
+
+from __future__ import annotations
+
+from autopipe.functions.function import Function
+from autopipe.functions.subgraph import with_called
+
+__all__ = ["has_a_line_for_each_row", "parses_csv"]
+
+_PARSER = "CSVDatasetV2"
+# What gives no more rows than it takes, and does not read.
+_BESIDE = frozenset("Const Identity IgnoreErrorsDataset IgnoreErrorsDatasetV2 NoOp Placeholder".split())
+
+
+def parses_csv(fn: Function) -> bool:
+    """Return whether a function, or one that it calls, parses CSV files.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> rows = lambda file: tf.data.experimental.CsvDataset(file, [tf.int32])
+    >>> parses_csv(extract(tf.data.Dataset.from_tensors("a.csv").flat_map(rows)).fn)
+    True
+    """
+    return any(op.op == _PARSER for op in with_called(fn.concrete.graph.as_graph_def()))
+
+
+def has_a_line_for_each_row(fn: Function) -> bool:
+    """Return whether what a function gives of a file has at most as many elements as the file has lines.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> rows = lambda file, kind: tf.data.experimental.CsvDataset(file, [tf.int32], kind)
+    >>> files = tf.data.Dataset.from_tensors("a.csv")
+    >>> [has_a_line_for_each_row(extract(files.flat_map(lambda file: rows(file, kind))).fn) for kind in ("", "GZIP")]
+    [True, False]
+    """
+    import tensorflow as tf
+
+    ops = fn.concrete.graph.get_operations()
+    parsers = [op for op in ops if op.type == _PARSER]
+    compressions = [tf.get_static_value(parser.inputs[1]) for parser in parsers]
+    return len(parsers) == 1 and compressions == [b""] and all(op.type in _BESIDE for op in ops if op not in parsers)

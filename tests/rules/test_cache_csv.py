@@ -1,0 +1,130 @@
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.optimizer import rewrite
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.text import one_line
+from autopipe.planning.measure import SampleMeasurements
+from autopipe.rules import Keeps
+from autopipe.verify import compare
+from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named
+
+RULE = "cache_csv"
+Dataset = tf.data.Dataset
+AT = "parallel_interleave(filename_to_dataset, cycle=1, deterministic=True)"
+
+
+@pytest.fixture
+def files(tmp_path):
+    for number in range(3):
+        rows = "".join(f"{number},{row / 4},row {row}\n" for row in range(number * 20))
+        (tmp_path / f"{number}.csv").write_text(f"file,quarter,name\n{rows}")
+    return sorted(str(path) for path in tmp_path.iterdir())
+
+
+def made(files, **arguments):
+    return tf.data.experimental.make_csv_dataset(files, 4, num_epochs=1, label_name="quarter", **arguments)
+
+
+def rows(file):
+    return tf.data.experimental.CsvDataset(file, [tf.int32, tf.float32, tf.string], header=True)
+
+
+@pytest.mark.parametrize("keeps", [Keeps.TRAINING, Keeps.ELEMENTS])
+@pytest.mark.parametrize("reads", [1, 2, 3])
+def test_rows_of_make_csv_dataset_are_parsed_once(files, reads, keeps):
+    dataset = made(files, shuffle=False, num_parallel_reads=reads)
+    at = AT.replace("cycle=1", f"cycle={reads}")
+    expected = f"tensor_slices | {at} | cache() | batch(4) | map(map_fn) | prefetch(AUTOTUNE)"
+    done = assert_rewrites(RULE, dataset, expected, keeps)
+    assert "assumes the files stay as they are" in done.steps[0].proofs[1].because
+
+
+def test_rows_are_kept_before_their_shuffle_which_goes_on_from_its_seed(files):
+    dataset = made(files[2:], shuffle_seed=3, shuffle_buffer_size=20)
+    expected = f"tensor_slices | shuffle(1, seed=3) | {AT} | cache() | shuffle(20, seed=3)"
+    assert_rewrites(RULE, dataset, f"{expected} | batch(4) | map(map_fn) | prefetch(AUTOTUNE)", Keeps.ELEMENTS)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda names: names.flat_map(rows),
+        lambda names: names.interleave(rows, cycle_length=2),
+        lambda names: names.interleave(rows, cycle_length=2, num_parallel_calls=2),
+        lambda names: names.interleave(lambda file: rows(file).filter(lambda *row: row[1] > 1)),
+    ],
+)
+def test_files_that_an_author_reads_one_by_one_are_parsed_once_too(files, read):
+    dataset = read(Dataset.from_tensor_slices(files))
+    assert "cache()" in apply(RULE, dataset.batch(2)).steps[0].after
+    assert compare(dataset, autopipe.optimize(dataset, rules=[RULE]), Keeps.ELEMENTS, epochs=3) is None
+
+
+def test_rows_of_one_reader_are_parsed_once_and_then_what_is_made_of_them(files):
+    expected = "tensor_slices | csv_files() | cache() | batch(2)"
+    assert_rewrites(RULE, rows(files).batch(2), expected, Keeps.ELEMENTS)
+    dataset = rows(files).map(lambda file, quarter, name: (name, quarter + 1)).shuffle(9, seed=1)
+    tree = rewrite(
+        extract(dataset), [named(RULE), named("cache_after_map")], keeps=Keeps.ELEMENTS, measurements=AlwaysFaster()
+    ).after
+    assert one_line(tree) == "tensor_slices | csv_files() | map(<lambda>) | cache() | shuffle(9, seed=1)"
+
+
+def test_repeated_rows_are_parsed_in_the_first_repetition(files):
+    dataset = Dataset.from_tensor_slices(files).flat_map(rows)
+    assert_rewrites(RULE, dataset.repeat(2), "tensor_slices | flat_map(rows) | cache() | repeat(2)", Keeps.ELEMENTS)
+
+
+def test_refuses_names_that_are_mixed_in_every_epoch(files):
+    assert_refuses(RULE, made(files), "shuffle(3) gives each repetition its own order")
+
+
+def test_one_order_of_a_name_is_no_order(files):
+    assert apply(RULE, made(files[:1])).steps
+
+
+def test_refuses_files_that_may_change_where_the_sequence_is_kept(files):
+    dataset = Dataset.from_tensor_slices(files).flat_map(rows)
+    for each in (dataset, rows(files)):
+        assert_refuses(RULE, each, "reads files", Keeps.SEQUENCE)
+
+
+def test_refuses_where_the_order_is_free(files):
+    free = made(files, shuffle=False, num_parallel_reads=2, sloppy=True)
+    assert_refuses(RULE, free, "frees the order of each repetition")
+
+
+def test_refuses_rows_that_do_not_fit_and_parsing_that_costs_little(files):
+    dataset = Dataset.from_tensor_slices(files).flat_map(rows)
+    assert_refuses(RULE, dataset, "RAM budget", answers=Answers(cache_bytes=10**10))
+    for caching in ((9e-6, 5e-6), (5e-6, 1.5e-6)):
+        assert_refuses(RULE, dataset, "us to make an element", answers=Answers(caching=caching))
+    assert apply(RULE, dataset, answers=Answers(caching=(9e-6, 4e-6))).steps
+
+
+def test_refuses_where_errors_are_left_out_and_where_an_epoch_ends_before(files):
+    dataset = Dataset.from_tensor_slices(files).flat_map(rows)
+    assert_refuses(RULE, dataset.ignore_errors(), "ignore_errors()")
+    assert_refuses(RULE, dataset.take(5), "take(5)")
+
+
+def test_says_nothing_where_the_author_caches_and_of_other_files(files):
+    dataset = Dataset.from_tensor_slices(files).flat_map(rows)
+    done = apply(RULE, dataset.batch(2).cache())
+    assert (done.steps, done.refusals) == ((), ())
+    assert_no_match(RULE, Dataset.from_tensor_slices(files).flat_map(tf.data.TextLineDataset))
+
+
+def test_a_row_that_cannot_be_parsed_fails_in_every_epoch(files, monkeypatch):
+    with open(files[2], "a") as file:
+        file.write("no number,1,end\n")
+    monkeypatch.setattr(SampleMeasurements, "cache_bytes", lambda *_: 1000)
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1e-3, 1e-5))
+    dataset = made(files[2:], shuffle=False, num_rows_for_inference=9)
+    optimized = autopipe.optimize(dataset, rules=[RULE])
+    assert optimized.plan.rules == (RULE,)
+    for _ in range(2):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not a valid int32"):
+            list(optimized)
