@@ -1,0 +1,61 @@
+"""Dataset -> tree, by the private attributes of ``tf.data`` classes.
+
+``tests/pipeline/test_tensorflow_contract.py`` states what is relied on, so that a TensorFlow release which changes
+it is named by a failing test. A class that is not known here, or that lost an attribute, becomes an opaque node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autopipe.errors import DatasetError
+from autopipe.pipeline import ir
+from autopipe.pipeline.extract._files import FILES
+from autopipe.pipeline.extract._reading import element_shapes, element_types, function_of, read_tree
+from autopipe.pipeline.extract._stages import STAGES
+
+__all__ = ["element_shapes", "element_types", "extract", "function_of", "op_determinism_enabled"]
+
+_READERS = STAGES | FILES
+
+
+def extract(dataset: Any) -> ir.Node:
+    """Read a dataset as a tree of nodes.
+
+    Args:
+        dataset: a ``tf.data.Dataset``.
+
+    Returns:
+        The node of its last transformation. What is not known becomes an :class:`~autopipe.pipeline.ir.Opaque`
+        source; nothing upstream of it is read.
+
+    Raises:
+        DatasetError: if ``dataset`` is not a ``tf.data.Dataset``, or was made inside a ``tf.function``.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.text import one_line
+    >>> one_line(extract(tf.data.Dataset.range(9).shuffle(3).batch(2)))
+    'range(0, 9) | shuffle(3) | batch(2)'
+    """
+    import tensorflow as tf
+
+    if not isinstance(dataset, tf.data.Dataset):
+        raise DatasetError(
+            "autopipe reads a tf.data.Dataset, "
+            f"but received {type(dataset).__name__}. "
+            "Make one with tf.data.Dataset.from_tensor_slices, keras.utils.image_dataset_from_directory, "
+            "or tf.data.Dataset.from_generator."
+        )
+    if tf.is_symbolic_tensor(dataset._variant_tensor):
+        raise DatasetError(
+            "autopipe reads a dataset that was made eagerly, but received one made inside a tf.function. "
+            "Call autopipe.optimize() where the training script calls fit()."
+        )
+    return read_tree(dataset, _READERS)
+
+
+def op_determinism_enabled() -> bool:
+    """Return whether ``tf.config.experimental.enable_op_determinism()`` was called; it has no public reader."""
+    from tensorflow.python.framework import config
+
+    return bool(config.is_op_determinism_enabled())

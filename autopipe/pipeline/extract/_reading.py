@@ -1,0 +1,173 @@
+"""How a pipeline is read: each dataset once, by the reader of its class."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from autopipe.functions.function import Function, describe_callable
+from autopipe.pipeline import ir
+from autopipe.pipeline.lines import with_line
+from autopipe.pipeline.serialized import HiddenArgumentError
+
+__all__ = [
+    "Reader",
+    "as_bool",
+    "element_shapes",
+    "element_types",
+    "function_from",
+    "function_of",
+    "is_read_twice",
+    "node_of",
+    "opaque",
+    "read_tree",
+    "scalar",
+]
+
+Reader: TypeAlias = Callable[[Any], ir.Node]
+"""Makes the node of a dataset of one class; an argument that is missing there is an ``AttributeError``."""
+
+_UNREAD = {
+    "_CopyToDeviceDataset": "elements are on another device after it, where autopipe changes nothing; put it after "
+    "optimize(), as in autopipe.optimize(dataset).apply(tf.data.experimental.prefetch_to_device(device))",
+}
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """One pipeline while it is read.
+
+    Attributes:
+        readers: by the names of classes in TensorFlow.
+        read_twice: the ids of the datasets that are read at two places.
+        seen: the datasets met so far, each with its node; it holds them so that no other takes their place.
+    """
+
+    readers: Mapping[str, Reader]
+    read_twice: frozenset[int]
+    seen: dict[int, tuple[Any, ir.Node]] = field(default_factory=dict)
+
+
+_WALK: ContextVar[_Walk] = ContextVar("_WALK")
+
+
+def read_tree(dataset: Any, readers: Mapping[str, Reader]) -> ir.Node:
+    """Read a dataset and all that it reads from."""
+    token = _WALK.set(_Walk(readers, _read_twice(dataset)))
+    try:
+        return node_of(dataset)
+    finally:
+        _WALK.reset(token)
+
+
+def node_of(dataset: Any) -> ir.Node:
+    """Read a dataset; one that the pipeline uses twice is one node, since it has one seed generator."""
+    seen = _WALK.get().seen
+    if id(dataset) not in seen:
+        seen[id(dataset)] = dataset, with_line(_read(dataset), dataset)
+    return seen[id(dataset)][1]
+
+
+def is_read_twice(dataset: Any) -> bool:
+    """Return whether the pipeline reads a dataset at two places."""
+    return id(dataset) in _WALK.get().read_twice
+
+
+def _read_twice(dataset: Any) -> frozenset[int]:
+    """Return the ids of the datasets of a pipeline that several others read, and of all upstream of those."""
+    readers: Counter[int] = Counter()
+    waiting, met = [dataset], {id(dataset): dataset}
+    while waiting:
+        for source in waiting.pop()._inputs():
+            readers[id(source)] += 1
+            if id(source) not in met:
+                met[id(source)] = source
+                waiting.append(source)
+    shared = (met[number] for number, count in readers.items() if count > 1)
+    return frozenset(id(each) for dataset in shared for each in _upstream(dataset))
+
+
+def _read(dataset: Any) -> ir.Node:
+    own_tree = getattr(dataset, "_autopipe_tree", None)
+    if isinstance(own_tree, ir.Node):
+        return own_tree
+    reader = _WALK.get().readers.get(type(dataset).__name__)
+    if reader is None:
+        return opaque(dataset, _UNREAD.get(type(dataset).__name__, "autopipe does not know this transformation"))
+    try:
+        return reader(dataset)
+    except AttributeError as missing:
+        return opaque(dataset, f"this TensorFlow release keeps its arguments elsewhere ({missing})")
+    except HiddenArgumentError as hidden:
+        return opaque(dataset, str(hidden))
+
+
+def opaque(dataset: Any, reason: str) -> ir.Opaque:
+    """Return the node of a dataset that is not read, and why."""
+    label = type(dataset).__name__.strip("_")
+    hidden = _upstream(dataset)
+    functions = tuple(function_from(wrapper, each) for each in hidden for wrapper in each._functions())
+    classes = tuple(type(each).__name__ for each in hidden)
+    return ir.Opaque(dataset=dataset, label=label, reason=reason, functions=functions, classes=classes)
+
+
+def _upstream(dataset: Any) -> list[Any]:
+    """Return a dataset and all that it reads from, each once, itself first."""
+    found = {id(dataset): dataset}
+    waiting = [dataset]
+    while waiting:
+        new = {id(source): source for source in waiting.pop()._inputs() if id(source) not in found}
+        found |= new
+        waiting.extend(new.values())
+    return list(found.values())
+
+
+def element_types(dataset: Any) -> list[Any]:
+    """Return the flat dtypes of one element as TensorFlow's ops take them."""
+    return list(dataset._flat_types)
+
+
+def element_shapes(dataset: Any) -> list[Any]:
+    """Return the flat shapes of one element as TensorFlow's ops take them."""
+    return list(dataset._flat_shapes)
+
+
+def function_of(dataset: Any) -> Function:
+    """Read the function of a ``map``, ``filter``, ``flat_map`` or ``interleave``, its captures live."""
+    (wrapper,) = dataset._functions()
+    return function_from(wrapper, dataset)
+
+
+def function_from(wrapper: Any, dataset: Any) -> Function:
+    """Read one of the functions of a dataset."""
+    name, location = describe_callable(wrapper._func)
+    return Function(
+        concrete=wrapper.function,
+        input_spec=wrapper._input_structure,
+        output_spec=wrapper.output_structure,
+        element_types=tuple(element_types(dataset)),
+        element_shapes=tuple(element_shapes(dataset)),
+        name=name,
+        location=location,
+        keeps_alive=(wrapper,),
+    )
+
+
+def scalar(tensor: Any) -> Any:
+    """Return the Python value of an argument, whether it was kept as a tensor or as given."""
+    value = tensor.numpy() if hasattr(tensor, "numpy") else tensor
+    if isinstance(value, bytes):
+        return value.decode()
+    return value.item() if hasattr(value, "item") else value
+
+
+def as_bool(deterministic: str) -> bool | None:
+    """Return what TensorFlow's ops say of the order of elements, as its methods take it.
+
+    >>> as_bool("true"), as_bool("default")
+    (True, None)
+    """
+    return {"true": True, "false": False, "default": None}[deterministic]

@@ -1,0 +1,81 @@
+"""What a pipeline is: a tree of immutable nodes, one per ``tf.data`` transformation.
+
+A node holds every argument of its transformation as plain Python values, and its inputs. Nodes are equal when
+their arguments and inputs are. Sources hold the live ``tf.data.Dataset`` they were read from, functions hold the
+live traced function: nothing a pipeline captures is ever copied.
+
+``AUTOTUNE`` (-1) in ``num_parallel_calls``, ``buffer_size`` or ``cycle_length`` means what it means in TensorFlow.
+``num_parallel_calls=None`` is the sequential form of the transformation.
+"""
+
+from __future__ import annotations
+
+from autopipe.pipeline.ir._base import AUTOTUNE, End, Node, Source, Unary
+from autopipe.pipeline.ir._files import CsvFormat, FilesReader
+from autopipe.pipeline.ir._joins import ChooseFrom, Concatenate, Zip
+from autopipe.pipeline.ir._sources import Generator, Opaque, RandomNumbers, Range, Tensors, TensorSlices
+from autopipe.pipeline.ir._stages import (
+    Batch,
+    Cache,
+    Enumerate,
+    Filter,
+    FlatMap,
+    GroupByWindow,
+    IgnoreErrors,
+    Interleave,
+    LegacyInterleave,
+    Map,
+    Options,
+    PaddedBatch,
+    Prefetch,
+    Rebatch,
+    Repeat,
+    Shard,
+    Shuffle,
+    Skip,
+    Take,
+    ThreadPool,
+    Unbatch,
+    Window,
+)
+
+__all__ = [
+    "AUTOTUNE",
+    "Batch",
+    "Cache",
+    "ChooseFrom",
+    "Concatenate",
+    "CsvFormat",
+    "End",
+    "Enumerate",
+    "FilesReader",
+    "Filter",
+    "FlatMap",
+    "Generator",
+    "GroupByWindow",
+    "IgnoreErrors",
+    "Interleave",
+    "LegacyInterleave",
+    "Map",
+    "Node",
+    "Opaque",
+    "Options",
+    "PaddedBatch",
+    "Prefetch",
+    "RandomNumbers",
+    "Range",
+    "Rebatch",
+    "Repeat",
+    "Shard",
+    "Shuffle",
+    "Skip",
+    "Source",
+    "Take",
+    "TensorSlices",
+    "Tensors",
+    "ThreadPool",
+    "Unary",
+    "Unbatch",
+    "Window",
+    "Zip",
+]

@@ -1,0 +1,67 @@
+"""Nodes that read from no other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from autopipe.functions.function import Function
+from autopipe.pipeline.ir._base import Source
+
+__all__ = ["Generator", "Opaque", "RandomNumbers", "Range", "TensorSlices", "Tensors"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensors(Source):
+    """``Dataset.from_tensors``: one element."""
+
+    components: tuple[Any, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorSlices(Source):
+    """``Dataset.from_tensor_slices``: one element per row."""
+
+    components: tuple[Any, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range(Source):
+    """``Dataset.range``."""
+
+    start: int
+    stop: int
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomNumbers(Source):
+    """``Dataset.random``, where every repetition gives the same numbers again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generator(Source):
+    """``Dataset.from_generator``: Python code that runs again for every iterator.
+
+    Attributes:
+        fn: the function that makes the dataset.
+    """
+
+    fn: Function
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opaque(Source):
+    """A transformation autopipe does not read. It and all upstream of it stay as they are.
+
+    Attributes:
+        label: the name of its class in TensorFlow.
+        reason: why it was not read.
+        functions: those it and all upstream of it call.
+        classes: those of it and of all upstream of it, by their names in TensorFlow.
+    """
+
+    label: str
+    reason: str
+    functions: tuple[Function, ...] = field(default=(), compare=False, repr=False)
+    classes: tuple[str, ...] = field(default=(), compare=False, repr=False)

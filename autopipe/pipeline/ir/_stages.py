@@ -1,0 +1,272 @@
+"""Transformations of one dataset."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from autopipe.functions.function import Function
+from autopipe.pipeline.ir._base import AUTOTUNE, Unary
+
+__all__ = [
+    "Batch",
+    "Cache",
+    "Enumerate",
+    "Filter",
+    "FlatMap",
+    "GroupByWindow",
+    "IgnoreErrors",
+    "Interleave",
+    "LegacyInterleave",
+    "Map",
+    "Options",
+    "PaddedBatch",
+    "Prefetch",
+    "Rebatch",
+    "Repeat",
+    "Shard",
+    "Shuffle",
+    "Skip",
+    "Take",
+    "ThreadPool",
+    "Unbatch",
+    "Window",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map(Unary):
+    """``Dataset.map``."""
+
+    fn: Function
+    num_parallel_calls: int | None = None
+    deterministic: bool | None = None
+    synchronous: bool = False
+    use_unbounded_threadpool: bool = False
+    use_inter_op_parallelism: bool = True
+    preserve_cardinality: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter(Unary):
+    """``Dataset.filter``."""
+
+    predicate: Function
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch(Unary):
+    """``Dataset.batch``."""
+
+    batch_size: int
+    drop_remainder: bool = False
+    num_parallel_calls: int | None = None
+    deterministic: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddedBatch(Unary):
+    """``Dataset.padded_batch``; shapes and values flat, -1 for a dimension that is padded to the longest."""
+
+    batch_size: int
+    padded_shapes: tuple[tuple[int, ...], ...]
+    padding_values: tuple[Any, ...]
+    drop_remainder: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unbatch(Unary):
+    """``Dataset.unbatch``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rebatch(Unary):
+    """``Dataset.rebatch`` with one batch size: ``unbatch`` and ``batch`` in one step."""
+
+    batch_size: int
+    drop_remainder: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window(Unary):
+    """``Dataset.window``: each element is a dataset of ``size`` elements, the next one starts ``shift`` later."""
+
+    size: int
+    shift: int
+    stride: int = 1
+    drop_remainder: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class IgnoreErrors(Unary):
+    """``Dataset.ignore_errors``: an element whose function fails is left out."""
+
+    log_warning: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shuffle(Unary):
+    """``Dataset.shuffle``.
+
+    Attributes:
+        buffer_size: how many elements it holds; a negative number holds all of them.
+        seeds: TensorFlow's (graph seed, op seed) pair; (0, 0) when unseeded.
+        origin: which shuffle it was, where it draws every epoch's order from its seeds: another one draws its own.
+        seed_generator: the live object that gives each epoch its seed; ``None`` makes one with the dataset.
+    """
+
+    buffer_size: int
+    seeds: tuple[int, int] = (0, 0)
+    reshuffle_each_iteration: bool = True
+    origin: Any = field(default=None, repr=False)
+    seed_generator: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the author asked for the same order in every run."""
+        return self.seeds != (0, 0)
+
+    @property
+    def capacity(self) -> float:
+        """How many elements it may hold; infinite if it holds all there are."""
+        return math.inf if self.buffer_size < 0 else self.buffer_size
+
+    @property
+    def mixes(self) -> bool:
+        """Whether elements may change places."""
+        return self.buffer_size != 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat(Unary):
+    """``Dataset.repeat``; a negative ``count`` repeats without end."""
+
+    count: int = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cache(Unary):
+    """``Dataset.cache``; an empty ``filename`` caches in memory.
+
+    Attributes:
+        filename: the file it is kept in.
+        on_disk: whether autopipe keeps it in a folder that the user named. Until an iterator gives it a file of its
+            own, elements pass it as if it were not there.
+        origin: which cache of the author's it was: another one holds what was drawn for it.
+    """
+
+    filename: str = ""
+    on_disk: bool = False
+    origin: Any = field(default=None, repr=False)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the elements are held in memory, not in a file."""
+        return not self.filename and not self.on_disk
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prefetch(Unary):
+    """``Dataset.prefetch``."""
+
+    buffer_size: int = AUTOTUNE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Take(Unary):
+    """``Dataset.take``; -1 takes all."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skip(Unary):
+    """``Dataset.skip``; -1 skips all."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard(Unary):
+    """``Dataset.shard``."""
+
+    num_shards: int
+    index: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enumerate(Unary):
+    """``Dataset.enumerate``."""
+
+    start: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlatMap(Unary):
+    """``Dataset.flat_map``."""
+
+    fn: Function
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupByWindow(Unary):
+    """``Dataset.group_by_window``; ``bucket_by_sequence_length`` is one.
+
+    Attributes:
+        key_func: gives the group of an element.
+        reduce_func: makes a dataset of a full group.
+        window_size_func: gives the number of elements that fill a group.
+    """
+
+    key_func: Function
+    reduce_func: Function
+    window_size_func: Function
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interleave(Unary):
+    """``Dataset.interleave``."""
+
+    fn: Function
+    cycle_length: int
+    block_length: int
+    num_parallel_calls: int | None = None
+    deterministic: bool | None = None
+    buffer_output_elements: int = AUTOTUNE
+    prefetch_input_elements: int = AUTOTUNE
+
+
+@dataclass(frozen=True, kw_only=True)
+class LegacyInterleave(Unary):
+    """``tf.data.experimental.parallel_interleave``, with which ``make_csv_dataset`` reads its files.
+
+    It takes other turns than :class:`Interleave` once two datasets in a row have ended, and has threads of its own.
+    """
+
+    fn: Function
+    cycle_length: int
+    block_length: int
+    deterministic: bool | None
+    buffer_output_elements: int
+    prefetch_input_elements: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Unary):
+    """``Dataset.with_options``."""
+
+    options: Any = field(hash=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadPool(Unary):
+    """The threads that run the functions of a pipeline.
+
+    Attributes:
+        size: how many there are; 0 is TensorFlow's own number.
+        max_intra_op_parallelism: how many of them one operation may use; 0 is TensorFlow's own number.
+    """
+
+    size: int = 0
+    max_intra_op_parallelism: int = 0
