@@ -343,6 +343,13 @@ def _shard(node: ir.Shard, source: Any) -> Any:
 
 
 @build_stage.register
+def _assert_cardinality(node: ir.AssertCardinality, source: Any) -> Any:
+    import tensorflow as tf
+
+    return source.apply(tf.data.experimental.assert_cardinality(node.count))
+
+
+@build_stage.register
 def _enumerate(node: ir.Enumerate, source: Any) -> Any:
     return source.enumerate(node.start, name=node.name)
 

@@ -10,6 +10,7 @@ __all__ = ["draws_freely", "draws_race", "number_is_free", "order_is_free", "ord
 
 # Each treats every element alike, wherever it stands.
 _ONE_BY_ONE = (
+    ir.AssertCardinality,
     ir.Cache,
     ir.End,
     ir.Filter,

@@ -208,6 +208,11 @@ def _(node: ir.Shard) -> str:
 
 
 @_stage.register
+def _(node: ir.AssertCardinality) -> str:
+    return f"assert_cardinality({node.count})"
+
+
+@_stage.register
 def _(node: ir.Enumerate) -> str:
     return _call("enumerate", *((node.start,) if node.start else ()))
 

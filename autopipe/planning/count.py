@@ -28,7 +28,7 @@ _READ_AT_ONCE = 2**22
 # What follows a batch and leaves it one.
 _AFTER_BATCHES = (
     ir.Map | ir.Filter | ir.Shuffle | ir.Repeat | ir.Take | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
-    | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool | ir.End
+    | ir.AssertCardinality | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool | ir.End
 )  # fmt: skip
 # What gives no more elements than it takes.
 _NO_MORE = (

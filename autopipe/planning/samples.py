@@ -106,9 +106,9 @@ def of_one_shape(elements: Sequence[Any]) -> list[Any]:
 
 
 def without_buffers(node: ir.Node) -> ir.Node:
-    """Return the pipeline without the stages that hold, store or repeat elements."""
+    """Return the pipeline without the stages that hold, store, repeat or count elements."""
     inputs = [without_buffers(child) for child in node.inputs]
-    if isinstance(node, ir.Shuffle | ir.Cache | ir.Repeat | ir.Prefetch):
+    if isinstance(node, ir.Shuffle | ir.Cache | ir.Repeat | ir.Prefetch | ir.AssertCardinality):
         return inputs[0]
     return node.on(*inputs)
 

@@ -182,6 +182,8 @@ def _expression(writer: _Writer, node: ir.Node, inputs: list[str]) -> str:
         case ir.FilesReader():
             # It takes no dataset of names.
             return f"{inputs[0]}.flat_map(lambda file: {_reader(node, 'file')})"
+        case ir.AssertCardinality(count=count):
+            return f"{inputs[0]}.apply(tf.data.experimental.assert_cardinality({count}))"
         case ir.LegacyInterleave():
             return f"{inputs[0]}.apply({_legacy_interleave(writer, node)})"
         case ir.PaddedBatch():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from autopipe.functions.fixed_part import changes_between_epochs
 from autopipe.functions.function import Function
-from autopipe.pipeline.ir import Cache, Map, Node, Prefetch, Repeat, Shuffle
+from autopipe.pipeline.ir import AssertCardinality, Cache, Map, Node, Prefetch, Repeat, Shuffle
 
 __all__ = ["before_mixing", "cached_before_mixing"]
 
@@ -33,7 +33,7 @@ def cached_before_mixing(node: Map, parts: tuple[Function, Function] | None, *, 
 
 
 def _fixed_before_mixing(node: Node) -> tuple[Node, list[Node]]:
-    """Return what elements come from, and the stages since then that only mix or repeat them.
+    """Return what elements come from, and the stages since then that only mix, repeat or count them.
 
     Maps among these that give the same in every epoch go before them. Memory caches are dropped, but for one that
     keeps the order of a shuffle: that order belongs to it.
@@ -45,7 +45,7 @@ def _fixed_before_mixing(node: Node) -> tuple[Node, list[Node]]:
         match node:
             case Shuffle() | Repeat() if cached:
                 break
-            case Shuffle() | Repeat() | Prefetch():
+            case Shuffle() | Repeat() | Prefetch() | AssertCardinality():
                 passed.append(node)
             case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True) if not (
                 changes_between_epochs(node.fn)

@@ -193,7 +193,7 @@ def unordered_batch(dataset):
         Dataset.range(9).map(lambda x: x + 1),
         Dataset.range(9).batch(2, num_parallel_calls=2),
         tf.data.TFRecordDataset(["a", "b"], num_parallel_reads=2),
-        Dataset.range(9).apply(tf.data.experimental.assert_cardinality(9)),
+        Dataset.range(9).unique(),
     ],
     ids=["a sequential function", "parallel batches", "parallel reads", "a stage nobody knows"],
 )

@@ -110,6 +110,7 @@ PIPELINES = {
     "parallel_map_autotune": lambda f: numbers().map(plus_one, num_parallel_calls=AUTOTUNE),
     "parallel_map_unbounded": lambda f: numbers().map(plus_one, num_parallel_calls=2, use_unbounded_threadpool=True),
     "seeded_random_map": lambda f: numbers().map(lambda x: tf.random.uniform((), seed=3)),
+    "assert_cardinality": lambda f: numbers(9).filter(is_even).apply(tf.data.experimental.assert_cardinality(5)),
     "filter": lambda f: numbers().filter(is_even, name="evens"),
     "filter_ragged": lambda f: numbers().map(ragged).filter(lambda x: x.nrows() > 1),
     "batch": lambda f: numbers().batch(3, drop_remainder=True),

@@ -27,6 +27,11 @@ ATTRIBUTES = [
         "_GroupByWindowDataset",
         "_input_dataset _key_func _reduce_func _window_size_func",
     ),
+    (
+        RANGE.apply(tf.data.experimental.assert_cardinality(1)),
+        "_AssertCardinalityDataset",
+        "_input_dataset _expected_cardinality",
+    ),
     (RANGE.interleave(Dataset.range), "_InterleaveDataset", "_cycle_length _block_length"),
     (
         RANGE.apply(tf.data.experimental.parallel_interleave(Dataset.range, 2)),

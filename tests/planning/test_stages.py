@@ -57,6 +57,7 @@ def kinds(dataset, elements=1):
 
 # One pipeline for every transformation of the tree; the source has elements left when it is looked at.
 TRANSFORMATIONS = {
+    ir.AssertCardinality: NUMBERS.apply(tf.data.experimental.assert_cardinality(1000)),
     ir.Batch: NUMBERS.batch(2),
     ir.Cache: NUMBERS.cache(),
     ir.ChooseFrom: Dataset.sample_from_datasets([NUMBERS, NUMBERS]),

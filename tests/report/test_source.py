@@ -240,6 +240,13 @@ class TestWhatAutopipeMade:
             assert not source.unwritten
             assert_same(run(source, [str(tmp_path / "a.csv")]), dataset)
 
+    def test_a_number_that_the_author_asserts_is_written(self):
+        asserted = tf.data.experimental.assert_cardinality(5)
+        dataset = autopipe.optimize(Dataset.range(9).filter(lambda x: x % 2 == 0).apply(asserted).batch(2), seconds=0)
+        source = written(dataset)
+        assert ".apply(tf.data.experimental.assert_cardinality(5))" in source.code
+        assert_same(run(source, lambda x: x % 2 == 0), dataset)
+
     def test_the_older_interleave_is_written_as_such(self):
         older = tf.data.experimental.parallel_interleave(Dataset.range, 2, block_length=3, sloppy=None)
         dataset = autopipe.optimize(Dataset.range(9).apply(older), seconds=0)

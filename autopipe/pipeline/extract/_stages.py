@@ -246,6 +246,10 @@ def _choose_from(ds: Any) -> ir.Node:
     )
 
 
+def _assert_cardinality(ds: Any) -> ir.Node:
+    return ir.AssertCardinality(input=node_of(ds._input_dataset), count=scalar(ds._expected_cardinality))
+
+
 def _random(ds: Any) -> ir.Node:
     if ds._rerandomize:
         return opaque(ds, "it draws other numbers for every iterator, from a state of its own")
@@ -264,6 +268,7 @@ def _options(ds: Any) -> ir.Node:
 STAGES: dict[str, Reader] = {
     "CacheDataset": _cache,
     "ParallelInterleaveDataset": _legacy_interleave,
+    "_AssertCardinalityDataset": _assert_cardinality,
     "_BatchDataset": _unary(ir.Batch, "batch_size", "drop_remainder"),
     "_ConcatenateDataset": _concatenate,
     "_DenseToRaggedDataset": _dense_to_ragged,

@@ -15,6 +15,7 @@ from autopipe.pipeline.ir._files import CsvFormat, FilesReader
 from autopipe.pipeline.ir._joins import ChooseFrom, Concatenate, Zip
 from autopipe.pipeline.ir._sources import Generator, Opaque, RandomNumbers, Range, Tensors, TensorSlices
 from autopipe.pipeline.ir._stages import (
+    AssertCardinality,
     Batch,
     Cache,
     Enumerate,
@@ -41,6 +42,7 @@ from autopipe.pipeline.ir._stages import (
 
 __all__ = [
     "AUTOTUNE",
+    "AssertCardinality",
     "Batch",
     "Cache",
     "ChooseFrom",

@@ -10,6 +10,7 @@ from autopipe.functions.function import Function
 from autopipe.pipeline.ir._base import AUTOTUNE, Unary
 
 __all__ = [
+    "AssertCardinality",
     "Batch",
     "Cache",
     "Enumerate",
@@ -200,6 +201,13 @@ class Enumerate(Unary):
     """``Dataset.enumerate``."""
 
     start: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssertCardinality(Unary):
+    """``tf.data.experimental.assert_cardinality``: an epoch of another number of elements is an error."""
+
+    count: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ __all__ = ["ReadToItsEnd", "who_stops_early"]
 
 _ENDLESS = -1
 # Each gives as many elements as it takes.
-_AS_MANY = (ir.Cache, ir.Enumerate, ir.Options, ir.Prefetch, ir.Shuffle, ir.ThreadPool)
+_AS_MANY = (ir.AssertCardinality, ir.Cache, ir.Enumerate, ir.Options, ir.Prefetch, ir.Shuffle, ir.ThreadPool)
 
 
 @dataclass(frozen=True)

@@ -244,6 +244,8 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
         case ir.Shuffle():
             mixes_anew = node.mixes and node.reshuffle_each_iteration
             return f"{stage(node)} gives each repetition its own order" if mixes_anew else None
+        case ir.AssertCardinality():
+            return f"{stage(node)} may fail at the end of a repetition, and elements that are kept would not"
         case ir.FilesReader():
             return f"{stage(node)} reads files that may change" if site.asked is Keeps.SEQUENCE else None
     return None if isinstance(node, _STEADY) else f"autopipe cannot tell whether {stage(node)} repeats itself"
