@@ -249,6 +249,36 @@ def _legacy_interleave(node: ir.LegacyInterleave, source: Any) -> Any:
 
 
 @build_stage.register
+def _scan(node: ir.Scan, source: Any) -> Any:
+    import tensorflow as tf
+
+    _, output_spec = node.fn.output_spec
+    variant = tf.raw_ops.ScanDataset(
+        input_dataset=tf.data.experimental.to_variant(source),
+        initial_state=list(node.initial_state),
+        other_arguments=node.fn.concrete.captured_inputs,
+        f=node.fn.concrete,
+        preserve_cardinality=True,
+        use_default_device=node.use_default_device,
+        **_common(node, node.fn.element_types, node.fn.element_shapes),
+    )
+    return _from_variant(variant, output_spec)
+
+
+@build_stage.register
+def _take_while(node: ir.TakeWhile, source: Any) -> Any:
+    import tensorflow as tf
+
+    variant = tf.raw_ops.TakeWhileDataset(
+        input_dataset=tf.data.experimental.to_variant(source),
+        other_arguments=node.predicate.concrete.captured_inputs,
+        predicate=node.predicate.concrete,
+        **_common(node, element_types(source), element_shapes(source)),
+    )
+    return _from_variant(variant, source.element_spec)
+
+
+@build_stage.register
 def _shuffle(node: ir.Shuffle, source: Any) -> Any:
     import tensorflow as tf
 

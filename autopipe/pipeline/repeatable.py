@@ -69,7 +69,7 @@ def order_is_used(tree: ir.Node) -> bool:
 def number_is_free(tree: ir.Node) -> bool:
     """Return whether two runs may give another number of elements: some are left out by what was drawn or mixed."""
     return any(
-        isinstance(node, ir.Filter | ir.IgnoreErrors)
+        isinstance(node, ir.Filter | ir.IgnoreErrors | ir.TakeWhile)
         and (draws_freely(node) or draws_race(node) or (order_is_free(tree) and order_is_used(node)))
         for node in trees.walk(tree)
     )

@@ -218,6 +218,21 @@ def _(node: ir.Enumerate) -> str:
 
 
 @_stage.register
+def _(node: ir.Saved) -> str:
+    return "load"
+
+
+@_stage.register
+def _(node: ir.Scan) -> str:
+    return _call("scan", node.fn)
+
+
+@_stage.register
+def _(node: ir.TakeWhile) -> str:
+    return _call("take_while", node.predicate)
+
+
+@_stage.register
 def _(node: ir.FlatMap) -> str:
     return _call("flat_map", node.fn)
 

@@ -45,7 +45,7 @@ def called_by(node: ir.Node) -> tuple[Function, ...]:
     match node:
         case ir.Map(fn=fn) | ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) | ir.Filter(predicate=fn) | ir.Generator(fn=fn):
             return (fn,)
-        case ir.LegacyInterleave(fn=fn):
+        case ir.LegacyInterleave(fn=fn) | ir.Scan(fn=fn) | ir.TakeWhile(predicate=fn) | ir.Saved(fn=fn):
             return (fn,)
         case ir.GroupByWindow():
             return (node.key_func, node.reduce_func, node.window_size_func)

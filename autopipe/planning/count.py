@@ -32,7 +32,7 @@ _AFTER_BATCHES = (
 )  # fmt: skip
 # What gives no more elements than it takes.
 _NO_MORE = (
-    ir.Map | ir.Filter | ir.Shuffle | ir.Take | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
+    ir.Map | ir.Filter | ir.Scan | ir.Shuffle | ir.Take | ir.TakeWhile | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
     | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool
 )  # fmt: skip
 # Of a TFRecord its length and two checksums, of a line its end.
@@ -63,7 +63,7 @@ def most_elements(node: ir.Node) -> int:
             return _once(_elements_of_files, node)
         case ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) | ir.LegacyInterleave(fn=fn) if effects(fn).steady:
             return _once(_elements_of_each, node)
-        case ir.Generator(fn=fn) if effects(fn).steady:
+        case ir.Generator(fn=fn) | ir.Saved(fn=fn) if effects(fn).steady:
             return _once(_elements_of_all, node)
         case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size):
             return -(-most_elements(node.input) // size)

@@ -11,7 +11,15 @@ from autopipe.rules import MeasurementError
 
 __all__ = ["refuse_if_nothing_passes"]
 
-_MAY_DROP_ALL = (ir.Filter, ir.FlatMap, ir.GroupByWindow, ir.IgnoreErrors, ir.Interleave, ir.LegacyInterleave)
+_MAY_DROP_ALL = (
+    ir.Filter,
+    ir.FlatMap,
+    ir.GroupByWindow,
+    ir.IgnoreErrors,
+    ir.Interleave,
+    ir.LegacyInterleave,
+    ir.TakeWhile,
+)
 _SECONDS = 1.0
 
 

@@ -28,6 +28,7 @@ _NAMES: dict[type[ir.Node], frozenset[str]] = {
     ir.Generator: frozenset({"FlatMap"}),
     ir.LegacyInterleave: frozenset({"Interleave"}),
     ir.FilesReader: frozenset({"CSV", "TextLine", "TFRecord", "FixedLengthRecord", "FlatMap", "Interleave"}),
+    ir.Saved: frozenset({"Load"}),
     ir.TensorSlices: frozenset({"TensorSlice"}),
     ir.Tensors: frozenset({"Tensor", "FromTensor"}),
 }

@@ -58,6 +58,11 @@ def csv(files, **arguments):
     return tf.data.experimental.CsvDataset(files, columns, **arguments)
 
 
+def saved(dataset, folder, reader_func=None):
+    dataset.save(str(folder))
+    return Dataset.load(str(folder), reader_func=reader_func)
+
+
 def options(**flags):
     made = tf.data.Options()
     for name, value in flags.items():
@@ -111,6 +116,16 @@ PIPELINES = {
     "parallel_map_unbounded": lambda f: numbers().map(plus_one, num_parallel_calls=2, use_unbounded_threadpool=True),
     "seeded_random_map": lambda f: numbers().map(lambda x: tf.random.uniform((), seed=3)),
     "assert_cardinality": lambda f: numbers(9).filter(is_even).apply(tf.data.experimental.assert_cardinality(5)),
+    "scan": lambda f: numbers().scan(
+        (tf.constant(0, tf.int64), "a"), lambda s, x: ((s[0] + x, s[1] + "b"), pair(s[0]))
+    ),
+    "scan_of_growing_state": lambda f: numbers(5).scan([0], lambda state, x: (tf.concat([state, [1]], 0), state)),
+    "counter": lambda f: Dataset.counter(3, 2).take(4),
+    "take_while": lambda f: numbers().take_while(lambda x: x < 7, name="first"),
+    "load": lambda f: saved(numbers().map(pair), f / "saved"),
+    "load_in_an_order_of_its_own": lambda f: saved(
+        numbers(), f / "numbers", lambda each: each.flat_map(lambda x: x).take(7)
+    ),
     "filter": lambda f: numbers().filter(is_even, name="evens"),
     "filter_ragged": lambda f: numbers().map(ragged).filter(lambda x: x.nrows() > 1),
     "batch": lambda f: numbers().batch(3, drop_remainder=True),

@@ -79,6 +79,8 @@ ATTRIBUTES = [
         "_filenames _record_defaults _compression_type _buffer_size _header _field_delim _use_quote_delim _na_value "
         "_select_cols _exclude_cols",
     ),
+    (RANGE.scan(0, lambda state, x: (state, x)), "_ScanDataset", "_input_dataset _initial_state _functions"),
+    (RANGE.take_while(lambda x: x < 1), "_TakeWhileDataset", "_input_dataset _functions"),
     (tf.data.TextLineDataset(["a"]), "TextLineDatasetV2", "_filenames _compression_type _buffer_size _impl"),
     (
         tf.data.FixedLengthRecordDataset(["a"], 2),

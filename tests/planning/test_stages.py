@@ -1,5 +1,9 @@
 """What TensorFlow counts in its own tree is told in the stages that the user wrote."""
 
+import atexit
+import shutil
+import tempfile
+
 import pytest
 import tensorflow as tf
 from hypothesis import assume, given
@@ -15,6 +19,16 @@ from autopipe.telemetry.stall import StallCounter, metered
 Dataset = tf.data.Dataset
 parallel_interleave = tf.data.experimental.parallel_interleave
 NUMBERS = Dataset.range(1000)
+
+
+def saved():
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    NUMBERS.save(folder)
+    return Dataset.load(folder)
+
+
+SAVED = saved()
 
 
 def plus_one(x):
@@ -79,10 +93,13 @@ TRANSFORMATIONS = {
     ir.Range: NUMBERS,
     ir.Rebatch: NUMBERS.batch(3).rebatch(2),
     ir.Repeat: NUMBERS.repeat(2),
+    ir.Saved: SAVED,
+    ir.Scan: NUMBERS.scan(0, lambda state, x: (state + 1, x)),
     ir.Shard: NUMBERS.shard(3, 1),
     ir.Shuffle: NUMBERS.shuffle(3),
     ir.Skip: NUMBERS.skip(3),
     ir.Take: NUMBERS.take(30),
+    ir.TakeWhile: NUMBERS.take_while(lambda x: x < 900),
     ir.TensorSlices: Dataset.from_tensor_slices(list(range(9))),
     ir.Tensors: Dataset.from_tensors(1),
     ir.Unbatch: NUMBERS.batch(3).unbatch(),

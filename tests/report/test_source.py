@@ -24,6 +24,10 @@ def scale(x):
     return tf.cast(x, tf.float32) / 2
 
 
+def below_twenty(x):
+    return x < 20
+
+
 def shift(x):
     return x + 1
 
@@ -246,6 +250,20 @@ class TestWhatAutopipeMade:
         source = written(dataset)
         assert ".apply(tf.data.experimental.assert_cardinality(5))" in source.code
         assert_same(run(source, lambda x: x % 2 == 0), dataset)
+
+    def test_what_a_scan_begins_with_and_a_folder_are_arguments(self, tmp_path):
+        Dataset.range(9).save(str(tmp_path / "saved"))
+        loaded = Dataset.load(str(tmp_path / "saved"))
+
+        def add(state, x):
+            return state + x, state
+
+        dataset = autopipe.optimize(loaded.scan(tf.constant(3, tf.int64), add).take_while(below_twenty), seconds=0)
+        source = written(dataset)
+        assert "scan(initial_state, add)" in source.code
+        assert ".take_while(below_twenty)" in source.code
+        assert str(tmp_path / "saved") in source.unwritten[0]
+        assert_same(run(source, loaded, tf.constant(3, tf.int64), add), dataset)
 
     def test_the_older_interleave_is_written_as_such(self):
         older = tf.data.experimental.parallel_interleave(Dataset.range, 2, block_length=3, sloppy=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autopipe.pipeline import ir
-from autopipe.pipeline.extract._reading import Reader, node_of, scalar
+from autopipe.pipeline.extract._reading import Reader, function_from, node_of, scalar
 
 __all__ = ["FILES"]
 
@@ -56,6 +56,10 @@ def _csv_argument(tensor: Any) -> Any:
     return scalar(tensor) if tensor.shape.rank == 0 else tuple(tensor.numpy().tolist()) or None
 
 
+def _saved(ds: Any) -> ir.Node:
+    return ir.Saved(dataset=ds, path=ds._path, fn=function_from(ds._reader_func, ds))
+
+
 def _files(ds: Any, kind: str, **arguments: Any) -> ir.Node:
     return ir.FilesReader(
         input=node_of(ds._filenames),
@@ -83,4 +87,5 @@ FILES: dict[str, Reader] = {
     "FixedLengthRecordDatasetV2": _fixed_length,
     "TFRecordDatasetV2": _tfrecord,
     "TextLineDatasetV2": _text_lines,
+    "_LoadDataset": _saved,
 }

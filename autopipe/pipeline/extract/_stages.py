@@ -261,6 +261,26 @@ def _concatenate(ds: Any) -> ir.Node:
     return ir.Concatenate(first=node_of(first), second=node_of(second), name=ds._name)
 
 
+def _scan(ds: Any) -> ir.Node:
+    import tensorflow as tf
+
+    source = node_of(ds._input_dataset)
+    parts = tf.nest.flatten(ds._initial_state, expand_composites=True)
+    if not all(map(tf.is_tensor, parts)) or any(part.dtype == tf.variant for part in parts):
+        return opaque(ds, "its state holds what is no plain tensor")
+    return ir.Scan(
+        input=source,
+        fn=function_of(ds),
+        initial_state=tuple(parts),
+        use_default_device=bool(hidden_attribute(ds, source, "ScanDataset", "use_default_device")),
+        name=ds._name,
+    )
+
+
+def _take_while(ds: Any) -> ir.Node:
+    return ir.TakeWhile(input=node_of(ds._input_dataset), predicate=function_of(ds), name=ds._name)
+
+
 def _options(ds: Any) -> ir.Node:
     return ir.Options(input=node_of(ds._input_dataset), options=ds.options(), name=ds._name)
 
@@ -289,10 +309,12 @@ STAGES: dict[str, Reader] = {
     "_RangeDataset": _range,
     "_RebatchDataset": _rebatch,
     "_RepeatDataset": _unary(ir.Repeat, "count"),
+    "_ScanDataset": _scan,
     "_ShardDataset": _unary(ir.Shard, "num_shards", "index"),
     "_ShuffleDataset": _shuffle,
     "_SkipDataset": _unary(ir.Skip, "count"),
     "_TakeDataset": _unary(ir.Take, "count"),
+    "_TakeWhileDataset": _take_while,
     "_TensorDataset": _tensors,
     "_TensorSliceDataset": _tensor_slices,
     "_UnbatchDataset": _unbatch,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from autopipe.pipeline.ir._base import AUTOTUNE, End, Node, Source, Unary
 from autopipe.pipeline.ir._files import CsvFormat, FilesReader
 from autopipe.pipeline.ir._joins import ChooseFrom, Concatenate, Zip
-from autopipe.pipeline.ir._sources import Generator, Opaque, RandomNumbers, Range, Tensors, TensorSlices
+from autopipe.pipeline.ir._sources import Generator, Opaque, RandomNumbers, Range, Saved, Tensors, TensorSlices
 from autopipe.pipeline.ir._stages import (
     AssertCardinality,
     Batch,
@@ -31,10 +31,12 @@ from autopipe.pipeline.ir._stages import (
     Prefetch,
     Rebatch,
     Repeat,
+    Scan,
     Shard,
     Shuffle,
     Skip,
     Take,
+    TakeWhile,
     ThreadPool,
     Unbatch,
     Window,
@@ -68,11 +70,14 @@ __all__ = [
     "Range",
     "Rebatch",
     "Repeat",
+    "Saved",
+    "Scan",
     "Shard",
     "Shuffle",
     "Skip",
     "Source",
     "Take",
+    "TakeWhile",
     "TensorSlices",
     "Tensors",
     "ThreadPool",

@@ -8,7 +8,7 @@ from typing import Any
 from autopipe.functions.function import Function
 from autopipe.pipeline.ir._base import Source
 
-__all__ = ["Generator", "Opaque", "RandomNumbers", "Range", "TensorSlices", "Tensors"]
+__all__ = ["Generator", "Opaque", "RandomNumbers", "Range", "Saved", "TensorSlices", "Tensors"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +47,19 @@ class Generator(Source):
         fn: the function that makes the dataset.
     """
 
+    fn: Function
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved(Source):
+    """``Dataset.load``: the elements that ``Dataset.save`` wrote into a folder.
+
+    Attributes:
+        path: the folder.
+        fn: the function that puts those of several files in order.
+    """
+
+    path: str
     fn: Function
 
 

@@ -26,10 +26,12 @@ __all__ = [
     "Prefetch",
     "Rebatch",
     "Repeat",
+    "Scan",
     "Shard",
     "Shuffle",
     "Skip",
     "Take",
+    "TakeWhile",
     "ThreadPool",
     "Unbatch",
     "Window",
@@ -258,6 +260,28 @@ class LegacyInterleave(Unary):
     deterministic: bool | None
     buffer_output_elements: int
     prefetch_input_elements: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan(Unary):
+    """``Dataset.scan``; ``Dataset.counter`` is one. Each element is made of the one before it, too.
+
+    Attributes:
+        fn: gives, of a state and an element, the next state and what becomes of the element.
+        initial_state: the flat tensors that every iterator begins with.
+        use_default_device: whether the function may run elsewhere than the dataset does.
+    """
+
+    fn: Function
+    initial_state: tuple[Any, ...] = field(compare=False, repr=False)
+    use_default_device: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakeWhile(Unary):
+    """``Dataset.take_while``: the first element that the predicate is false for ends the epoch."""
+
+    predicate: Function
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,7 +90,7 @@ def _is_mixed(site: Site) -> bool:
 
 def _leaving_some_out(site: Site) -> str | None:
     """Return words for the elements that a stage downstream never asks for; ``None`` if it asks for all."""
-    if isinstance(site.node, ir.Take) and site.node.count >= 0:
+    if isinstance(site.node, ir.TakeWhile) or (isinstance(site.node, ir.Take) and site.node.count >= 0):
         return f"on an element that {stage(site.node)} leaves out"
     early = who_stops_early(site)
     return f"on an element that {stage(early)} downstream leaves out" if early else None

@@ -14,7 +14,7 @@ __all__ = ["ReadToItsEnd", "who_stops_early"]
 
 _ENDLESS = -1
 # Each gives as many elements as it takes.
-_AS_MANY = (ir.AssertCardinality, ir.Cache, ir.Enumerate, ir.Options, ir.Prefetch, ir.Shuffle, ir.ThreadPool)
+_AS_MANY = (ir.AssertCardinality, ir.Cache, ir.Enumerate, ir.Options, ir.Prefetch, ir.Scan, ir.Shuffle, ir.ThreadPool)
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ def _stops_early(node: ir.Node, read: ir.Node, passing: Callable[[ir.Node], int]
     match node:
         case ir.Take(count=count) if count >= 0:
             return not 0 <= passing(read) <= count
+        case ir.TakeWhile():
+            return True
         case ir.Zip():
             return not all(_lasts(other, read, passing) for other in node.inputs if other is not read)
         case ir.ChooseFrom(choices=choices, parts=parts, stop_on_empty=stops):

@@ -59,6 +59,8 @@ _STEADY_IF_THEIR_FUNCTIONS_ARE = (
     ir.Interleave,
     ir.LegacyInterleave,
     ir.Map,
+    ir.Scan,
+    ir.TakeWhile,
 )
 
 
@@ -229,7 +231,7 @@ class SameEveryEpoch:
 
 
 def _reads_files(pipeline: ir.Node) -> bool:
-    readers = any(isinstance(node, ir.FilesReader) for node in trees.walk(pipeline))
+    readers = any(isinstance(node, ir.FilesReader | ir.Saved) for node in trees.walk(pipeline))
     return readers or any(effects(fn).file_reads for fn in trees.functions(pipeline))
 
 
@@ -246,6 +248,11 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
             return f"{stage(node)} gives each repetition its own order" if mixes_anew else None
         case ir.AssertCardinality():
             return f"{stage(node)} may fail at the end of a repetition, and elements that are kept would not"
+        case ir.FilesReader() | ir.Saved() if site.asked is Keeps.SEQUENCE:
+            return f"{stage(node)} reads files that may change"
         case ir.FilesReader():
-            return f"{stage(node)} reads files that may change" if site.asked is Keeps.SEQUENCE else None
+            return None
+        case ir.Saved(fn=fn):
+            proof = Deterministic(fn).check(site)
+            return None if proof.holds else proof.because
     return None if isinstance(node, _STEADY) else f"autopipe cannot tell whether {stage(node)} repeats itself"

@@ -1,0 +1,202 @@
+"""What makes each stage."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from autopipe.functions.function import Function
+from autopipe.pipeline import ir
+from autopipe.pipeline.signature import signature
+from autopipe.pipeline.text import stage
+from autopipe.report.source._functions import function
+from autopipe.report.source._literals import constant, nest, spec_text
+from autopipe.report.source._readers import name_of, reader
+from autopipe.report.source._writer import Writer
+
+__all__ = ["expression", "threads"]
+
+# The methods of tf.data.Dataset, each with the fields of its node that are given by position and by name.
+_METHODS: dict[type[ir.Node], tuple[str, str, str]] = {
+    ir.Batch: ("batch", "batch_size", "drop_remainder num_parallel_calls deterministic"),
+    ir.Cache: ("cache", "filename", ""),
+    ir.Enumerate: ("enumerate", "start", ""),
+    ir.Filter: ("filter", "predicate", ""),
+    ir.FlatMap: ("flat_map", "fn", ""),
+    ir.GroupByWindow: ("group_by_window", "key_func reduce_func", "window_size_func"),
+    ir.IgnoreErrors: ("ignore_errors", "", "log_warning"),
+    ir.Interleave: ("interleave", "fn", "cycle_length block_length num_parallel_calls deterministic"),
+    ir.Map: ("map", "fn", "num_parallel_calls deterministic synchronous use_unbounded_threadpool"),
+    ir.Prefetch: ("prefetch", "buffer_size", ""),
+    ir.Rebatch: ("rebatch", "batch_size", "drop_remainder"),
+    ir.Repeat: ("repeat", "count", ""),
+    ir.Shard: ("shard", "num_shards index", ""),
+    ir.Skip: ("skip", "count", ""),
+    ir.Take: ("take", "count", ""),
+    ir.TakeWhile: ("take_while", "predicate", ""),
+    ir.Unbatch: ("unbatch", "", ""),
+    ir.Window: ("window", "size shift stride", "drop_remainder"),
+}
+_MAY_BE_AUTOMATIC = frozenset({"num_parallel_calls", "num_parallel_reads", "cycle_length", "buffer_size"})
+_OLD_NAMES = frozenset({"experimental_deterministic", "experimental_threading"})
+_NO_GLOBAL_SEED = 87654321
+
+
+def expression(writer: Writer, node: ir.Node, inputs: list[str]) -> str:
+    """Return what makes a node of the variables that hold its inputs."""
+    match node:
+        case ir.Source():
+            return _source(writer, node)
+        case ir.FilesReader(csv=None):
+            return reader(node, inputs[0])
+        case ir.Unary():
+            return f"{inputs[0]}{_method(writer, node, inputs[0])}"
+    return _join(node, inputs)
+
+
+def _join(node: ir.Node, inputs: list[str]) -> str:
+    match node:
+        case ir.Zip():
+            return f"tf.data.Dataset.zip({nest(node.structure, inputs)}{name_of(node)})"
+        case ir.ChooseFrom(stop_on_empty=stop):
+            options = "" if stop else ", stop_on_empty_dataset=False"
+            return f"tf.data.Dataset.choose_from_datasets([{', '.join(inputs[1:])}], {inputs[0]}{options})"
+        case ir.Concatenate():
+            return f"{inputs[0]}.concatenate({inputs[1]}{name_of(node)})"
+    raise TypeError(f"Every node must be written as code, but {type(node).__name__} is not.")
+
+
+def _method(writer: Writer, node: ir.Unary, source: str) -> str:
+    """Return the method that is called of the dataset in a variable, with its arguments."""
+    match node:
+        case ir.FilesReader():
+            # It takes no dataset of names.
+            return f".flat_map(lambda file: {reader(node, 'file')})"
+        case ir.AssertCardinality(count=count):
+            return f".apply(tf.data.experimental.assert_cardinality({count}))"
+        case ir.LegacyInterleave():
+            return f".apply({_legacy_interleave(writer, node)})"
+        case ir.Scan():
+            begin = writer.argument(id(node.fn.concrete), "initial_state", f"what {stage(node)} begins with")
+            return f".scan({begin}, {function(writer, node, node.fn)})"
+        case ir.PaddedBatch():
+            return f".padded_batch({_padding(node, source)})"
+        case ir.Shuffle():
+            return f".shuffle({_shuffling(writer, node)})"
+        case ir.Options():
+            return _with_options(writer, list(_settings(node.options)))
+        case ir.ThreadPool():
+            return _with_options(writer, list(threads(node)))
+    return _plain_method(writer, node)
+
+
+def _source(writer: Writer, node: ir.Source) -> str:
+    match node:
+        case ir.Tensors():
+            return f"tf.data.Dataset.from_tensors({writer.data(node)}{name_of(node)})"
+        case ir.TensorSlices():
+            return f"tf.data.Dataset.from_tensor_slices({writer.data(node)}{name_of(node)})"
+        case ir.Range(start=start, stop=stop, step=step):
+            kind = node.dataset.element_spec.dtype.name
+            output = "" if kind == "int64" else f", output_type=tf.{kind}"
+            return f"tf.data.Dataset.range({start}, {stop}{f', {step}' if step != 1 else ''}{output}{name_of(node)})"
+    reason = _unwritten(node)
+    what = f"{stage(node)} ({node.line or 'your code'}), and all before it{reason}"
+    writer.missing(what)
+    return writer.argument(id(node.dataset), "source", f"a dataset of {spec_text(node.dataset.element_spec)}: {what}")
+
+
+def _unwritten(node: ir.Source) -> str:
+    """Return why a source is not written."""
+    match node:
+        case ir.Opaque(reason=reason):
+            return f": {reason}"
+        case ir.Saved(path=path):
+            return f": it reads {path}"
+        case ir.RandomNumbers():
+            return ": its numbers come from a seed of its own"
+    return ": it runs Python code that autopipe cannot name"
+
+
+def _plain_method(writer: Writer, node: ir.Node) -> str:
+    """Return the call of a method of ``tf.data.Dataset``; what is as it is by default is not written."""
+    name, first, more = _METHODS[type(node)]
+    defaults = {each.name: each.default for each in fields(node)}
+    said = [each for each in first.split() if getattr(node, each) != defaults[each] or isinstance(node, ir.Prefetch)]
+    given = [_value(writer, node, each) for each in said]
+    given += [f"{each}={_value(writer, node, each)}" for each in more.split() if getattr(node, each) != defaults[each]]
+    return f".{name}({', '.join(given)}{name_of(node, bool(given))})"
+
+
+def _value(writer: Writer, node: ir.Node, name: str) -> str:
+    value = getattr(node, name)
+    if isinstance(value, Function):
+        return function(writer, node, value)
+    return "tf.data.AUTOTUNE" if value == ir.AUTOTUNE and name in _MAY_BE_AUTOMATIC else repr(value)
+
+
+def _legacy_interleave(writer: Writer, node: ir.LegacyInterleave) -> str:
+    sloppy = None if node.deterministic is None else not node.deterministic
+    named = f"cycle_length={node.cycle_length}, block_length={node.block_length}, sloppy={sloppy}"
+    ahead = f"buffer_output_elements={node.buffer_output_elements}"
+    ahead += f", prefetch_input_elements={node.prefetch_input_elements}"
+    return f"tf.data.experimental.parallel_interleave({function(writer, node, node.fn)}, {named}, {ahead})"
+
+
+def _padding(node: ir.PaddedBatch, source: str) -> str:
+    import tensorflow as tf
+
+    types = [part.dtype.name for part in tf.nest.flatten(signature(node.input).element_spec)]
+    shapes = [f"tf.TensorShape({[None if size < 0 else size for size in shape]})" for shape in node.padded_shapes]
+    values = [constant(value, kind) for value, kind in zip(node.padding_values, types, strict=True)]
+    like = f"tf.nest.pack_sequence_as({source}.element_spec, ["
+    remainder = ", drop_remainder=True" if node.drop_remainder else ""
+    return (
+        f"{node.batch_size}, padded_shapes={like}{', '.join(shapes)}]), "
+        f"padding_values={like}{', '.join(values)}]){remainder}{name_of(node)}"
+    )
+
+
+def _shuffling(writer: Writer, node: ir.Shuffle) -> str:
+    given = [str(node.buffer_size)]
+    if node.seeded:
+        whole, own = node.seeds
+        given.append(f"seed={own}")
+        if whole != _NO_GLOBAL_SEED:
+            writer.lines.append(f"# The same order takes tf.random.set_seed({whole}) before this.")
+    if not node.reshuffle_each_iteration:
+        given.append("reshuffle_each_iteration=False")
+    return f"{', '.join(given)}{name_of(node)}"
+
+
+def _with_options(writer: Writer, settings: list[str]) -> str:
+    writer.lines += ["options = tf.data.Options()", *(f"options.{each}" for each in settings)]
+    return ".with_options(options)"
+
+
+def threads(node: ir.ThreadPool) -> Iterator[str]:
+    """Yield the settings of a thread pool that are not TensorFlow's own."""
+    if node.size:
+        yield f"threading.private_threadpool_size = {node.size}"
+    if node.max_intra_op_parallelism:
+        yield f"threading.max_intra_op_parallelism = {node.max_intra_op_parallelism}"
+
+
+def _settings(options: Any) -> Iterator[str]:
+    """Yield what was set in the options of a dataset, or in a part of them."""
+    usual = type(options)()
+    for name, kind in vars(type(options)).items():
+        if not isinstance(kind, property) or name in _OLD_NAMES:
+            continue
+        value = getattr(options, name)
+        if isinstance(value, enum.Enum):
+            text = f"tf.data.experimental.{type(value).__name__}.{value.name}"
+        elif type(value).__module__ == type(options).__module__:
+            yield from (f"{name}.{each}" for each in _settings(value))
+            continue
+        else:
+            text = repr(value)
+        if value != getattr(usual, name):
+            yield f"{name} = {text}"
