@@ -4,7 +4,6 @@ import pytest
 import tensorflow as tf
 
 import autopipe
-from autopipe.pipeline.extract import extract
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules import Keeps
 from autopipe.verify import compare
@@ -85,8 +84,3 @@ def test_what_a_folder_holds_is_read_once(tmp_path, monkeypatch):
     assert "cache_fixed_work" in autopipe.optimize(dataset.batch(4)).plan.rules
     mixed = Dataset.load(str(tmp_path / "saved"), reader_func=lambda each: each.shuffle(9).flat_map(lambda x: x))
     assert_refuses("cache_fixed_work", mixed.map(work), "ShuffleDataset")
-
-
-def test_a_state_that_is_no_tensor_is_not_read():
-    optional = Dataset.range(3).scan(tf.experimental.Optional.from_value(1), lambda state, x: (state, x))
-    assert extract(optional).reason == "its state holds what is no plain tensor"

@@ -63,6 +63,21 @@ def options(**flags):
     return made
 
 
+def counted(dataset):
+    """Return the elements, each with a seed, as TensorFlow's tutorial on augmentation has it."""
+    counter = Dataset.counter()
+    return Dataset.zip((dataset, Dataset.zip((counter, counter)).map(lambda *seed: tf.stack(seed))))
+
+
+def seeded(x, seed):
+    return tf.cast(x, tf.float32) + tf.random.stateless_uniform((), seed)
+
+
+def seeded_batch(x, seeds):
+    return tf.cast(x, tf.float32) + tf.random.stateless_uniform((), seeds[0])
+
+
+RNG = tf.random.Generator.from_seed(1)
 BYTES = NUMBERS.map(lambda x: tf.cast(x, tf.uint8))
 NAMES = Dataset.from_tensor_slices(["a", "b", "c"])
 GENERATOR = Dataset.from_generator(counting, output_signature=tf.TensorSpec((), tf.int64))
@@ -84,6 +99,13 @@ STANDING_OUT = {
     ],
     "AP111": [NUMBERS.cache().take(10), NUMBERS.cache().prefetch(1).take(39)],
     "AP113": [NUMBERS.map(decode).cache(), NUMBERS.map(decode, num_parallel_calls=2).cache("/nowhere/file")],
+    "AP115": [
+        counted(NUMBERS).map(seeded),
+        counted(NUMBERS.map(double).cache()).shuffle(40).map(seeded, num_parallel_calls=2).batch(4),
+        counted(NUMBERS).batch(2).prefetch(1).map(seeded_batch),
+        counted(NUMBERS).map(lambda x, seed: (x, seed + 1)).repeat(3).map(seeded),
+        NUMBERS.map(lambda x: seeded(x, (x, 2))),
+    ],
     "AP201": [
         NUMBERS.batch(2).prefetch(0),
         NUMBERS.batch(2).with_options(NO_PREFETCH),
@@ -98,6 +120,13 @@ STANDING_OUT = {
     "AP204": [NUMBERS.map(in_python), NUMBERS.filter(lambda x: in_python(x) > 3)],
 }
 GOOD = [
+    counted(NUMBERS.shuffle(40)).map(seeded),
+    counted(NUMBERS.repeat()).map(seeded),
+    counted(NUMBERS.map(noise)).map(seeded),
+    counted(NUMBERS).shuffle(40).batch(2).map(seeded_batch),
+    counted(NUMBERS.unique()).map(seeded),
+    NUMBERS.map(lambda x: seeded(x, RNG.make_seeds(1)[:, 0])),
+    NUMBERS.map(lambda x: tf.random.split((1, 2), 2) + tf.cast(x, tf.int32)),
     NUMBERS.shuffle(40).batch(4),
     NUMBERS.cache().map(noise),
     NUMBERS.cache().shuffle(40).repeat(),

@@ -265,13 +265,10 @@ def _scan(ds: Any) -> ir.Node:
     import tensorflow as tf
 
     source = node_of(ds._input_dataset)
-    parts = tf.nest.flatten(ds._initial_state, expand_composites=True)
-    if not all(map(tf.is_tensor, parts)) or any(part.dtype == tf.variant for part in parts):
-        return opaque(ds, "its state holds what is no plain tensor")
     return ir.Scan(
         input=source,
         fn=function_of(ds),
-        initial_state=tuple(parts),
+        initial_state=tuple(tf.nest.flatten(ds._initial_state)),
         use_default_device=bool(hidden_attribute(ds, source, "ScanDataset", "use_default_device")),
         name=ds._name,
     )

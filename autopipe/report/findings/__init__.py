@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from autopipe.optimizer import Refusal
 from autopipe.pipeline import ir, trees
 from autopipe.planning.diagnosis import Diagnosis
-from autopipe.report.findings import caches, consumer, order, work
+from autopipe.report.findings import caches, consumer, draws, order, work
 from autopipe.report.findings._base import Finding, Look, Seen
 
 __all__ = ["CODES", "Finding", "findings"]
 
-_LOOKS: Mapping[str, Look] = {**order.LOOKS, **caches.LOOKS, **work.LOOKS, **consumer.LOOKS}
+_LOOKS: Mapping[str, Look] = {**order.LOOKS, **caches.LOOKS, **draws.LOOKS, **work.LOOKS, **consumer.LOOKS}
 CODES = tuple(sorted(_LOOKS))
 
 
