@@ -194,6 +194,7 @@ SOURCES = {
     "lines": lambda: tf.data.TextLineDataset(FILES),
     "lines of each": lambda: Dataset.from_tensor_slices(FILES).flat_map(tf.data.TextLineDataset),
     "lines in turn": lambda: Dataset.from_tensor_slices(FILES).interleave(tf.data.TextLineDataset, cycle_length=2),
+    "csv": lambda: tf.data.experimental.CsvDataset(FILES, [tf.string]),
     "of unknown number": lambda: Dataset.range(6).flat_map(Dataset.range),
     "joined": lambda: Dataset.range(4).concatenate(Dataset.range(5)),
     "pairs": lambda: Dataset.zip((Dataset.range(9), {"y": Dataset.from_tensor_slices(np.arange(12.0))})),
@@ -240,6 +241,32 @@ class _Stages:
     @staticmethod
     def interleave(dataset, cycle, block):
         return dataset.interleave(lambda *parts: Dataset.from_tensors(packed(parts)).repeat(2), cycle, block)
+
+    @staticmethod
+    def legacy_interleave(dataset, cycle, block):
+        made = tf.data.experimental.parallel_interleave(
+            lambda *parts: Dataset.from_tensors(packed(parts)).repeat(2), cycle, block
+        )
+        return dataset.apply(made)
+
+    @staticmethod
+    def scan(dataset):
+        return dataset.scan(
+            tf.constant(0, tf.int64), lambda total, *parts: (total + key(packed(parts)), (total, packed(parts)))
+        )
+
+    @staticmethod
+    def take_while(dataset, predicate):
+        return dataset.take_while(PREDICATES[predicate])
+
+    @staticmethod
+    def assert_cardinality(dataset, least):
+        count = int(dataset.cardinality())
+        return dataset.apply(tf.data.experimental.assert_cardinality(max(count, least)))
+
+    @staticmethod
+    def count(dataset):
+        return Dataset.zip((dataset, Dataset.counter()))
 
     @staticmethod
     def flat_map(dataset):
@@ -315,6 +342,11 @@ OTHERS = st.one_of(
     _stage("ignore_errors"),
     _stage("interleave", SMALL, SMALL),
     _stage("flat_map"),
+    _stage("legacy_interleave", SMALL, SMALL),
+    _stage("scan"),
+    _stage("take_while", st.sampled_from(sorted(PREDICATES))),
+    _stage("assert_cardinality", SMALL),
+    _stage("count"),
     _stage("group_by_window", SMALL, SMALL, batches=1),
     _stage("zip"),
     _stage("concatenate"),
