@@ -8,6 +8,8 @@ import sys
 import time
 from dataclasses import dataclass
 
+from optuna.storages.journal import JournalFileSymlinkLock
+
 from autopipe.tuning.choices import Choice
 from autopipe.tuning.session import Session
 from autopipe.tuning.studies import complete, open_study, quiet_optuna
@@ -63,8 +65,14 @@ def session(storage, seconds):
     return Session(MadeUpChoices(), MadeUpChoices.given, MadeUpBench(seconds), study)
 
 
+def give_up_locks_of_the_dead_soon(setattr_=setattr):
+    """Wait 3 seconds for the lock of a journal that a process held when it was killed; Optuna waits half a minute."""
+    setattr_(JournalFileSymlinkLock.__init__, "__defaults__", (3,))
+
+
 if __name__ == "__main__":
     _, storage, trials, seconds = sys.argv
+    give_up_locks_of_the_dead_soon()
     with quiet_optuna():
         run = session(storage, float(seconds))
         print("ready", flush=True)

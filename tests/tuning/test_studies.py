@@ -67,8 +67,8 @@ def storage(request, tmp_path):
 
 @pytest.mark.timeout(300)
 def test_a_study_is_resumed_after_kill_9_at_random_moments(storage, opened, monkeypatch):
-    # Optuna waits half a minute for the lock of a journal that a process held when it was killed.
-    kills = 3 if storage.startswith("journal") else 8
+    worker.give_up_locks_of_the_dead_soon(monkeypatch.setattr)
+    kills = 5
     moments = random.Random(1)
     for _ in range(kills):
         process = start(storage)
