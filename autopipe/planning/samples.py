@@ -106,8 +106,13 @@ def of_one_shape(elements: Sequence[Any]) -> list[Any]:
 
 
 def without_buffers(node: ir.Node) -> ir.Node:
-    """Return the pipeline without the stages that hold, store, repeat or count elements."""
+    """Return the pipeline without the stages that hold, store, repeat or count elements.
+
+    One element that is repeated stays so, as in ``Dataset.counter()``: nothing could be zipped with it otherwise.
+    """
     inputs = [without_buffers(child) for child in node.inputs]
+    if isinstance(node, ir.Repeat) and isinstance(inputs[0], ir.Tensors):
+        return node.on(*inputs)
     if isinstance(node, ir.Shuffle | ir.Cache | ir.Repeat | ir.Prefetch | ir.AssertCardinality):
         return inputs[0]
     return node.on(*inputs)

@@ -4,7 +4,9 @@ import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.pipeline.extract import extract
 from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.samples import take_sample
 from autopipe.rules import Keeps
 from autopipe.verify import compare
 from sides import apply, assert_refuses, assert_rewrites
@@ -39,6 +41,11 @@ def test_a_counter_that_is_zipped_is_the_same_in_every_epoch():
     done = apply("cache_fixed_work", dataset, Keeps.SEQUENCE)
     assert done.steps
     assert compare(dataset, autopipe.optimize(dataset, keeps="sequence"), Keeps.SEQUENCE, epochs=3) is None
+
+
+def test_a_sample_of_what_is_zipped_with_a_counter_has_many_elements():
+    tree = extract(with_counters(Dataset.range(20)).map(augmented))
+    assert len(take_sample(tree, 12)) == 12
 
 
 def test_reading_ahead_of_a_counter_is_seen_by_nobody():
