@@ -24,6 +24,7 @@ from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.ledger import promised_bytes
 from autopipe.planning.machine import Machine, queued_seconds, resident_bytes
 from autopipe.planning.nothing_passes import refuse_if_nothing_passes
+from autopipe.planning.questions import Question, asked
 from autopipe.planning.samples import (
     SAMPLE_BYTES,
     bytes_of,
@@ -32,7 +33,6 @@ from autopipe.planning.samples import (
     of_one_shape,
     one_sentence,
     take_sample,
-    with_calls,
     without_buffers,
     without_calls,
 )
@@ -42,8 +42,6 @@ from autopipe.planning.turns import elements_in_one_turn, taking_turns, without_
 from autopipe.rules import MeasurementError
 
 __all__ = ["SampleMeasurements"]
-
-_Question = tuple[ir.Node, ir.Node, str]
 
 _SAMPLE_ELEMENTS = 256
 _CACHE_SAMPLE_ELEMENTS = 32
@@ -83,8 +81,8 @@ class SampleMeasurements:
     _began: float = field(default_factory=time.perf_counter, init=False, repr=False)
     _known_sizes: dict[ir.Node, list[int]] = field(default_factory=dict, init=False, repr=False)
     _sources: dict[ir.Node, ir.Node] = field(default_factory=dict, init=False, repr=False)
-    _speeds: dict[_Question, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
-    _workings: dict[_Question, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
+    _speeds: dict[Hashable, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
+    _workings: dict[Hashable, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
     _differences: dict[Hashable, str | None] = field(default_factory=dict, init=False, repr=False)
 
     def bytes_beside_caches(self, pipeline: ir.Node) -> int:
@@ -154,27 +152,26 @@ class SampleMeasurements:
 
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         """Time short windows of both, one after the other, and compare neighbours."""
-        question = _question(before, after, over)
+        question = asked(before, after, over)
         lost = self._lost_with_fewer_calls(question)
         if lost is not None:
             return lost
-        if question not in self._speeds:
+        if question.alike not in self._speeds:
             if self.exhausted:
                 raise MeasurementError(self.exhausted)
             with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
-                self._speeds[question] = self._compare(before, after, over)
-        return self._speeds[question]
+                self._speeds[question.alike] = self._compare(before, after, over)
+        return self._speeds[question.alike]
 
-    def _lost_with_fewer_calls(self, question: _Question) -> tuple[float, float, float] | None:
+    def _lost_with_fewer_calls(self, question: Question) -> tuple[float, float, float] | None:
         """Return what was measured with fewer calls at once on both sides, if more cannot make up for it.
 
         Parallel calls make a side as many times as fast as there are cores, at the most; with more than that, what
         gains is the side with more calls, and that is the one before.
         """
-        old, new, elements = question
         for calls, gain in ((None, Machine.here().cores), (ir.AUTOTUNE, 1)):
-            fewer = (with_calls(old, calls), with_calls(new, calls), elements)
-            known = self._speeds.get(fewer) if fewer != question else None
+            fewer = question.with_calls(calls)
+            known = self._speeds.get(fewer.alike) if fewer != question else None
             if known is not None and known[2] * gain < 1:
                 return known
         return None
@@ -185,7 +182,7 @@ class SampleMeasurements:
         So does what its threads wait for a core that others have: on a busy machine that is more than a call takes.
         """
         alone = replace(mapped, num_parallel_calls=None, synchronous=True)
-        question = _question(alone, alone, alone.input)
+        question = asked(alone, alone, alone.input).alike
         if question not in self._workings:
             self._workings[question] = self._time_alone(alone)
         return self._workings[question]
@@ -360,15 +357,6 @@ def _failures_are_unmeasurable() -> Iterator[None]:
 
 def _run(pipeline: ir.Node, over: ir.Node, source: ir.Node) -> Iterator[Any]:
     return iter(build(trees.substitute(pipeline, over, source)))
-
-
-def _question(before: ir.Node, after: ir.Node, over: ir.Node | None) -> _Question:
-    """Return what is timed, but for where the elements come from: a rule that changes that need not ask again."""
-    if over is None:
-        return before, after, ""
-    stub = ir.Tensors(dataset=None, components=())
-    old, new = (trees.substitute(side, over, stub) for side in (before, after))
-    return old, new, repr(signature(over).element_spec)
 
 
 def _is_rounding(old: Any, new: Any) -> bool:
