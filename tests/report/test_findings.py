@@ -114,6 +114,7 @@ STANDING_OUT = {
     "AP203": [
         NAMES.interleave(lines_of),
         NAMES.flat_map(lines_of),
+        NAMES.apply(tf.data.experimental.parallel_interleave(lines_of, cycle_length=1)),
         tf.data.TextLineDataset(["a", "b"]),
         tf.data.TFRecordDataset(NAMES.filter(lambda name: name != "a")),
     ],
@@ -155,6 +156,8 @@ GOOD = [
     NUMBERS.batch(2).with_options(NO_PREFETCH).prefetch(2),
     NUMBERS.prefetch(0).batch(2),
     NAMES.interleave(lines_of, num_parallel_calls=2),
+    NAMES.apply(tf.data.experimental.parallel_interleave(lines_of, cycle_length=2)),
+    NAMES.take(1).apply(tf.data.experimental.parallel_interleave(lines_of, cycle_length=1)),
     NAMES.interleave(Dataset.from_tensors),
     tf.data.TextLineDataset(["a", "b"], num_parallel_reads=2),
     tf.data.TextLineDataset("a"),

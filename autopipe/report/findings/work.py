@@ -75,13 +75,19 @@ def sequential_reads(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     match node:
         case ir.Interleave(num_parallel_calls=None, fn=fn) | ir.FlatMap(fn=fn) if effects(fn).file_reads:
             remedy = "interleave(..., num_parallel_calls=tf.data.AUTOTUNE, cycle_length=...)"
-        case ir.FilesReader(num_parallel_reads=None) if signature(node.input).cardinality not in (0, 1):
+        case ir.LegacyInterleave(cycle_length=1, fn=fn) if effects(fn).file_reads and _are_several(node.input):
+            remedy = "num_parallel_reads=... of make_csv_dataset, or cycle_length=... of parallel_interleave"
+        case ir.FilesReader(num_parallel_reads=None) if _are_several(node.input):
             remedy = "give the reader num_parallel_reads, or interleave over the names"
         case _:
             return
     if seen.is_slower(node, "parallel_flat_map", "parallel_interleave", "parallel_reads"):
         return
     yield at(node, "AP203", "it reads one file after the other: each is waited for", remedy)
+
+
+def _are_several(names: ir.Node) -> bool:
+    return signature(names).cardinality not in (0, 1)
 
 
 def python_function(node: ir.Node, seen: Seen) -> Iterator[Finding]:
