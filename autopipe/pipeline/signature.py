@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from autopipe.pipeline import ir
-from autopipe.pipeline.build import build_stage
+from autopipe.pipeline.builders import build_stage
 
 __all__ = ["Signature", "signature"]
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from autopipe.pipeline import ir
-from autopipe.pipeline.build import build_stage
+from autopipe.pipeline.builders import build_stage
 from autopipe.pipeline.extract import extract
 from autopipe.runtime.reading import Stages, tree_after
 
