@@ -66,7 +66,8 @@ def lost_database(tmp_path):
     study._storage._backend.engine.dispose()
 
 
-@pytest.mark.parametrize("lost", ["before the search", "between trials"])
+# Whether a second trial is worth its time, a clock decides.
+@pytest.mark.parametrize("lost", ["before the search", pytest.param("between trials", marks=pytest.mark.timed)])
 def test_a_storage_that_is_lost_does_not_end_training(lost_database, lost):
     study, lose = lost_database
     tuner = PipelineTuner(
