@@ -38,7 +38,7 @@ class CachingCost:
     Attributes:
         making: the seconds it takes to make one.
         reading: the seconds it takes to read one from the cache.
-        made: the last elements that were made, where they were seen one by one; not more than a sample has.
+        made: the last elements that came one by one; not more than a sample has.
     """
 
     making: float
@@ -66,8 +66,8 @@ def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None) -> Ca
 def _making(dataset: Any, many: int, held: int) -> tuple[float, int, Sequence[Any]]:
     """Return the seconds it takes to make an element, and of how many Python is to be given one when they are read.
 
-    Where there are too few to look at one of many, what Python takes counts on both sides. The third are up to ``held``
-    of the elements, where it takes long to make others.
+    Where there are too few to look at one of many, what Python takes counts on both sides. The third are the last
+    elements that came one by one, up to ``held`` of them.
     """
     made: deque[Any] = deque(maxlen=held)
     turns = _turns(dataset, made=made)

@@ -78,7 +78,7 @@ def test_branches_that_are_written_alike_are_timed_once_and_get_the_same_plan(mo
     done = autopipe.optimize(Dataset.zip((view(), view())), rules=rules).explain().rewriting
     applied = [step.rule for step in done.steps]
     assert applied
-    assert sorted(applied) == sorted(applied[::2] * 2)
+    assert all(applied.count(rule) == 2 for rule in applied)
     whole = sum(1 for sides in timed if len(sides) > 3)
     assert len(timed) - whole == len(set(applied) - {"parallel_map"})
 
