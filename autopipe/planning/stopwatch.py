@@ -45,14 +45,12 @@ def compare_speeds(
         both_ways: whether to go on also while noise hides a loss.
     """
     old, new = Stopwatch(before), Stopwatch(after)
-    batches = old.batches_in(_WINDOW_SECONDS), new.batches_in(_WINDOW_SECONDS)
-    warming_up = (old.usual_seconds + consumer_seconds) / (new.usual_seconds + consumer_seconds)
+    warming_up = (old.warm_up() + consumer_seconds) / (new.warm_up() + consumer_seconds)
     ratios: list[float] = []
     end = time.perf_counter() + seconds
     while len(ratios) < 2 or (_is_undecided(ratios, both_ways) and time.perf_counter() < end):
-        pair = [(old, batches[0]), (new, batches[1])]
-        turns = reversed(pair) if len(ratios) // 2 % 2 else pair
-        taken = {watch: watch.seconds_per_batch(number) + consumer_seconds for watch, number in turns}
+        turns = (new, old) if len(ratios) // 2 % 2 else (old, new)
+        taken = {watch: watch.seconds_per_batch(_WINDOW_SECONDS) + consumer_seconds for watch in turns}
         ratios.append(taken[old] / taken[new])
         if len(ratios) == 1 and _are_far_apart(warming_up, ratios[0]):
             return around_median([warming_up, ratios[0]])
@@ -100,39 +98,39 @@ def _is_undecided(ratios: list[float], both_ways: bool = False) -> bool:
 
 
 class Stopwatch:
-    """Draws batches from one endless pipeline and times them.
-
-    Attributes:
-        usual_seconds: what a batch took the last time.
-    """
+    """Draws batches from one endless pipeline and times them."""
 
     def __init__(self, dataset: Any) -> None:
         self._iterator = iter(dataset)
-        self.usual_seconds = 0.0
+        self._usual_seconds = 0.0
 
-    def batches_in(self, seconds: float) -> int:
-        """Warm up, and return how many batches come in about that time, one at the least."""
+    def warm_up(self) -> float:
+        """Draw a few batches, and return the time of one of them, the first aside."""
         next(self._iterator)
-        start, count = time.perf_counter(), 0
-        while count == 0 or time.perf_counter() - start < _WARM_UP_SECONDS:
-            next(self._iterator)
-            count += 1
-        self.usual_seconds = (time.perf_counter() - start) / count
-        return max(1, round(seconds / self.usual_seconds))
+        self._usual_seconds = self._draw(_WARM_UP_SECONDS)
+        return self._usual_seconds
 
-    def seconds_per_batch(self, batches: int) -> float:
-        """Return the time of a batch, those aside that were made while nobody asked."""
-        self._empty_buffers(batches + _MOST_READY)
-        start = time.perf_counter()
-        for _ in range(batches):
-            next(self._iterator)
-        self.usual_seconds = (time.perf_counter() - start) / batches
-        return self.usual_seconds
+    def seconds_per_batch(self, seconds: float) -> float:
+        """Return the time of a batch in a window of at least so many seconds, after those that were ready before it.
 
-    def _empty_buffers(self, most: int) -> None:
+        It ends by the clock: how many batches fill it, those of the warming up do not tell.
+        """
+        self._empty_buffers()
+        self._usual_seconds = self._draw(seconds)
+        return self._usual_seconds
+
+    def _draw(self, seconds: float) -> float:
+        start, batches, taken = time.perf_counter(), 0, 0.0
+        while batches == 0 or taken < seconds:
+            next(self._iterator)
+            batches += 1
+            taken = time.perf_counter() - start
+        return taken / batches
+
+    def _empty_buffers(self) -> None:
         """Draw what is ready: it comes in no time, and the first that is not has to be waited for."""
-        for _ in range(most):
+        for _ in range(_MOST_READY):
             start = time.perf_counter()
             next(self._iterator)
-            if time.perf_counter() - start > _WAITED_FOR * self.usual_seconds:
+            if time.perf_counter() - start > _WAITED_FOR * self._usual_seconds:
                 return

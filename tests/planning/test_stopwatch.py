@@ -1,6 +1,6 @@
 """A gain is told from noise by pairs of neighbouring windows."""
 
-import time
+from itertools import chain, cycle, repeat
 
 import pytest
 
@@ -57,14 +57,12 @@ class ScriptedWatch:
 
     def __init__(self, seconds):
         self._seconds = iter(seconds)
-        self.usual_seconds = 0.0
         self.turns = 0
 
-    def batches_in(self, seconds):
-        self.usual_seconds = next(self._seconds)
-        return 1
+    def warm_up(self):
+        return next(self._seconds)
 
-    def seconds_per_batch(self, batches):
+    def seconds_per_batch(self, window):
         self.turns += 1
         return next(self._seconds)
 
@@ -88,21 +86,52 @@ def test_what_is_far_apart_twice_is_not_compared_a_second_time(monkeypatch, befo
     assert [watch.turns for watch in watches] == [pairs, pairs]
 
 
-@pytest.mark.parametrize("ready", [0, 1, 5, 20])
-def test_what_was_ready_before_its_turn_does_not_count(ready):
-    """Some come at once after a rest, as from a buffer; each of the others takes 10 ms."""
-    made = {"ready": 0}
+class Clock:
+    """Goes on only where a pipeline works, so that nothing else on the machine can make a batch late."""
 
-    def batches():
-        while True:
-            if made["ready"]:
-                made["ready"] -= 1
-            else:
-                time.sleep(0.01)
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        self.drawn = 0
+        monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: self.now)
+
+    def batches(self, seconds_of_batch):
+        for seconds in seconds_of_batch:
+            self.now += seconds
+            self.drawn += 1
             yield None
 
-    watch = Stopwatch(batches())
-    number = watch.batches_in(0.05)
+
+@pytest.mark.parametrize("ready", [0, 1, 5, 20])
+def test_what_was_ready_before_its_turn_does_not_count(monkeypatch, ready):
+    """Some come at once after a rest, as from a buffer; each of the others takes 10 ms."""
+    clock = Clock(monkeypatch)
+    made = {"ready": 0}
+
+    def seconds():
+        while True:
+            at_once, made["ready"] = made["ready"] > 0, max(made["ready"] - 1, 0)
+            yield 0.0 if at_once else 0.01
+
+    watch = Stopwatch(clock.batches(seconds()))
+    watch.warm_up()
     for _ in range(3):
         made["ready"] = ready
-        assert watch.seconds_per_batch(number) > 0.0095
+        assert watch.seconds_per_batch(0.05) == pytest.approx(0.01)
+
+
+def test_batches_that_were_slow_while_warming_up_do_not_make_the_windows_short(monkeypatch):
+    clock = Clock(monkeypatch)
+    watch = Stopwatch(clock.batches(chain([0.02] * 3, repeat(0.001))))
+    assert watch.warm_up() == pytest.approx(0.02)
+    for _ in range(2):
+        drawn = clock.drawn
+        assert watch.seconds_per_batch(0.05) == pytest.approx(0.001, rel=0.5)
+        assert clock.drawn - drawn >= 30
+
+
+def test_what_comes_in_bursts_is_timed_with_the_wait_for_them(monkeypatch):
+    """A map with many calls at once hands on as many elements, and then none for as long as those take."""
+    clock = Clock(monkeypatch)
+    watch = Stopwatch(clock.batches(cycle([0.08] + [0.0] * 15)))
+    watch.warm_up()
+    assert watch.seconds_per_batch(0.025) == pytest.approx(0.005)
