@@ -37,6 +37,7 @@ class Stores:
         self._disk = disk
         self._guarded = guarded
         self._memories = self.new_memories()
+        self._begun = False
         self._files = tuple(disk.filename(cache.input) for cache in caches_on_disk(tree)) if disk else ()
 
     def new_memories(self) -> Memories:
@@ -62,8 +63,10 @@ class Stores:
         full = next((each for each in (self._memories, *in_use) if each.full), None) if in_use else None
         if full is not None:
             self._memories = full
-        elif self._memories in in_use or self._memories.spoiled:
+        elif self._memories in in_use or (self._begun and self._memories.may_lack_elements):
+            # Whoever began to fill them may be gone, and its prefetch still go on after an element that failed.
             self._memories = self.new_memories()
+        self._begun = True
         return self._memories
 
     def succeed(self, memories: Memories, successor: Memories) -> None:

@@ -42,6 +42,18 @@ def test_memories_that_another_iterator_fills_are_not_shared():
     assert not stores.memories_are_full
 
 
+def test_memories_that_an_iterator_left_before_its_end_are_not_taken_on():
+    """Its prefetch may still go on after an element that failed, and call full what lacks that element."""
+    tree = extract(Dataset.range(4).cache())
+    stores = Stores(tree, None, guarded=True)
+    left = stores.next_memories(())
+    read = stores.next_memories(())
+    assert read is not left
+    assert list(read.build(tree).as_numpy_iterator()) == [0, 1, 2, 3]
+    stores.note_end(read, ())
+    assert stores.next_memories(()) is read
+
+
 def test_full_memories_are_shared_also_when_others_were_begun_after_them():
     tree, stores = in_memory()
     first = stores.next_memories(())
