@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from autopipe.functions.fixed_part import changes_between_epochs
 from autopipe.functions.function import Function
-from autopipe.pipeline.ir import AssertCardinality, Cache, Map, Node, Prefetch, Repeat, Shuffle
+from autopipe.pipeline.ir import AssertCardinality, Cache, Map, Node, Options, Prefetch, Repeat, Shuffle
 
 __all__ = ["before_mixing", "cached_before_mixing"]
 
@@ -45,7 +45,7 @@ def _fixed_before_mixing(node: Node) -> tuple[Node, list[Node]]:
         match node:
             case Shuffle() | Repeat() if cached:
                 break
-            case Shuffle() | Repeat() | Prefetch() | AssertCardinality():
+            case Shuffle() | Repeat() | Prefetch() | AssertCardinality() | Options():
                 passed.append(node)
             case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True) if not (
                 changes_between_epochs(node.fn)

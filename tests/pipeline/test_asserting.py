@@ -61,6 +61,14 @@ def test_refuses_a_cache_that_would_hide_that_the_number_is_another():
     )
 
 
+def test_what_the_author_caches_after_counting_is_cached_on():
+    assert_rewrites(
+        "cache_fixed_work",
+        some(10).cache().batch(2).map(lambda batch: work(batch[0])),
+        "range(0, 30) | filter(<lambda>) | assert_cardinality(10) | cache() | batch(2) | map(<lambda>) | cache()",
+    )
+
+
 def test_errors_that_are_left_out_of_what_is_counted_stay_left_out():
     failing = Dataset.range(9).map(lambda x: tf.debugging.check_numerics(6 / (x - 3), "")).ignore_errors()
     assert_refuses("cache_fixed_work", failing.apply(tf.data.experimental.assert_cardinality(8)), "ignore_errors()")

@@ -88,7 +88,12 @@ NO_PREFETCH = options(experimental_optimization__inject_prefetch=False)
 STANDING_OUT = {
     "AP101": [NUMBERS.batch(4).shuffle(9), NUMBERS.padded_batch(4).prefetch(1).shuffle(9)],
     "AP102": [NUMBERS.map(noise).cache(), NUMBERS.map(noise).batch(2).cache("/nowhere/file")],
-    "AP103": [NUMBERS.shuffle(40).cache(), NUMBERS.shuffle(40, seed=1).batch(2).cache()],
+    "AP103": [
+        NUMBERS.shuffle(40).cache(),
+        NUMBERS.shuffle(40, seed=1).batch(2).cache(),
+        NUMBERS.shuffle(40).cache().shuffle(39),
+        NUMBERS.shuffle(40).cache().take(40).prefetch(2),
+    ],
     "AP104": [NUMBERS.repeat().batch(3).cache(), Dataset.zip((NUMBERS.repeat(), NUMBERS.repeat())).cache()],
     "AP105": [BYTES.batch(4).map(scale), BYTES.batch(4).prefetch(1).map(scale, num_parallel_calls=2)],
     "AP107": [NUMBERS.repeat().shuffle(40), NUMBERS.repeat(3).prefetch(1).shuffle(40)],
@@ -131,6 +136,7 @@ GOOD = [
     NUMBERS.shuffle(40).batch(4),
     NUMBERS.cache().map(noise),
     NUMBERS.cache().shuffle(40).repeat(),
+    NUMBERS.shuffle(20).cache().map(noise).shuffle(40).repeat(),
     NUMBERS.cache().prefetch(1).take(40),
     NUMBERS.repeat(3).cache(),
     NUMBERS.repeat().take(30).cache(),

@@ -26,6 +26,10 @@ def decode(jpeg):
     return tf.image.resize(tf.io.decode_jpeg(jpeg, channels=3), (8, 8))
 
 
+def decode_first(jpegs):
+    return decode(jpegs[0])
+
+
 def augment(jpeg):
     image = tf.cast(tf.cast(decode(jpeg), tf.uint8), tf.float32) / 127.5 - 1.0
     return tf.image.random_brightness(tf.image.random_flip_left_right(image), 0.2)
@@ -69,6 +73,32 @@ def test_maps_between_the_shuffle_and_the_last_work_go_before_the_cache_too():
 def test_refuses_where_a_cache_keeps_the_order_of_a_shuffle(mixed):
     dataset = mixed.cache().repeat(2).map(decode)
     assert_refuses(RULE, dataset, "gives each repetition its own order")
+
+
+def test_what_a_cache_of_the_author_holds_is_the_same_whatever_gave_it():
+    batches = JPEGS.shuffle(10, seed=1).cache().prefetch(1).batch(2)
+    assert_rewrites(
+        RULE,
+        batches.map(decode_first),
+        "tensor_slices | shuffle(10, seed=1) | cache() | prefetch(1) | batch(2) | map(decode_first) | cache()",
+    )
+
+
+@pytest.mark.parametrize("partly", [lambda made: made.take(5), lambda made: made.take_while(lambda jpeg: True)])
+def test_refuses_what_a_cache_of_the_author_may_not_hold_since_it_is_read_in_part(partly):
+    """It is never full, so every epoch draws another order, and other elements come first."""
+    dataset = partly(JPEGS.shuffle(10).cache()).batch(2).map(decode_first)
+    assert_refuses(RULE, dataset, "gives each repetition its own order")
+
+
+def test_options_stand_in_nobodys_way():
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 2
+    assert_rewrites(
+        RULE,
+        JPEGS.with_options(options).shuffle(10, seed=2).map(decode),
+        "tensor_slices | map(decode) | cache() | options | shuffle(10, seed=2)",
+    )
 
 
 def test_a_map_that_draws_stays_where_it_is_and_nothing_after_it_is_cached():

@@ -10,9 +10,11 @@ from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
+from autopipe.planning.count import most_elements
 from autopipe.planning.figures import bytes_text
 from autopipe.planning.machine import Machine
 from autopipe.report.findings._base import Finding, Look, Seen, at, before, held_bytes
+from autopipe.rules import MeasurementError
 
 __all__ = ["LOOKS"]
 
@@ -36,7 +38,7 @@ def cache_after_random(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 def cache_after_shuffle(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP103: a cache of one order."""
-    if not isinstance(node, ir.Cache):
+    if not isinstance(node, ir.Cache) or _is_shuffled_whole(node, seen.tree):
         return
     for shuffle in (each for each in trees.walk(node.input) if isinstance(each, ir.Shuffle) and _reshuffles(each)):
         yield at(
@@ -158,6 +160,22 @@ def _mixing_before_batch(mapped: ir.Map) -> ir.Shuffle | None:
     while isinstance(mixed, ir.Repeat) or (isinstance(mixed, ir.Shuffle) and not _reshuffles(mixed)):
         mixed = before(mixed)
     return mixed if isinstance(mixed, ir.Shuffle) else None
+
+
+def _is_shuffled_whole(cache: ir.Cache, tree: ir.Node) -> bool:
+    """Return whether each epoch puts all elements of a cache into an order of its own."""
+    try:
+        count = most_elements(cache)
+    except MeasurementError:
+        return False
+    shuffles = (each for each in trees.walk(tree) if isinstance(each, ir.Shuffle) and _reshuffles(each))
+    return any(each.capacity >= count and _is_handed_on(cache, each.input) for each in shuffles)
+
+
+def _is_handed_on(cache: ir.Cache, to: ir.Node) -> bool:
+    while isinstance(to, ir.Map | ir.Filter | ir.Prefetch | ir.Options | ir.ThreadPool):
+        to = to.input
+    return to == cache
 
 
 def _reshuffles(node: ir.Shuffle) -> bool:

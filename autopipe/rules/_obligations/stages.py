@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autopipe.functions.effects import effects
@@ -49,6 +50,19 @@ _STEADY = (
     ir.ThreadPool,
     ir.Unbatch,
     ir.Zip,
+)
+# Stages that take all there is of what they read from: a cache there is full after one epoch.
+_READING_TO_THE_END = (
+    ir.Batch,
+    ir.Enumerate,
+    ir.Filter,
+    ir.Map,
+    ir.Options,
+    ir.PaddedBatch,
+    ir.Prefetch,
+    ir.Rebatch,
+    ir.ThreadPool,
+    ir.Unbatch,
 )
 # Stages that do so too when each of their functions gives the same for the same.
 _STEADY_IF_THEIR_FUNCTIONS_ARE = (
@@ -219,15 +233,27 @@ class SameEveryEpoch:
     pipeline: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look at every stage for shuffles, randomness, free order and unknown state."""
+        """Look at every stage for shuffles, randomness, free order and unknown state.
+
+        What the author's memory cache holds came from the first epoch, whatever comes before it.
+        """
         if any(options.deterministic is False for options in trees.options_of(site.pipeline)):
             return Proof(False, "options.deterministic=False frees the order of each repetition")
-        for node in trees.walk(self.pipeline):
+        for node in _since_a_memory_cache(self.pipeline):
             change = _changes_between_epochs(node, site)
             if change:
                 return Proof(False, change)
         assumed = "; assumes the files stay as they are" if _reads_files(self.pipeline) else ""
         return Proof(True, f"each repetition is the same{assumed}")
+
+
+def _since_a_memory_cache(pipeline: ir.Node) -> Iterator[ir.Node]:
+    """Yield the stages after a cache that each epoch fills, or else all."""
+    since = [pipeline]
+    while isinstance(since[-1], _READING_TO_THE_END):
+        since.append(since[-1].input)
+    kept = isinstance(since[-1], ir.Cache) and since[-1].in_memory
+    return iter(since) if kept else trees.walk(pipeline)
 
 
 def _reads_files(pipeline: ir.Node) -> bool:
