@@ -169,7 +169,7 @@ def _(node: ir.IgnoreErrors) -> str:
 def _(node: ir.Shuffle) -> str:
     return _call(
         "shuffle",
-        node.buffer_size,
+        node.buffer_size if node.while_filling is None else "all",
         seed=node.seeds[1] if node.seeded else None,
         reshuffle_each_iteration=None if node.reshuffle_each_iteration else "False",
     )

@@ -128,6 +128,9 @@ def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.
 
     names = [name for name in build(reader.input).take(_MOST_FILES).as_numpy_iterator() if isinstance(name, bytes)]
     sizes = {name: tf.io.gfile.stat(name.decode()).length for name in names if tf.io.gfile.exists(name.decode())}
+    if not names and not isinstance(reader, ir.FilesReader):
+        # Each element tells of its file in a way of its own, as those of TensorFlow Datasets do.
+        return _elements_of_each(reader)
     if not sizes or len(names) == _MOST_FILES:
         raise MeasurementError("the names of its files could not be listed")
     counted = read = 0

@@ -30,7 +30,7 @@ from autopipe.runtime.ending import number_taken, telling_its_end
 from autopipe.runtime.following import built_after, followed_by
 from autopipe.runtime.memories import Memories, may_leave_out
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
-from autopipe.runtime.ready import ReadyPipeline, filling_at_once, with_files
+from autopipe.runtime.ready import ReadyPipeline, filling_at_once, while_filling, with_files
 from autopipe.runtime.repoint import (
     MOST_HELD,
     has_large_buffer,
@@ -269,7 +269,8 @@ class OptimizedDataset(tf.data.Dataset):
         files, memories = self._stores.next_files(), self._stores.next_memories(self._memories_in_use())
         writes = not self._stores.are_whole(files)
         taken = number_taken() if writes or memories.watches else None
-        reading = Reading(self, after, _knobs_of(tree), memories, taken, files, writes)
+        reading = Reading(self, after, _knobs_of(tree), memories, taken, files, writes, fills=not memories.full)
+        tree = while_filling(tree) if reading.fills else tree
         ready = self._made_before(tree, reading, early=early) if taken is None else None
         if ready is None:
             ready = self._make(tree, reading, early=early)
@@ -333,7 +334,8 @@ class OptimizedDataset(tf.data.Dataset):
         if state is None:
             return
         # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
-        own = trees.transform(with_knobs(tree, knobs), with_new_seed_generator)
+        tree = with_knobs(tree, knobs)
+        own = trees.transform(while_filling(tree) if reading.fills else tree, with_new_seed_generator)
         memories = self._memories_for(reading)
         dataset = memories.build(with_files(own, reading.files))
         pipeline = self._pipeline(dataset, reading, reading.stall, memories)

@@ -11,6 +11,7 @@ import autopipe
 from autopipe import Plan
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.lines import noting_lines
+from autopipe.planning.measure import SampleMeasurements
 from autopipe.planning.plan import fingerprint
 from autopipe.report.source import source_of
 
@@ -250,6 +251,14 @@ class TestWhatAutopipeMade:
         source = written(dataset)
         assert ".apply(tf.data.experimental.assert_cardinality(5))" in source.code
         assert_same(run(source, lambda x: x % 2 == 0), dataset)
+
+    def test_a_shuffle_of_all_that_a_cache_holds_is_written(self, monkeypatch):
+        monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+        rows = Dataset.range(9).shuffle(2).interleave(Dataset.from_tensors)
+        dataset = autopipe.optimize(rows.map(tf.strings.as_string).shuffle(3), rules=["cache_free_order"])
+        source = written(dataset)
+        assert ".shuffle(tf.data.UNKNOWN_CARDINALITY)" in source.code
+        assert "waits for all elements in the first epoch" in source.code
 
     def test_what_a_scan_begins_with_and_a_folder_are_arguments(self, tmp_path):
         Dataset.range(9).save(str(tmp_path / "saved"))

@@ -10,7 +10,7 @@ live traced function: nothing a pipeline captures is ever copied.
 
 from __future__ import annotations
 
-from autopipe.pipeline.ir._base import AUTOTUNE, End, Node, Source, Unary
+from autopipe.pipeline.ir._base import ALL_ELEMENTS, AUTOTUNE, End, Node, Source, Unary
 from autopipe.pipeline.ir._files import CsvFormat, FilesReader
 from autopipe.pipeline.ir._joins import ChooseFrom, Concatenate, Zip
 from autopipe.pipeline.ir._sources import Generator, Opaque, RandomNumbers, Range, Saved, Tensors, TensorSlices
@@ -43,6 +43,7 @@ from autopipe.pipeline.ir._stages import (
 )
 
 __all__ = [
+    "ALL_ELEMENTS",
     "AUTOTUNE",
     "AssertCardinality",
     "Batch",

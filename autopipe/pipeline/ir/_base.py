@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-__all__ = ["AUTOTUNE", "End", "Node", "Source", "Unary"]
+__all__ = ["ALL_ELEMENTS", "AUTOTUNE", "End", "Node", "Source", "Unary"]
 
 AUTOTUNE = -1
+# The buffer of a shuffle that holds all there are, however many.
+ALL_ELEMENTS = -2
 
 
 @dataclass(frozen=True, kw_only=True)

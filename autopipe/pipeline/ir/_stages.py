@@ -117,6 +117,8 @@ class Shuffle(Unary):
         seeds: TensorFlow's (graph seed, op seed) pair; (0, 0) when unseeded.
         origin: which shuffle it was, where it draws every epoch's order from its seeds: another one draws its own.
         seed_generator: the live object that gives each epoch its seed; ``None`` makes one with the dataset.
+        while_filling: how many it holds while the memory cache it reads from is being filled; ``None`` for as many as
+            ever. An iterator that waited for all elements of a cache that holds none yet would make no use of them.
     """
 
     buffer_size: int
@@ -124,6 +126,7 @@ class Shuffle(Unary):
     reshuffle_each_iteration: bool = True
     origin: Any = field(default=None, repr=False)
     seed_generator: Any = field(default=None, compare=False, repr=False)
+    while_filling: int | None = None
 
     @property
     def seeded(self) -> bool:

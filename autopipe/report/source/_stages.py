@@ -160,7 +160,9 @@ def _padding(node: ir.PaddedBatch, source: str) -> str:
 
 
 def _shuffling(writer: Writer, node: ir.Shuffle) -> str:
-    given = [str(node.buffer_size)]
+    given = ["tf.data.UNKNOWN_CARDINALITY" if node.buffer_size == ir.ALL_ELEMENTS else str(node.buffer_size)]
+    if node.while_filling is not None:
+        writer.lines.append("# It waits for all elements in the first epoch too, in which autopipe mixes as they come.")
     if node.seeded:
         whole, own = node.seeds
         given.append(f"seed={own}")

@@ -19,14 +19,20 @@ _AS_MANY = (ir.AssertCardinality, ir.Cache, ir.Enumerate, ir.Options, ir.Prefetc
 
 @dataclass(frozen=True)
 class ReadToItsEnd:
-    """No stage downstream stops before the end of what is cached: TensorFlow throws away a cache that is not full."""
+    """No stage downstream stops before the end of what is cached: TensorFlow throws away a cache that is not full.
+
+    Args:
+        cached: what is.
+        one_pass: what becomes of it at the site, read once; by default the stage there does it.
+    """
 
     cached: ir.Unary = field(repr=False)
+    one_pass: ir.Node | None = field(default=None, repr=False)
 
     def check(self, site: Site) -> Proof:
         """Look for stages that leave out the end of what they read, and count."""
         # Elements of the site's own type: those of the cache may be such that nothing downstream could be built.
-        one_pass = site.node.on(self.cached.input)
+        one_pass = self.one_pass or site.node.on(self.cached.input)
 
         def once(node: ir.Node) -> ir.Node:
             repeats = isinstance(node, ir.Repeat) and one_pass in trees.walk(node)

@@ -21,11 +21,13 @@ __all__ = [
     "InMemory",
     "NoNewReadAhead",
     "NoOrderDrawnEarly",
+    "NoRepeatAfter",
     "NotCachedYet",
     "OneReader",
     "OneShape",
     "ReadAheadUnseen",
     "Reshuffles",
+    "SameElementsEveryEpoch",
     "SameEveryEpoch",
 ]
 
@@ -50,6 +52,19 @@ _STEADY = (
     ir.ThreadPool,
     ir.Unbatch,
     ir.Zip,
+)
+# Stages that do the same with an element, or with all that comes of it, whichever came before.
+_ONE_BY_ONE = (
+    ir.Concatenate,
+    ir.FilesReader,
+    ir.Filter,
+    ir.FlatMap,
+    ir.Interleave,
+    ir.Map,
+    ir.Options,
+    ir.Prefetch,
+    ir.ThreadPool,
+    ir.Unbatch,
 )
 # Stages that take all there is of what they read from: a cache there is full after one epoch.
 _READING_TO_THE_END = (
@@ -138,6 +153,22 @@ class NoOrderDrawnEarly:
                 "would have drawn one more",
             )
         return Proof(True, "no order is drawn from a seed while an iterator reads on")
+
+
+@dataclass(frozen=True)
+class NoRepeatAfter:
+    """Each epoch has an iterator of its own: none reads a cache again that it has filled itself."""
+
+    cached: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Look for a repeat that is not part of what is cached."""
+        part = set(trees.walk(self.cached))
+        found = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.Repeat) and node not in part)
+        repeats = next(found, None)
+        if repeats is None:
+            return Proof(True, "")
+        return Proof(False, f"{stage(repeats)} reads on in the iterator that fills the cache, in one order for good")
 
 
 @dataclass(frozen=True)
@@ -245,6 +276,40 @@ class SameEveryEpoch:
                 return Proof(False, change)
         assumed = "; assumes the files stay as they are" if _reads_files(self.pipeline) else ""
         return Proof(True, f"each repetition is the same{assumed}")
+
+
+@dataclass(frozen=True)
+class SameElementsEveryEpoch:
+    """A pipeline gives the same elements whenever it runs, though in another order each time."""
+
+    pipeline: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Look for what makes something of the order; where the order is the same too, there is nothing to say."""
+        if SameEveryEpoch(self.pipeline).check(site).holds:
+            return Proof(False, "")
+        change = _other_elements(self.pipeline, site)
+        assumed = "; assumes the files stay as they are" if _reads_files(self.pipeline) else ""
+        return Proof(False, change) if change else Proof(True, f"only the order differs between epochs{assumed}")
+
+
+def _other_elements(node: ir.Node, site: Site) -> str | None:
+    """Return what may give an epoch other elements than the one before had; ``None`` if nothing does."""
+    if not _is_reordered(node, site) and all(_changes_between_epochs(each, site) is None for each in trees.walk(node)):
+        return None
+    if isinstance(node, ir.Shuffle) and (node.seeded or not node.reshuffle_each_iteration):
+        return f"{stage(node)} gives an order that its author chose"
+    if not isinstance(node, (*_ONE_BY_ONE, ir.Shuffle)):
+        return f"{stage(node)} makes something of an order that differs between epochs"
+    proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
+    unsteady = next((proof.because for proof in proofs if not proof.holds), None)
+    return unsteady or next(filter(None, (_other_elements(each, site) for each in node.inputs)), None)
+
+
+def _is_reordered(pipeline: ir.Node, site: Site) -> bool:
+    """Return whether an option frees the order of stages that do several things at once."""
+    freed = any(options.deterministic is False for options in trees.options_of(site.pipeline))
+    return freed and any(getattr(node, "num_parallel_calls", None) for node in trees.walk(pipeline))
 
 
 def _since_a_memory_cache(pipeline: ir.Node) -> Iterator[ir.Node]:

@@ -1,0 +1,114 @@
+"""The rule named as this file."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from autopipe.functions.cut import IllegalCutError
+from autopipe.functions.fixed_part import changes_between_epochs, does_work, split_fixed_part
+from autopipe.functions.function import Function
+from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.pipeline.ir import ALL_ELEMENTS, Cache, Map, Node, Options, Prefetch, Shuffle
+from autopipe.pipeline.trees import substitute, walk
+from autopipe.rules._base import Keeps, Rewrite, rule
+from autopipe.rules._caching import cached_before_mixing
+from autopipe.rules._obligations import (
+    FitsMemory,
+    NoErrorIsIgnored,
+    NoRepeatAfter,
+    NotCachedYet,
+    ReadToItsEnd,
+    RoundingUnseen,
+    SameElementsEveryEpoch,
+    SoonShuffled,
+    WorkBeforeChange,
+    WorthCaching,
+)
+
+
+@rule(keeps=Keeps.ELEMENTS)
+def cache_free_order(node: Node) -> Rewrite | None:
+    """map(f) | shuffle(n)  ->  map(f) | cache | shuffle(all)
+
+    Shuffled files that are read several at once give each epoch its own order, which a cache would keep for good. Where
+    an unseeded shuffle follows, with nothing between that makes something of the order, elements may come in any: the
+    shuffle then mixes all that the cache holds, in every epoch anew, and in the first as many as its author wrote. The
+    shuffle may stand before the map too, which is then cut as ``cache_fixed_work`` cuts it. It takes: upstream no stage
+    that makes something of the order, and none that takes it from a seed; no repeat downstream, under which one
+    iterator would read the cache that it has filled itself; little time to read all elements before an epoch begins,
+    beside making them; and else what ``cache_fixed_work`` takes.
+    """
+    kept = _kept(node)
+    if kept is None:
+        return None
+    fn, fixed, parts = kept.mapped.fn, kept.fixed, kept.parts
+    same, alone = SameElementsEveryEpoch(fixed), NoRepeatAfter(fixed)
+    safe = (WorkBeforeChange(fn), NotCachedYet(kept.mapped), same, alone, NoErrorIsIgnored())
+    whole = ReadToItsEnd(fixed, one_pass=kept.one_pass)
+    provided = (*safe, whole, WorthCaching(fixed), SoonShuffled(fixed), FitsMemory(fixed))
+    if parts and not rounds_alike(fn, *parts):
+        return Rewrite(kept.after, (*provided, RoundingUnseen(jumps_after_regrouping(fn))))
+    return Rewrite(kept.after, provided)
+
+
+class _Kept(NamedTuple):
+    """A map, what of it is cached, in which parts it is cut for that, and what becomes of the site, once and at all."""
+
+    mapped: Map
+    fixed: Map
+    parts: tuple[Function, Function] | None
+    one_pass: Node
+    after: Node
+
+
+def _kept(node: Node) -> _Kept | None:
+    match node:
+        case Shuffle() if _mixes_anew(node):
+            mapped = _before(node)
+            if not isinstance(mapped, Map) or not _may_be_kept(mapped) or changes_between_epochs(mapped.fn):
+                return None
+            fixed, result = cached_before_mixing(mapped, None, on_disk=False)
+            after = _mixing_all(node).on(substitute(node.input, mapped, result))
+            return _Kept(mapped, fixed, None, node.on(mapped.on(fixed.input)), after)
+        case Map() if _may_be_kept(node):
+            try:
+                parts = split_fixed_part(node.fn)
+            except IllegalCutError:
+                return None
+            if parts is None and changes_between_epochs(node.fn):
+                return None
+            fixed, result = cached_before_mixing(node, parts, on_disk=False)
+            mixing = _first_shuffle(result)
+            if mixing is None or not _mixes_anew(mixing):
+                return None
+            return _Kept(node, fixed, parts, node.on(fixed.input), substitute(result, mixing, _mixing_all(mixing)))
+    return None
+
+
+def _may_be_kept(mapped: Map) -> bool:
+    return mapped.preserve_cardinality and not mapped.synchronous and does_work(mapped.fn)
+
+
+def _mixes_anew(shuffle: Shuffle) -> bool:
+    return shuffle.mixes and not shuffle.seeded and shuffle.reshuffle_each_iteration and shuffle.while_filling is None
+
+
+def _mixing_all(shuffle: Shuffle) -> Shuffle:
+    return replace(shuffle, buffer_size=ALL_ELEMENTS, while_filling=shuffle.buffer_size)
+
+
+def _before(shuffle: Shuffle) -> Node:
+    """Return the stage whose elements a shuffle gets, past those that only hold them ready."""
+    node = shuffle.input
+    while isinstance(node, Prefetch | Options):
+        node = node.input
+    return node
+
+
+def _first_shuffle(result: Node) -> Shuffle | None:
+    """Return the first shuffle after the cache."""
+    found = None
+    for stage in walk(result):
+        if isinstance(stage, Cache):
+            break
+        found = stage if isinstance(stage, Shuffle) else found
+    return found

@@ -1,0 +1,167 @@
+import time
+
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.pipeline.text import one_line
+from autopipe.planning.measure import SampleMeasurements
+from autopipe.rules import Keeps
+from autopipe.verify import compare
+from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
+
+RULE = "cache_free_order"
+Dataset = tf.data.Dataset
+FILES, ROWS = 5, 12
+
+
+def read(file):
+    return Dataset.range(file * ROWS, (file + 1) * ROWS)
+
+
+def work(x):
+    return tf.cast(x, tf.int32) + 0 * tf.reduce_sum(tf.strings.length(tf.strings.as_string(tf.range(x + 500))))
+
+
+def rows(files=None, **order):
+    """Return the rows of files, whose order differs in each epoch."""
+    files = Dataset.range(FILES).shuffle(FILES) if files is None else files
+    return files.interleave(read, cycle_length=3, num_parallel_calls=2, **(order or {"deterministic": False}))
+
+
+def noisy(x):
+    return x, tf.random.uniform(())
+
+
+READ = "range(0, 5) | shuffle(5) | interleave(read, cycle=3, calls=2, deterministic=False)"
+
+
+def test_work_on_rows_of_shuffled_files_is_kept_and_shuffled_anew():
+    done = assert_rewrites(
+        RULE,
+        rows().prefetch(2).shuffle(20).map(work).filter(lambda x: x > 3),
+        f"{READ} | map(work) | cache() | prefetch(2) | shuffle(all) | filter(<lambda>)",
+    )
+    assert done.steps[0].keeps is Keeps.ELEMENTS
+
+
+def test_the_shuffle_may_come_after_the_work():
+    assert_rewrites(
+        RULE,
+        rows().map(work).prefetch(2).shuffle(20).batch(60).unbatch(),
+        f"{READ} | map(work) | cache() | prefetch(2) | shuffle(all) | batch(60) | unbatch()",
+    )
+    assert_refuses(RULE, rows().map(work).shuffle(20).batch(4).take(3), "take(3)")
+
+
+def test_what_comes_before_the_first_draw_is_kept():
+    def drawing(x):
+        return work(x), tf.random.uniform(())
+
+    done = apply(RULE, rows().shuffle(20).map(drawing))
+    expected = f"{READ} | map(fixed part of drawing) | cache() | shuffle(all) | map(rest of drawing)"
+    assert one_line(done.after) == expected
+
+
+def test_an_order_that_an_option_frees_is_drawn_anew_too():
+    options = tf.data.Options()
+    options.deterministic = False
+    assert_rewrites(
+        RULE,
+        Dataset.range(60).map(work, num_parallel_calls=2).shuffle(9).map(work).with_options(options),
+        "range(0, 60) | map(work, calls=2) | map(work) | cache() | shuffle(all) | options",
+    )
+
+
+def test_a_map_whose_own_order_is_free_is_kept():
+    dataset = Dataset.range(60).shuffle(9).map(work, num_parallel_calls=2, deterministic=False)
+    expected = "range(0, 60) | map(work, calls=2, deterministic=False) | cache() | shuffle(all)"
+    assert_rewrites(RULE, dataset, expected)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "because"),
+    [
+        (rows().batch(2).unbatch().shuffle(20).map(work), "batch(2) makes something of an order"),
+        (rows().take(20).shuffle(20).map(work), "take(20) makes something of an order"),
+        (rows().enumerate().map(lambda i, x: x + i).shuffle(9).map(work), "enumerate() makes something of an order"),
+        (rows(Dataset.range(FILES).shuffle(FILES, seed=1)).shuffle(20).map(work), "an order that its author chose"),
+        (rows().map(noisy).map(lambda x, _: x).shuffle(20).map(work), "draws random numbers"),
+        (rows().shuffle(20).map(work).batch(4).repeat(), "repeat() reads on in the iterator that fills the cache"),
+        (rows().shuffle(20).repeat(2).map(work), "repeat(2) reads on in the iterator that fills the cache"),
+        (rows().shuffle(20).map(work).take(5), "take(5)"),
+        (rows().shuffle(20).map(work).ignore_errors(), "ignore_errors()"),
+    ],
+)
+def test_refuses(dataset, because):
+    assert_refuses(RULE, dataset, because)
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        rows().map(work),
+        rows().shuffle(20, seed=1).map(work),
+        rows().shuffle(20, reshuffle_each_iteration=False).map(work),
+        rows().shuffle(1).map(work),
+        rows().shuffle(20).map(noisy),
+    ],
+    ids=["not shuffled", "seed", "one order", "not mixed", "draws"],
+)
+def test_leaves_alone(dataset):
+    assert_no_match(RULE, dataset)
+
+
+def test_says_nothing_where_the_order_is_the_same_in_every_epoch():
+    done = apply(RULE, rows(Dataset.range(FILES), deterministic=True).shuffle(20).map(work))
+    assert not done.steps
+    assert not done.refusals
+
+
+@pytest.mark.parametrize(("reading", "refused"), [(0.9e-4, False), (1.1e-4, True)])
+def test_an_epoch_begins_hardly_later(reading, refused):
+    done = apply(RULE, rows().shuffle(20).map(work), answers=Answers(caching=(1e-3, reading)))
+    assert [refusal.rule for refusal in done.refusals] == [RULE] * refused
+    assert len(done.steps) == (not refused)
+
+
+def optimized(dataset, monkeypatch):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    made = autopipe.optimize(dataset, rules=[RULE])
+    assert made.plan.rules == (RULE,)
+    return made
+
+
+def test_each_epoch_has_all_elements_in_an_order_of_its_own(monkeypatch):
+    written = rows().shuffle(4).map(work)
+    dataset = optimized(written, monkeypatch)
+    epochs = [[int(x) for x in dataset] for _ in range(4)]
+    assert all(sorted(epoch) == list(range(FILES * ROWS)) for epoch in epochs)
+    assert len(set(map(tuple, epochs))) == 4
+    assert dataset.caches_are_full
+    assert compare(written, dataset, Keeps.ELEMENTS, epochs=3) is None
+
+
+def test_the_first_epoch_does_not_wait_for_the_last_element_and_later_ones_mix_all(monkeypatch):
+    made = []
+
+    @autopipe.stateless
+    def noted(x):
+        made.append(int(x))
+        time.sleep(0.001)
+        return x
+
+    def slow(x):
+        return tf.ensure_shape(tf.numpy_function(noted, [x], tf.int64), ())
+
+    written = Dataset.range(400).shuffle(2).interleave(Dataset.from_tensors).shuffle(3)
+    dataset = optimized(written.map(slow), monkeypatch)
+    made.clear()
+    iterator = iter(dataset)
+    next(iterator)
+    assert len(made) < 100
+    first = [int(x) for x in iterator]
+    assert len(first) == 399
+    moved = [abs(place - int(x)) for place, x in enumerate(dataset)]
+    assert max(moved) > 100
+    assert len(made) == 400
