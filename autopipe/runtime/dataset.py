@@ -78,7 +78,7 @@ class OptimizedDataset(tf.data.Dataset):
         self._offered: Callable[[], Any] = _gone
         self._tried_next: ir.Node | None = None
         self._lock = threading.Lock()
-        self._built = self._derived.build_for_others(self._autopipe_tree)
+        self._built = self._derived.build(self._autopipe_tree)
         super().__init__(self._built._variant_tensor)
 
     def _inputs(self) -> list[Any]:
@@ -224,7 +224,7 @@ class OptimizedDataset(tf.data.Dataset):
 
     def _rebuild(self, tree: ir.Node) -> None:
         self._autopipe_tree = tree
-        self._built = self._derived.build_for_others(tree)
+        self._built = self._derived.build(tree)
         self._variant_tensor_attr = self._built._variant_tensor
 
     def try_out(self, reading: Reading, knobs: Mapping[str, int]) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 import tensorflow as tf
 
 from autopipe.optimizer import Rewriting
-from autopipe.pipeline import ir, trees
+from autopipe.pipeline import ir
 from autopipe.pipeline.build import build, memory_caches
 from autopipe.pipeline.failing import who_may_fail
-from autopipe.pipeline.signature import signature
 from autopipe.rules import decides_caches
 from autopipe.runtime.disposal import resource_of
 from autopipe.runtime.repoint import state_of
@@ -65,13 +64,6 @@ class Memories:
         """Make the dataset of a pipeline with the same caches, whatever its knobs."""
         return build(tree, (each.handle for each in self._memories))
 
-    def build_for_others(self, tree: ir.Node) -> Any:
-        """Make the dataset of a pipeline for readers that nobody can ask whether they came to the end.
-
-        A cache whose elements may fail is full only with as many as there are, where that is known.
-        """
-        return self.build(tree if self._ended is None else trees.transform(tree, _counted))
-
     def note_end(self) -> None:
         """Take note, in a graph, that a consumer of the whole pipeline came to its end, while the caches fill."""
         if self._ended is not None:
@@ -106,13 +98,6 @@ def may_leave_out(rewriting: Rewriting) -> bool:
     if not any(decides_caches(step.rule) for step in rewriting.steps):
         return False
     return any(who_may_fail(each.inputs[0]) is not None for each in memory_caches(rewriting.after))
-
-
-def _counted(node: ir.Node) -> ir.Node:
-    if not (isinstance(node, ir.Cache) and node.in_memory) or who_may_fail(node.input) is None:
-        return node
-    count = signature(node).cardinality
-    return node.on(ir.AssertCardinality(input=node.input, count=count)) if count >= 0 else node
 
 
 class _Memory:
