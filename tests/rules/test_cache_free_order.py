@@ -86,6 +86,7 @@ def test_a_map_whose_own_order_is_free_is_kept():
         (rows().take(20).shuffle(20).map(work), "take(20) makes something of an order"),
         (rows().enumerate().map(lambda i, x: x + i).shuffle(9).map(work), "enumerate() makes something of an order"),
         (rows(Dataset.range(FILES).shuffle(FILES, seed=1)).shuffle(20).map(work), "an order that its author chose"),
+        (rows(Dataset.range(FILES).repeat().shuffle(FILES)).shuffle(20).map(work), "never ends"),
         (rows().map(noisy).map(lambda x, _: x).shuffle(20).map(work), "draws random numbers"),
         (rows().shuffle(20).map(work).batch(4).repeat(), "repeat() reads on in the iterator that fills the cache"),
         (rows().shuffle(20).repeat(2).map(work), "repeat(2) reads on in the iterator that fills the cache"),

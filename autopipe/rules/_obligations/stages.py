@@ -31,6 +31,7 @@ __all__ = [
     "SameEveryEpoch",
 ]
 
+_ENDLESS = -1
 # Stages that give the same elements in every epoch when what they read from does.
 _STEADY = (
     ir.Batch,
@@ -280,7 +281,7 @@ class SameEveryEpoch:
 
 @dataclass(frozen=True)
 class SameElementsEveryEpoch:
-    """A pipeline gives the same elements whenever it runs, though in another order each time."""
+    """A pipeline comes to an end, and gives the same elements whenever it runs, though in another order each time."""
 
     pipeline: ir.Node = field(repr=False)
 
@@ -288,6 +289,9 @@ class SameElementsEveryEpoch:
         """Look for what makes something of the order; where the order is the same too, there is nothing to say."""
         if SameEveryEpoch(self.pipeline).check(site).holds:
             return Proof(False, "")
+        endless = next((each for each in trees.walk(self.pipeline) if signature(each).cardinality == _ENDLESS), None)
+        if endless is not None:
+            return Proof(False, f"{stage(endless)} never ends")
         change = _other_elements(self.pipeline, site)
         assumed = "; assumes the files stay as they are" if _reads_files(self.pipeline) else ""
         return Proof(False, change) if change else Proof(True, f"only the order differs between epochs{assumed}")
