@@ -31,7 +31,8 @@ def cache_free_order(node: Node) -> Rewrite | None:
 
     Shuffled files that are read several at once give each epoch its own order, which a cache would keep for good. Where
     an unseeded shuffle follows, with nothing between that makes something of the order, elements may come in any: the
-    shuffle then mixes all that the cache holds, in every epoch anew, and in the first as many as its author wrote. The
+    shuffle then mixes all that the cache holds, in every epoch anew, and in the first as many as its author wrote.
+    Where no shuffle upstream but only what was ready first decided the order, it goes on mixing as many in each. The
     shuffle may stand before the map too, which is then cut as ``cache_fixed_work`` cuts it. It takes: upstream no stage
     that makes something of the order, and none that takes it from a seed; no repeat downstream, under which one
     iterator would read the cache that it has filled itself; little time to read all elements before an epoch begins,
@@ -67,8 +68,8 @@ def _kept(node: Node) -> _Kept | None:
             if not isinstance(mapped, Map) or not _may_be_kept(mapped) or changes_between_epochs(mapped.fn):
                 return None
             fixed, result = cached_before_mixing(mapped, None, on_disk=False)
-            after = _mixing_all(node).on(substitute(node.input, mapped, result))
-            return _Kept(mapped, fixed, None, node.on(mapped.on(fixed.input)), after)
+            mixed = _mixing(node, fixed).on(substitute(node.input, mapped, result))
+            return _Kept(mapped, fixed, None, node.on(mapped.on(fixed.input)), mixed)
         case Map() if _may_be_kept(node):
             try:
                 parts = split_fixed_part(node.fn)
@@ -80,7 +81,8 @@ def _kept(node: Node) -> _Kept | None:
             mixing = _first_shuffle(result)
             if mixing is None or not _mixes_anew(mixing):
                 return None
-            return _Kept(node, fixed, parts, node.on(fixed.input), substitute(result, mixing, _mixing_all(mixing)))
+            after = substitute(result, mixing, _mixing(mixing, fixed))
+            return _Kept(node, fixed, parts, node.on(fixed.input), after)
     return None
 
 
@@ -92,7 +94,10 @@ def _mixes_anew(shuffle: Shuffle) -> bool:
     return shuffle.mixes and not shuffle.seeded and shuffle.reshuffle_each_iteration and shuffle.while_filling is None
 
 
-def _mixing_all(shuffle: Shuffle) -> Shuffle:
+def _mixing(shuffle: Shuffle, kept: Map) -> Shuffle:
+    """Return what takes the place of a shuffle, so that orders differ as much from epoch to epoch as they did."""
+    if not any(isinstance(stage, Shuffle) and stage.mixes for stage in walk(kept)):
+        return shuffle
     return replace(shuffle, buffer_size=ALL_ELEMENTS, while_filling=shuffle.buffer_size)
 
 

@@ -63,19 +63,29 @@ def test_what_comes_before_the_first_draw_is_kept():
     assert one_line(done.after) == expected
 
 
-def test_an_order_that_an_option_frees_is_drawn_anew_too():
+def test_an_order_that_only_what_is_ready_first_decides_is_mixed_as_much_as_it_was():
+    """Who reads files one by one may want them roughly in that order."""
+    files = Dataset.range(FILES)
+    assert_rewrites(
+        RULE,
+        rows(files).map(work).shuffle(20),
+        "range(0, 5) | interleave(read, cycle=3, calls=2, deterministic=False) | map(work) | cache() | shuffle(20)",
+    )
+
+
+def test_an_option_may_free_the_order_too():
     options = tf.data.Options()
     options.deterministic = False
     assert_rewrites(
         RULE,
         Dataset.range(60).map(work, num_parallel_calls=2).shuffle(9).map(work).with_options(options),
-        "range(0, 60) | map(work, calls=2) | map(work) | cache() | shuffle(all) | options",
+        "range(0, 60) | map(work, calls=2) | map(work) | cache() | shuffle(9) | options",
     )
 
 
 def test_a_map_whose_own_order_is_free_is_kept():
     dataset = Dataset.range(60).shuffle(9).map(work, num_parallel_calls=2, deterministic=False)
-    expected = "range(0, 60) | map(work, calls=2, deterministic=False) | cache() | shuffle(all)"
+    expected = "range(0, 60) | map(work, calls=2, deterministic=False) | cache() | shuffle(9)"
     assert_rewrites(RULE, dataset, expected)
 
 
