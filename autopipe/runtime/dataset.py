@@ -269,8 +269,10 @@ class OptimizedDataset(tf.data.Dataset):
         files, memories = self._stores.next_files(), self._stores.next_memories(self._memories_in_use())
         writes = not self._stores.are_whole(files)
         taken = number_taken() if writes or memories.watches else None
-        reading = Reading(self, after, _knobs_of(tree), memories, taken, files, writes, fills=not memories.full)
-        tree = while_filling(tree) if reading.fills else tree
+        filling = while_filling(tree)
+        fills = filling is not tree and not memories.full
+        reading = Reading(self, after, _knobs_of(tree), memories, taken, files, writes, fills=fills)
+        tree = filling if fills else tree
         ready = self._made_before(tree, reading, early=early) if taken is None else None
         if ready is None:
             ready = self._make(tree, reading, early=early)

@@ -63,7 +63,7 @@ class Reading:
         after: the stages that somebody put after it, in the order they run.
         knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
         memories: where its memory caches keep their elements.
-        fills: whether those were not full when it began.
+        fills: whether it has shuffles that do not wait for those to be full.
         taken: counts its elements where those are to take note of its end; else ``None``.
         files: where it keeps what its disk caches hold, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
