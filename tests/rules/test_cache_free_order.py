@@ -83,6 +83,14 @@ def test_an_option_may_free_the_order_too():
     )
 
 
+def test_refuses_elements_that_an_order_which_an_option_frees_decides():
+    options = tf.data.Options()
+    options.deterministic = False
+    for first in (Dataset.range(60).map(tf.abs), tf.data.TextLineDataset(["a", "b"], num_parallel_reads=2)):
+        dataset = first.take(5).map(tf.strings.as_string if first.element_spec.dtype == tf.int64 else tf.strings.upper)
+        assert_refuses(RULE, dataset.shuffle(9).with_options(options), "take(5) makes something of an order")
+
+
 def test_a_map_whose_own_order_is_free_is_kept():
     dataset = Dataset.range(60).shuffle(9).map(work, num_parallel_calls=2, deterministic=False)
     expected = "range(0, 60) | map(work, calls=2, deterministic=False) | cache() | shuffle(9)"

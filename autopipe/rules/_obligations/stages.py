@@ -311,9 +311,9 @@ def _other_elements(node: ir.Node, site: Site) -> str | None:
 
 
 def _is_reordered(pipeline: ir.Node, site: Site) -> bool:
-    """Return whether an option frees the order of stages that do several things at once."""
+    """Return whether an option frees the order: of sequential maps too, which TensorFlow makes parallel by itself."""
     freed = any(options.deterministic is False for options in trees.options_of(site.pipeline))
-    return freed and any(getattr(node, "num_parallel_calls", None) for node in trees.walk(pipeline))
+    return freed and any(node.inputs for node in trees.walk(pipeline))
 
 
 def _since_a_memory_cache(pipeline: ir.Node) -> Iterator[ir.Node]:
