@@ -17,6 +17,7 @@ from typing import Any
 from autopipe.functions.effects import Effects, effects
 from autopipe.functions.fingerprint import function_fingerprint
 from autopipe.functions.function import Function
+from autopipe.functions.order_inside import op_of_free_order
 from autopipe.functions.resources import fixed_table_reads
 from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir, trees
@@ -147,8 +148,9 @@ def _refuse_unknown_function(fn: Function) -> None:
     for op in with_called(fn.concrete.graph.as_graph_def()):
         if re.search(r"Dataset(V\d)?$", op.op) and op.op not in _DETERMINED_INSIDE:
             raise UnknownContentError(f"{fn} makes a {op.op}, which may give other elements in another run")
-        if op.attr["deterministic"].s == b"false":
-            raise UnknownContentError(f"{fn} frees the order of elements ({op.op})")
+    freed = op_of_free_order(fn)
+    if freed:
+        raise UnknownContentError(f"{fn} frees the order of elements ({freed})")
 
 
 def _refuse_datasets(spec: Any) -> None:

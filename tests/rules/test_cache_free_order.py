@@ -91,6 +91,15 @@ def test_refuses_elements_that_an_order_which_an_option_frees_decides():
         assert_refuses(RULE, dataset.shuffle(9).with_options(options), "take(5) makes something of an order")
 
 
+def test_refuses_elements_that_a_free_order_inside_a_function_decides():
+    def some(file):
+        return read(file).map(tf.abs, num_parallel_calls=2, deterministic=False).take(5)
+
+    dataset = Dataset.range(FILES).interleave(some).map(work).shuffle(9)
+    assert_refuses(RULE, dataset, "some makes something of an order")
+    assert_refuses("cache_fixed_work", dataset, "some frees the order of each repetition")
+
+
 def test_a_map_whose_own_order_is_free_is_kept():
     dataset = Dataset.range(60).shuffle(9).map(work, num_parallel_calls=2, deterministic=False)
     expected = "range(0, 60) | map(work, calls=2, deterministic=False) | cache() | shuffle(9)"

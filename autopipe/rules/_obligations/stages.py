@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autopipe.functions.effects import effects
+from autopipe.functions.order_inside import op_of_free_order, op_that_counts
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.by_itself import does_by_itself
 from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
@@ -269,7 +270,7 @@ class SameEveryEpoch:
 
         What the author's memory cache holds came from the first epoch, whatever comes before it.
         """
-        if any(options.deterministic is False for options in trees.options_of(site.pipeline)):
+        if _is_freed(site):
             return Proof(False, "options.deterministic=False frees the order of each repetition")
         for node in _since_a_memory_cache(self.pipeline):
             change = _changes_between_epochs(node, site)
@@ -305,6 +306,9 @@ def _other_elements(node: ir.Node, site: Site) -> str | None:
         return f"{stage(node)} gives an order that its author chose"
     if not isinstance(node, (*_ONE_BY_ONE, ir.Shuffle)):
         return f"{stage(node)} makes something of an order that differs between epochs"
+    counting = next((fn for fn in trees.called_by(node) if op_that_counts(fn)), None)
+    if counting is not None and (_is_freed(site) or op_of_free_order(counting)):
+        return f"{counting} makes something of an order that differs between epochs ({op_that_counts(counting)})"
     proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
     unsteady = next((proof.because for proof in proofs if not proof.holds), None)
     return unsteady or next(filter(None, (_other_elements(each, site) for each in node.inputs)), None)
@@ -312,8 +316,11 @@ def _other_elements(node: ir.Node, site: Site) -> str | None:
 
 def _is_reordered(pipeline: ir.Node, site: Site) -> bool:
     """Return whether an option frees the order: of sequential maps too, which TensorFlow makes parallel by itself."""
-    freed = any(options.deterministic is False for options in trees.options_of(site.pipeline))
-    return freed and any(node.inputs for node in trees.walk(pipeline))
+    return _is_freed(site) and any(node.inputs for node in trees.walk(pipeline))
+
+
+def _is_freed(site: Site) -> bool:
+    return any(options.deterministic is False for options in trees.options_of(site.pipeline))
 
 
 def _since_a_memory_cache(pipeline: ir.Node) -> Iterator[ir.Node]:
@@ -334,6 +341,9 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
     """Return what of a stage may differ between two epochs in which it reads the same; ``None`` if nothing does."""
     if getattr(node, "deterministic", None) is False:
         return f"{stage(node)} frees the order of each repetition"
+    inside = next((fn for fn in trees.called_by(node) if op_of_free_order(fn)), None)
+    if inside is not None:
+        return f"{inside} frees the order of each repetition ({op_of_free_order(inside)})"
     if isinstance(node, _STEADY_IF_THEIR_FUNCTIONS_ARE):
         proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
         return next((proof.because for proof in proofs if not proof.holds), None)

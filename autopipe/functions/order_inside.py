@@ -1,0 +1,41 @@
+"""The order of elements in the datasets that a function makes."""
+
+from __future__ import annotations
+
+from autopipe.functions.function import Function
+from autopipe.functions.memo import remembered
+from autopipe.functions.subgraph import with_called
+
+__all__ = ["op_of_free_order", "op_that_counts"]
+
+# What comes through depends on what came before.
+_COUNTING = frozenset(
+    "BatchDatasetV2 PaddedBatchDatasetV2 ParallelBatchDataset ScanDataset ShardDataset SkipDataset TakeDataset "
+    "TakeWhileDataset WindowDataset ZipDataset".split()
+)
+
+
+@remembered
+def op_of_free_order(fn: Function) -> str | None:
+    """Return a dataset op of a function that hands elements on as they are ready; ``None`` if there is none.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import function_of
+    >>> rows = lambda x: tf.data.Dataset.range(x).map(tf.abs, num_parallel_calls=2, deterministic=False)
+    >>> op_of_free_order(function_of(tf.data.Dataset.range(3).flat_map(rows)))
+    'ParallelMapDatasetV2'
+    """
+    ops = with_called(fn.concrete.graph.as_graph_def())
+    return next((str(op.op) for op in ops if op.attr["deterministic"].s == b"false"), None)
+
+
+@remembered
+def op_that_counts(fn: Function) -> str | None:
+    """Return a dataset op of a function for which it matters in what order elements come; ``None`` if there is none.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import function_of
+    >>> op_that_counts(function_of(tf.data.Dataset.range(3).flat_map(lambda x: tf.data.Dataset.range(x).take(2))))
+    'TakeDataset'
+    """
+    return next((str(op.op) for op in with_called(fn.concrete.graph.as_graph_def()) if op.op in _COUNTING), None)
