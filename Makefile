@@ -44,7 +44,7 @@ unit: $(VENV)/.installed   ## The tests alone; what others' work spoils for the 
 	$(VENV)/bin/pytest $$(grep -rl --include="*.py" mark.timed tests) -m timed --reruns 2
 
 test-deep: $(VENV)/.installed   ## Every rule on thousands of random pipelines; takes about a quarter of an hour.
-	$(VENV)/bin/pytest -n 2 --dist worksteal tests/properties --hypothesis-profile=deep
+	$(VENV)/bin/pytest -n 2 --dist worksteal tests/properties --hypothesis-profile=deep --timeout=7200
 
 clean:            ## Remove what the other targets made.
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -20,8 +20,6 @@ from sides import AlwaysFaster
 
 LIMIT = 60
 
-pytestmark = pytest.mark.timeout(7200)
-
 
 def made(recipe: Recipe):
     """Return the dataset of a recipe; recipes that TensorFlow refuses are not counted."""

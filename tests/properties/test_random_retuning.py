@@ -5,7 +5,6 @@
 
 from itertools import islice
 
-import pytest
 import tensorflow as tf
 from hypothesis import assume, given, settings
 from pipelines import recipes
@@ -20,8 +19,6 @@ from autopipe.pipeline.visibility import who_would_see
 
 # Of endless ones; each setting comes up several times.
 MOST = 20
-
-pytestmark = pytest.mark.timeout(7200)
 
 
 @settings(max_examples=settings().max_examples // 4)

@@ -4,6 +4,7 @@ import atexit
 import shutil
 import tempfile
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 
 import numpy as np
@@ -398,9 +399,10 @@ class Recipe:
     def _may_search_without_end(self):
         """Return whether elements are dropped of which there may be no end: if all are, the pipeline never answers."""
         names = [stage.name if stage.arguments != (-1,) else f"endless {stage.name}" for stage in self.stages]
-        # After a group whose batch failed, TensorFlow tries the same group again.
-        dropping = {"endless repeat": {"filter", "ignore_errors"}, "group_by_window": {"ignore_errors"}}
-        return any(dropped & set(names[names.index(name) :]) for name, dropped in dropping.items() if name in names)
+        # After a group whose batch failed, and after a wrong number, TensorFlow fails again for as long as it is asked.
+        failing = {"endless repeat", "group_by_window", "assert_cardinality"}
+        searching = "ignore_errors" in dropwhile(lambda name: name not in failing, names)
+        return searching or "filter" in dropwhile(lambda name: name != "endless repeat", names)
 
 
 def recipes():
