@@ -94,14 +94,14 @@ def _inexact_ops(fn: Function) -> set[Any]:
     """Return the ops that may round differently in a batch, and those that call a function with such an op."""
     graph = fn.concrete.graph
     bodies = {function.signature.name: function for function in graph.as_graph_def().library.function}
+    return {op for op in graph.get_operations() if not _is_exact(op.node_def, bodies)} | regrouped_ops(graph)
 
-    def is_exact(node: Any) -> bool:
-        called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
-        inner = (each for name in called if name in bodies for each in bodies[name].node_def)
-        known = node.op in _EXACT or node.op in BATCHED_OPS or node.op == _CLIP
-        return known and not _is_saturating(node) and all(map(is_exact, inner))
 
-    return {op for op in graph.get_operations() if not is_exact(op.node_def)} | regrouped_ops(graph)
+def _is_exact(node: Any, bodies: Mapping[str, Any]) -> bool:
+    called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
+    inner = (each for name in called if name in bodies for each in bodies[name].node_def)
+    known = node.op in _EXACT or node.op in BATCHED_OPS or node.op == _CLIP
+    return known and not _is_saturating(node) and all(_is_exact(each, bodies) for each in inner)
 
 
 def _is_clipped(cast: Any) -> bool:

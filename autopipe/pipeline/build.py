@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.builders import arguments_of, build_stage, from_variant
 from autopipe.pipeline.extract import element_shapes, element_types
 
@@ -34,32 +34,18 @@ def build(node: ir.Node, memories: Iterator[Any] | None = None) -> Any:
     >>> [batch.tolist() for batch in build(tree).as_numpy_iterator()]
     [[0, 1], [4, 9], [16]]
     """
-    made: dict[int, Any] = {}
 
-    def built(each: ir.Node) -> Any:
-        if id(each) not in made:
-            inputs = [built(one) for one in each.inputs]
-            if memories is not None and _is_memory_cache(each):
-                made[id(each)] = _cache_in(next(memories), each, *inputs)
-            else:
-                made[id(each)] = build_stage(each, *inputs)
-        return made[id(each)]
+    def built(each: ir.Node, inputs: list[Any]) -> Any:
+        if memories is not None and _is_memory_cache(each):
+            return _cache_in(next(memories), each, *inputs)
+        return build_stage(each, *inputs)
 
-    return built(node)
+    return trees.fold(node, built)
 
 
 def memory_caches(node: ir.Node) -> list[ir.Node]:
     """Return the memory caches of a pipeline in the order they are built; one that is used twice comes once."""
-    found: dict[int, ir.Node] = {}
-
-    def find(each: ir.Node) -> None:
-        for one in each.inputs:
-            find(one)
-        if _is_memory_cache(each):
-            found.setdefault(id(each), each)
-
-    find(node)
-    return list(found.values())
+    return list(filter(_is_memory_cache, trees.inputs_first(node)))
 
 
 def _is_memory_cache(node: ir.Node) -> bool:

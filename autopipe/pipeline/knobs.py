@@ -281,13 +281,10 @@ def _arguments(node: ir.Node, knob: Knob, value: int) -> dict[str, Any]:
 
 def _rebuilt(tree: ir.Node, changes: Mapping[int, Mapping[str, Any]]) -> ir.Node:
     """Return the tree with arguments changed, by the identity of the node; a node that is used twice stays one."""
-    made: dict[int, ir.Node] = {}
 
-    def rebuilt(node: ir.Node) -> ir.Node:
-        if id(node) not in made:
-            moved = trees.on(node, *map(rebuilt, node.inputs))
-            fields: Mapping[str, Any] = changes.get(id(node), {})
-            made[id(node)] = replace(moved, **fields) if fields else moved
-        return made[id(node)]
+    def rebuilt(node: ir.Node, inputs: list[ir.Node]) -> ir.Node:
+        moved = trees.on(node, *inputs)
+        fields: Mapping[str, Any] = changes.get(id(node), {})
+        return replace(moved, **fields) if fields else moved
 
-    return rebuilt(tree)
+    return trees.fold(tree, rebuilt)

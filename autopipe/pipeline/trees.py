@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir
 
-__all__ = ["called_by", "functions", "last_stage", "on", "options_of", "substitute", "transform", "walk"]
+__all__ = [
+    "called_by",
+    "fold",
+    "functions",
+    "inputs_first",
+    "last_stage",
+    "on",
+    "options_of",
+    "substitute",
+    "transform",
+    "walk",
+]
+
+_Made = TypeVar("_Made")
 
 
 def walk(node: ir.Node) -> Iterator[ir.Node]:
@@ -19,19 +32,38 @@ def walk(node: ir.Node) -> Iterator[ir.Node]:
         yield from walk(child)
 
 
+def inputs_first(tree: ir.Node) -> Iterator[ir.Node]:
+    """Yield every node after those it reads from; a node that is used twice comes once."""
+    yield from _unseen(tree, set())
+
+
+def _unseen(node: ir.Node, seen: set[int]) -> Iterator[ir.Node]:
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    for child in node.inputs:
+        yield from _unseen(child, seen)
+    yield node
+
+
+def fold(tree: ir.Node, make: Callable[[ir.Node, list[_Made]], _Made]) -> _Made:
+    """Return what ``make`` makes of the last node, each time from what it made of the inputs, sources first.
+
+    Of a node that is used twice something is made once. A function that calls itself for the inputs would do the same,
+    but in a cycle that keeps what it holds, such as samples, until the garbage collector comes by.
+    """
+    made: dict[int, _Made] = {}
+    for node in inputs_first(tree):
+        made[id(node)] = make(node, [made[id(child)] for child in node.inputs])
+    return made[id(tree)]
+
+
 def substitute(node: ir.Node, old: ir.Node, new: ir.Node) -> ir.Node:
     """Return the tree with every ``old`` replaced by ``new``; a node that is used twice stays one.
 
     What does not change stays the same object: ``new`` may read from it too.
     """
-    made: dict[int, ir.Node] = {}
-
-    def replaced(each: ir.Node) -> ir.Node:
-        if id(each) not in made:
-            made[id(each)] = new if each == old else on(each, *map(replaced, each.inputs))
-        return made[id(each)]
-
-    return replaced(node)
+    return fold(node, lambda each, inputs: new if each == old else on(each, *inputs))
 
 
 def functions(tree: ir.Node) -> Iterator[Function]:
@@ -72,14 +104,7 @@ def options_of(tree: ir.Node) -> Iterator[Any]:
 
 def transform(tree: ir.Node, change: Callable[[ir.Node], ir.Node]) -> ir.Node:
     """Return the tree with ``change`` applied to every node, sources first; a node that is used twice stays one."""
-    made: dict[int, ir.Node] = {}
-
-    def changed(each: ir.Node) -> ir.Node:
-        if id(each) not in made:
-            made[id(each)] = change(on(each, *map(changed, each.inputs)))
-        return made[id(each)]
-
-    return changed(tree)
+    return fold(tree, lambda each, inputs: change(on(each, *inputs)))
 
 
 def on(node: ir.Node, *inputs: ir.Node) -> ir.Node:

@@ -252,18 +252,17 @@ class SampleMeasurements:
 
     def _in_later_epochs(self, tree: ir.Node) -> ir.Node:
         """Return an endless pipeline like one whose caches are full and whose shuffle buffers take no time to fill."""
+        return ir.Repeat(input=self._steady(without_last_prefetch(tree)))
 
-        def steady(node: ir.Node) -> ir.Node:
-            if isinstance(node, ir.Cache):
-                return _without_end(self._sample_source(node.input))
-            inputs = [steady(child) for child in node.inputs]
-            if isinstance(node, ir.Shuffle):
-                return small_shuffle(node.on(*inputs))
-            if isinstance(node, ir.AssertCardinality):
-                return inputs[0]
-            return node.on(*inputs) if inputs else node
-
-        return ir.Repeat(input=steady(without_last_prefetch(tree)))
+    def _steady(self, node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Cache):
+            return _without_end(self._sample_source(node.input))
+        inputs = [self._steady(child) for child in node.inputs]
+        if isinstance(node, ir.Shuffle):
+            return small_shuffle(node.on(*inputs))
+        if isinstance(node, ir.AssertCardinality):
+            return inputs[0]
+        return node.on(*inputs) if inputs else node
 
     def _compare(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         sides = [before, after]

@@ -31,6 +31,20 @@ def test_what_does_not_change_stays_the_same_object():
     assert trees.transform(tree, lambda node: node) is tree
 
 
+def test_a_node_that_is_used_twice_is_folded_once_and_after_what_it_reads_from():
+    tree = extract(shared())
+    made = []
+
+    def count(node, inputs):
+        made.append(node)
+        return 1 + sum(inputs)
+
+    total = trees.fold(tree, count)
+    assert made == list(trees.inputs_first(tree))
+    assert len(made) == len({*map(id, made)})
+    assert total == len(list(trees.walk(tree))) > len(made)
+
+
 def test_a_shuffle_that_two_branches_share_stays_one_when_one_of_them_is_rewritten():
     tree = extract(shared())
     done = rewrite(tree, [named("select_before_map")], keeps=Keeps.SEQUENCE, measurements=Answers())

@@ -1,5 +1,6 @@
 """Measurements come from running the user's own elements, and only where nobody would notice."""
 
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import tensorflow as tf
 from programs import run_program
 
+import autopipe
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
@@ -338,3 +340,28 @@ def test_a_cache_is_timed_as_one_that_is_full(monkeypatch):
     cached, _ = ([type(node) for node in trees.walk(extract(side))] for side in timed)
     assert ir.Cache in cached
     assert ir.Map not in cached
+
+
+def test_what_was_sampled_is_gone_before_the_garbage_collector_comes_by(monkeypatch):
+    def images(x):
+        return tf.reshape(tf.range(1001, dtype=tf.float32), (7, 11, 13)) + tf.cast(x, tf.float32)
+
+    def held():
+        tensors = (each for each in gc.get_objects() if tf.is_tensor(each) and not tf.is_symbolic_tensor(each))
+        return [each.shape for each in tensors if each.shape[1:] == (7, 11, 13)]
+
+    def noted(*sides, **options):
+        ratios = compare_speeds(*sides, **options)
+        counts.append(len(held()))
+        return ratios
+
+    counts, compare_speeds = [], measure.compare_speeds
+    monkeypatch.setattr(measure, "compare_speeds", noted)
+    gc.collect()
+    gc.disable()
+    try:
+        autopipe.optimize(Dataset.range(200).map(images).map(tf.exp).shuffle(9).batch(4))
+        assert any(counts)
+        assert held() == []
+    finally:
+        gc.enable()

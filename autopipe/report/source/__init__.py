@@ -48,29 +48,29 @@ def source_of(rewriting: Rewriting, tree: ir.Node, title: str) -> Source:
     """
     tree = trees.transform(tree, apart)
     writer = Writer(rewriting)
-    return Source(writer.module(title, _write(writer, tree)), tuple(writer.unwritten))
+    return Source(writer.module(title, _Lines(writer, tree).write(tree, "dataset")), tuple(writer.unwritten))
 
 
-def _write(writer: Writer, tree: ir.Node) -> str:
-    """Write what makes a pipeline, sources first, and return the variable that holds it."""
-    each_once = {id(node): node for node in trees.walk(tree)}.values()
-    uses = Counter(id(child) for node in each_once for child in node.inputs)
-    made: dict[int, str] = {}
+class _Lines:
+    """Writes the stages of a pipeline, each once."""
 
-    def written(node: ir.Node, into: str) -> str:
-        """Write a node; one that is used twice is made once."""
-        if id(node) not in made:
-            targets = [into] if len(node.inputs) == 1 else [writer.name("part") for _ in node.inputs]
-            inputs = [written(child, target) for child, target in zip(node.inputs, targets, strict=True)]
-            made[id(node)] = assigned(node, inputs, into)
-        return made[id(node)]
+    def __init__(self, writer: Writer, tree: ir.Node) -> None:
+        self._writer = writer
+        self._uses = Counter(id(child) for node in trees.inputs_first(tree) for child in node.inputs)
+        self._written: dict[int, str] = {}
 
-    def assigned(node: ir.Node, inputs: list[str], into: str) -> str:
+    def write(self, node: ir.Node, into: str) -> str:
+        """Write what makes a node, what it reads from before it, and return the variable that holds it."""
+        if id(node) not in self._written:
+            targets = [into] if len(node.inputs) == 1 else [self._writer.name("part") for _ in node.inputs]
+            inputs = [self.write(child, target) for child, target in zip(node.inputs, targets, strict=True)]
+            self._written[id(node)] = self._assign(node, inputs, into)
+        return self._written[id(node)]
+
+    def _assign(self, node: ir.Node, inputs: list[str], into: str) -> str:
         if isinstance(node, ir.ThreadPool) and not list(threads(node)):
             return inputs[0]
-        made_by = expression(writer, node, inputs)
-        target = writer.name("shared") if uses[id(node)] > 1 else into
-        writer.lines.append(f"{target} = {made_by}{f'  # {node.line}' if node.line else ''}")
+        made_by = expression(self._writer, node, inputs)
+        target = self._writer.name("shared") if self._uses[id(node)] > 1 else into
+        self._writer.lines.append(f"{target} = {made_by}{f'  # {node.line}' if node.line else ''}")
         return target
-
-    return written(tree, "dataset")

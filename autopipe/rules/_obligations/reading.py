@@ -62,15 +62,12 @@ def who_stops_early(
 
 def _readers(site: Site) -> Iterator[tuple[ir.Node, ir.Node]]:
     """Yield every stage downstream of a site, with the input that comes from there."""
-    known: dict[int, bool] = {}
-
-    def holds(node: ir.Node) -> bool:
-        if id(node) not in known:
-            known[id(node)] = node == site.node or any(map(holds, node.inputs))
-        return known[id(node)]
-
+    holding: set[int] = set()
+    for node in trees.inputs_first(site.pipeline):
+        if node == site.node or any(id(read) in holding for read in node.inputs):
+            holding.add(id(node))
     for node in trees.walk(site.pipeline):
-        yield from ((node, read) for read in node.inputs if holds(read))
+        yield from ((node, read) for read in node.inputs if id(read) in holding)
 
 
 def _stops_early(node: ir.Node, read: ir.Node, passing: Callable[[ir.Node], int]) -> bool:
