@@ -16,6 +16,7 @@ from autopipe.functions.cut import IllegalCutError, split
 from autopipe.functions.effects import described, effects, ops_that_change
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
+from autopipe.functions.rows import tensors_of_rows
 from autopipe.functions.subgraph import fed_by, needed_ops, origin
 
 __all__ = [
@@ -52,10 +53,14 @@ def does_work(fn: Function) -> bool:
 
 
 @remembered
-def split_fixed_part(fn: Function) -> tuple[Function, Function] | None:
+def split_fixed_part(fn: Function, *, by_rows: bool = False) -> tuple[Function, Function] | None:
     """Return the part of a function that is the same in every epoch, and the rest of it.
 
     ``None`` if the function is all the same, or does no work worth keeping but what depends on a draw.
+
+    Args:
+        fn: the function.
+        by_rows: whether the first part may give rows of a batch only, no number of them, nor what mixes them.
 
     Raises:
         IllegalCutError: if it cannot be cut before what changes; the message names the op and the user's line.
@@ -71,7 +76,7 @@ def split_fixed_part(fn: Function) -> tuple[Function, Function] | None:
     """
     if not changes_between_epochs(fn):
         return None
-    cut = _cheapest_cut(fn)
+    cut = _cheapest_cut(fn, by_rows=by_rows)
     if not cut:
         _refuse_work_that_waits(fn)
         return None
@@ -128,8 +133,9 @@ def _refuse_work_that_waits(fn: Function) -> None:
         raise IllegalCutError(f"all work of {fn} comes after {first_change(fn)}, and {fn} {found.describe()}")
 
 
-def _cheapest_cut(fn: Function) -> list[Any]:
+def _cheapest_cut(fn: Function, *, by_rows: bool = False) -> list[Any]:
     """Return the tensors of the cheapest cut; none where nothing but arithmetic comes before what changes."""
+    of_rows = tensors_of_rows(fn) if by_rows else None
     fed = fed_by(fn.element_inputs)
     changing = _changing(fn)
     # In the order of the graph, so that the parts are the same in every process.
@@ -144,7 +150,7 @@ def _cheapest_cut(fn: Function) -> list[Any]:
     network = networkx.DiGraph()
     network.add_nodes_from([_BEFORE, _AFTER])
     for op in (*inputs, *fixed):
-        _add_tensors(network, op, changing)
+        _add_tensors(network, op, changing, of_rows)
         for tensor in op.inputs:
             if tensor.op in fed or tensor.op in inputs:
                 # Without capacity: what comes before the cut needs its operands there too.
@@ -160,12 +166,13 @@ def _cheapest_cut(fn: Function) -> list[Any]:
     return list({tensor.name: tensor for tensor in cut}.values())
 
 
-def _add_tensors(network: Any, op: Any, changing: set[Any]) -> None:
+def _add_tensors(network: Any, op: Any, changing: set[Any], may_be_cut: set[int] | None) -> None:
     """Add an edge for every tensor of an op, as wide as the tensor is large, to those that use it."""
     import tensorflow as tf
 
     for tensor in op.outputs:
-        width = {} if tensor.dtype == tf.resource else {"capacity": _bytes(tensor)}
+        whole = tensor.dtype == tf.resource or (may_be_cut is not None and id(tensor) not in may_be_cut)
+        width = {} if whole else {"capacity": _bytes(tensor)}
         network.add_edge(op.name, tensor.name, **width)
         network.add_edges_from((tensor.name, _AFTER if user in changing else user.name) for user in tensor.consumers())
 

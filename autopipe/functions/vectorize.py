@@ -33,7 +33,7 @@ from autopipe.functions.subgraph import (
     with_called,
 )
 
-__all__ = ["NotVectorizableError", "computes_exactly", "jumps_in_batch", "vectorize"]
+__all__ = ["NotVectorizableError", "computes_exactly", "jumps_in_batch", "rounds_rows_alike", "vectorize"]
 
 # Each element of the result depends on matching elements of the operands by one IEEE or integer operation, or by
 # moving data: the same bits whether it is computed alone or in a batch. Transcendental functions are not here, since
@@ -73,6 +73,21 @@ def computes_exactly(fn: Function) -> bool:
         return False
     nodes = with_called(fn.concrete.graph.as_graph_def())
     return all((node.op in _EXACT or node.op in BATCHED_OPS) and not _is_saturating(node) for node in nodes)
+
+
+def rounds_rows_alike(fn: Function) -> bool:
+    """Return whether a function of a batch gives the same bits of a row, whatever the number and place of rows.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import function_of
+    >>> rows = tf.data.Dataset.from_tensor_slices([0.5, 1.5]).batch(2)
+    >>> [rounds_rows_alike(function_of(rows.map(each))) for each in (tf.abs, tf.exp, tf.strings.as_string)]
+    [True, False, True]
+    """
+    inexact = _inexact_ops(fn)
+    made = (tensor.dtype for op in inexact for tensor in op.outputs)
+    rounded = any(dtype.is_floating or dtype.is_complex for dtype in made)
+    return not (rounded or is_compiled(fn) or any(_is_saturating(op.node_def) for op in inexact))
 
 
 def jumps_in_batch(fn: Function) -> str | None:

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from autopipe.functions.csv_rows import has_a_line_for_each_row
 from autopipe.functions.effects import effects
+from autopipe.functions.rows import who_mixes_rows
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.signature import signature
@@ -67,9 +68,19 @@ def most_elements(node: ir.Node) -> int:
             return _once(_elements_of_all, node)
         case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size):
             return -(-most_elements(node.input) // size)
+        case ir.Unbatch() if (batch := _batch_of_rows(node)) is not None:
+            return most_elements(batch.input)
         case ir.Unary() if isinstance(node, _NO_MORE):
             return most_elements(node.input)
     raise MeasurementError("the number of elements is not known before they are read")
+
+
+def _batch_of_rows(node: ir.Unbatch) -> ir.Batch | None:
+    """Return the batch whose rows come apart, with something else in place of each; ``None`` if they may be others."""
+    below = node.input
+    while isinstance(below, ir.Map) and who_mixes_rows(below.fn) is None:
+        below = below.input
+    return below if isinstance(below, ir.Batch) else None
 
 
 def examples_in_batch(node: ir.Node) -> int | None:

@@ -6,7 +6,7 @@ from autopipe.functions.fixed_part import changes_between_epochs
 from autopipe.functions.function import Function
 from autopipe.pipeline.ir import AssertCardinality, Cache, Map, Node, Options, Prefetch, Repeat, Shuffle
 
-__all__ = ["before_mixing", "cached_before_mixing"]
+__all__ = ["before_mixing", "cached_before_mixing", "fixed_before_mixing"]
 
 
 def before_mixing(node: Node) -> Node:
@@ -24,7 +24,7 @@ def cached_before_mixing(node: Map, parts: tuple[Function, Function] | None, *, 
         parts: its function, cut in two; ``None`` to cache it whole.
         on_disk: whether the cache is kept in a folder that the user named.
     """
-    source, passed = _fixed_before_mixing(node.input)
+    source, passed = fixed_before_mixing(node.input)
     fixed = replace(node, fn=parts[0] if parts else node.fn, input=source)
     result: Node = Cache(input=fixed, on_disk=on_disk)
     for stage in reversed(passed):
@@ -32,7 +32,7 @@ def cached_before_mixing(node: Map, parts: tuple[Function, Function] | None, *, 
     return fixed, replace(node, fn=parts[1], input=result) if parts else result
 
 
-def _fixed_before_mixing(node: Node) -> tuple[Node, list[Node]]:
+def fixed_before_mixing(node: Node) -> tuple[Node, list[Node]]:
     """Return what elements come from, and the stages since then that only mix, repeat or count them.
 
     Maps among these that give the same in every epoch go before them. Memory caches are dropped, but for one that

@@ -16,6 +16,7 @@ from autopipe.rules._obligations.functions import (
     OrderUnseen,
     Pure,
     RoundingUnseen,
+    RowsApart,
     WorkBeforeChange,
 )
 from autopipe.rules._obligations.measured import (
@@ -43,6 +44,7 @@ from autopipe.rules._obligations.stages import (
     NoNewReadAhead,
     NoOrderDrawnEarly,
     NoRepeatAfter,
+    NoRowLeftOut,
     NotCachedYet,
     OneReader,
     OneShape,
@@ -76,6 +78,7 @@ __all__ = [
     "NoNewReadAhead",
     "NoOrderDrawnEarly",
     "NoRepeatAfter",
+    "NoRowLeftOut",
     "NotCachedYet",
     "NotMuchLarger",
     "NotSlower",
@@ -88,6 +91,7 @@ __all__ = [
     "ReadToItsEnd",
     "Reshuffles",
     "RoundingUnseen",
+    "RowsApart",
     "SameElementsEveryEpoch",
     "SameEveryEpoch",
     "SameOnSample",

@@ -10,6 +10,7 @@ from autopipe.functions.effects import Effects, effects
 from autopipe.functions.fixed_part import first_change, fixed_work, split_fixed_part
 from autopipe.functions.function import Function
 from autopipe.functions.rounding import jumps
+from autopipe.functions.rows import who_mixes_rows
 from autopipe.functions.vectorize import NotVectorizableError, vectorize
 from autopipe.pipeline import trees
 from autopipe.rules._base import Keeps, Proof, Site
@@ -22,6 +23,7 @@ __all__ = [
     "OrderUnseen",
     "Pure",
     "RoundingUnseen",
+    "RowsApart",
     "WorkBeforeChange",
 ]
 
@@ -153,6 +155,20 @@ class RoundingUnseen:
                 if jump := jumps(fn):
                     return Proof(False, f"{fn} downstream may make of a difference in rounding a larger one ({jump})")
         return Proof(True, "")
+
+
+@dataclass(frozen=True)
+class RowsApart:
+    """The function does with each row of a batch the same, whatever the other rows are."""
+
+    fn: Function
+
+    def check(self, site: Site) -> Proof:
+        """Follow the rows through every op."""
+        mixing = who_mixes_rows(self.fn)
+        if mixing is None:
+            return Proof(True, f"every op of {self.fn} treats the rows of a batch apart")
+        return Proof(False, f"what {self.fn} makes of a row may depend on the others of its batch: {mixing}")
 
 
 @dataclass(frozen=True)

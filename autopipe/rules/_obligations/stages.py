@@ -23,6 +23,7 @@ __all__ = [
     "NoNewReadAhead",
     "NoOrderDrawnEarly",
     "NoRepeatAfter",
+    "NoRowLeftOut",
     "NotCachedYet",
     "OneReader",
     "OneShape",
@@ -171,6 +172,20 @@ class NoRepeatAfter:
         if repeats is None:
             return Proof(True, "")
         return Proof(False, f"{stage(repeats)} reads on in the iterator that fills the cache, in one order for good")
+
+
+@dataclass(frozen=True)
+class NoRowLeftOut:
+    """A batch holds every element of its input, whichever comes last."""
+
+    batch: ir.Batch
+
+    def check(self, site: Site) -> Proof:
+        """Count what would be left over: that, and how many rows a function is given, changes with the order."""
+        count = signature(self.batch.input).cardinality
+        if not self.batch.drop_remainder or (count >= 0 and count % self.batch.batch_size == 0):
+            return Proof(True, "")
+        return Proof(False, f"{stage(self.batch)} leaves out other elements in each epoch")
 
 
 @dataclass(frozen=True)

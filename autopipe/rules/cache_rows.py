@@ -1,0 +1,151 @@
+"""The rule named as this file."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from autopipe.functions.cut import IllegalCutError
+from autopipe.functions.fixed_part import changes_between_epochs, does_work, split_fixed_part
+from autopipe.functions.function import Function
+from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.vectorize import jumps_in_batch, rounds_rows_alike
+from autopipe.pipeline.ir import AssertCardinality, Batch, Cache, Map, Node, Options, Prefetch, Shuffle, Unbatch
+from autopipe.pipeline.signature import signature
+from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
+from autopipe.rules._caching import fixed_before_mixing
+from autopipe.rules._obligations import (
+    FitsMemory,
+    NoErrorIsIgnored,
+    NoRowLeftOut,
+    NotCachedYet,
+    ReadToItsEnd,
+    RoundingUnseen,
+    RowsApart,
+    SameEveryEpoch,
+    SameOnSample,
+    WorthCaching,
+)
+
+# The cost of a call is no part of it: a batch pays for that.
+_LEAST_SAVED_SECONDS = 10e-6
+# Rows are compared in batches of another size, in which they have other neighbours.
+_FEW = 3
+
+
+@rule(keeps=Keeps.SEQUENCE)
+def cache_rows(node: Node) -> Rewrite | None:
+    """shuffle(n) | batch(b) | map(f)  ->  batch(b) | map(f) | unbatch | cache | shuffle(n) | batch(b)
+
+    Batches of shuffled elements are others in every epoch, and cannot be cached. Where f does with each row the same
+    whatever the others are, as a text vectorization or a lookup does, its rows can: they are made once, by the batch as
+    before, and shuffled and batched again. Of an f that draws random numbers this is done with what comes before the
+    first draw. It takes: only ops in f that are known to treat rows apart, the same results on a sample in batches with
+    other neighbours, every row in a batch (no ``drop_remainder`` that leaves some out), and what ``cache_fixed_work``
+    takes.
+    """
+    if not isinstance(node, Map) or not _is_plain(node):
+        return None
+    below = _batch_below(node)
+    if below is None:
+        return None
+    try:
+        parts = split_fixed_part(node.fn, by_rows=True)
+    except IllegalCutError:
+        # cache_fixed_work says why.
+        return None
+    if parts is None and (changes_between_epochs(node.fn) or not does_work(node.fn)):
+        return None
+    kept = _kept(node, below, parts)
+    if kept is None:
+        return None
+    made, batch = kept.made, below.batch
+    functions = [each.fn for each in (*below.maps, made)]
+    exact = all(map(rounds_rows_alike, functions))
+    unseen = [] if exact else [RoundingUnseen(jumps_in_batch(fn)) for fn in functions]
+    if parts and not rounds_alike(node.fn, *parts):
+        unseen.append(RoundingUnseen(jumps_after_regrouping(node.fn)))
+    provided: tuple[Obligation, ...] = (
+        *(RowsApart(fn) for fn in functions),
+        NoRowLeftOut(batch),
+        NotCachedYet(node),
+        SameEveryEpoch(made),
+        NoErrorIsIgnored(),
+        ReadToItsEnd(made, one_pass=node.on(made.input)),
+        *unseen,
+        WorthCaching(kept.rows, _LEAST_SAVED_SECONDS),
+        SameOnSample(made, kept.again, over=kept.source, exact=exact),
+        FitsMemory(kept.rows),
+    )
+    return Rewrite(kept.result, provided, Keeps.ELEMENTS if unseen else None)
+
+
+class _Below(NamedTuple):
+    """The batch whose rows a map gets, the maps between them, and what else is, each the nearest to the map first."""
+
+    batch: Batch
+    maps: list[Map]
+    others: list[Node]
+
+
+class _Kept(NamedTuple):
+    """What becomes of a map.
+
+    Attributes:
+        source: what the batches are of, before it is shuffled.
+        made: the batches whose rows are kept.
+        rows: the rows.
+        again: the same batches, made of rows that had other neighbours.
+        result: all of it.
+    """
+
+    source: Node
+    made: Map
+    rows: Node
+    again: Node
+    result: Node
+
+
+def _batch_below(node: Map) -> _Below | None:
+    maps: list[Map] = []
+    others: list[Node] = []
+    stage = node.input
+    while True:
+        match stage:
+            case Batch():
+                return _Below(stage, maps, others)
+            case Prefetch() | Options():
+                others.append(stage)
+            case Map() if _is_plain(stage) and not changes_between_epochs(stage.fn):
+                maps.append(stage)
+            case _:
+                return None
+        stage = stage.input
+
+
+def _is_plain(mapped: Map) -> bool:
+    return mapped.preserve_cardinality and not mapped.synchronous and mapped.deterministic is not False
+
+
+def _kept(node: Map, below: _Below, parts: tuple[Function, Function] | None) -> _Kept | None:
+    """Return what becomes of a map; ``None`` where its batches are the same in every epoch."""
+    batch, maps, others = below
+    source, passed = fixed_before_mixing(batch.input)
+    if not any(isinstance(each, Shuffle) and each.mixes and each.reshuffle_each_iteration for each in passed):
+        return None
+
+    def made_of(batches: Node) -> Map:
+        for each in reversed(maps):
+            batches = each.on(batches)
+        return replace(node, fn=parts[0] if parts else node.fn, input=batches)
+
+    made = made_of(batch.on(source))
+    rows: Node = Unbatch(input=made)
+    count = signature(source).cardinality
+    if count >= 0:
+        # TensorFlow no longer knows it.
+        rows = AssertCardinality(input=rows, count=count)
+    result: Node = Cache(input=rows)
+    for stage in (*reversed(passed), batch, *reversed(others)):
+        result = stage.on(result)
+    few = replace(batch, input=source, batch_size=batch.batch_size if batch.drop_remainder else _FEW)
+    again = batch.on(Unbatch(input=made_of(few)))
+    return _Kept(source, made, rows, again, replace(node, fn=parts[1], input=result) if parts else result)

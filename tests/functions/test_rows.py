@@ -1,0 +1,217 @@
+"""A function is said to treat rows apart only if what becomes of a row is the same whoever its neighbours are."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from autopipe.functions.rows import who_mixes_rows
+from autopipe.pipeline.extract import function_of
+
+Dataset = tf.data.Dataset
+NUMBERS = np.random.default_rng(0).normal(size=(24, 4)).astype("float32")
+TEXTS = np.array([f"{'a ' * (place % 5)}B{place},{place % 3} c" for place in range(24)])
+TABLE = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "B1", "b2"], [7, 8, 9]), -1)
+WEIGHTS = tf.constant(np.arange(12.0, dtype="float32").reshape(4, 3))
+EXAMPLES = np.array(
+    [
+        tf.train.Example(
+            features=tf.train.Features(
+                feature={
+                    "x": tf.train.Feature(float_list=tf.train.FloatList(value=[place, place + 0.5])),
+                    "more": tf.train.Feature(int64_list=tf.train.Int64List(value=range(place % 4))),
+                }
+            )
+        ).SerializeToString()
+        for place in range(24)
+    ],
+    dtype=object,
+)
+
+
+def images(x):
+    return tf.reshape(tf.tile(x, [1, 12]), [-1, 4, 4, 3])
+
+
+def keras_text(**arguments):
+    layer = keras.layers.TextVectorization(vocabulary=["a", "b1", "c"], **arguments)
+    return lambda x: layer(tf.expand_dims(x, -1))
+
+
+APART = {
+    "by value": lambda x: tf.maximum(tf.exp(x) / 2 - x, 0.1),
+    "a constant for each column": lambda x: x * tf.constant([1.0, 2.0, 3.0, 4.0]),
+    "a constant for one row": lambda x: x * tf.constant([[1.0, 2.0, 3.0, 4.0]]),
+    "along the row": lambda x: x / tf.reduce_max(x, axis=-1, keepdims=True),
+    "sum of the row": lambda x: tf.reduce_sum(x, 1),
+    "columns": lambda x: x[:, 1:3],
+    "columns with an ellipsis": lambda x: x[..., ::-1][:, :2, tf.newaxis],
+    "joined columns": lambda x: tf.concat([x, -x], axis=-1),
+    "stacked columns": lambda x: tf.stack(tf.unstack(x, axis=1)[:3], axis=1),
+    "blue first": lambda x: images(x)[..., ::-1],
+    "split columns": lambda x: tf.split(x, [1, 3], axis=1),
+    "reshaped": lambda x: tf.reshape(tf.reshape(x, [-1, 2, 2]), [tf.shape(x)[0], 4]),
+    "matrix product": lambda x: x @ WEIGHTS,
+    "padded": lambda x: tf.pad(x, [[0, 0], [1, 2]]),
+    "transposed inside": lambda x: tf.transpose(images(x), [0, 3, 1, 2]),
+    "one hot": lambda x: tf.one_hot(tf.cast(tf.argmax(x, -1), tf.int32), 4),
+    "rows of a table": lambda x: tf.gather(WEIGHTS, tf.argmin(x, axis=1)),
+    "some columns": lambda x: tf.gather(x, [2, 0], axis=1),
+    "two of each": lambda x: tf.tile(x, [1, 2]),
+    "chosen by value": lambda x: tf.where(x > 0, x, 0.0),
+    "softmax": tf.nn.softmax,
+    "the largest": lambda x: tf.math.top_k(x, 2),
+    "resized images": lambda x: tf.image.resize(images(x), (2, 3)),
+    "contrast": lambda x: tf.image.adjust_contrast(images(x), 0.5),
+    "a function that calls another": tf.function(lambda x: (tf.function(lambda y: tf.abs(y))(x), x + 1)),
+    "bucketized": lambda x: tf.raw_ops.Bucketize(input=x, boundaries=[-1.0, 0.0, 1.0]),
+}
+APART_TEXTS = {
+    "by value": lambda x: tf.strings.regex_replace(tf.strings.lower(x), "a", "o"),
+    "looked up": lambda x: TABLE.lookup(tf.strings.strip(x)),
+    "words": keras_text(output_sequence_length=6),
+    "hashed": lambda x: tf.strings.to_hash_bucket_fast(x, 11),
+}
+MIXED = {
+    "Max": lambda x: x / tf.reduce_max(x),
+    "Mean": lambda x: x - tf.reduce_mean(x, axis=0),
+    "StridedSlice": lambda x: x[::-1],
+    "StridedSlice ": lambda x: x[..., 0, :],
+    "ReverseV2": lambda x: tf.reverse(x, [0]),
+    "Cumsum": tf.cumsum,
+    "Roll": lambda x: tf.roll(x, 1, 0),
+    "ConcatV2": lambda x: tf.concat([x, x], 0),
+    "Reshape": lambda x: tf.reshape(x, [-1, 2]),
+    "Transpose": tf.transpose,
+    "Tile": lambda x: tf.tile(x, [2, 1]),
+    "Pad": lambda x: tf.pad(x, [[1, 0], [0, 0]]),
+    "MatMul": lambda x: tf.matmul(x, x, transpose_b=True),
+    "Sub": lambda x: x - x[:, 0],
+    "Mul": lambda x: x * tf.cast(tf.shape(x)[0], tf.float32),
+    "GatherV2": lambda x: tf.gather(x, [0, 0, 1]),
+    "ExpandDims": lambda x: tf.expand_dims(x, 0),
+    "Where": lambda x: tf.boolean_mask(x, x[:, 0] > 0),
+    "AddV2": lambda x: x + tf.ones([24, 4]),
+    "Select": lambda x: tf.raw_ops.Select(condition=[True] * 12 + [False] * 12, x=x, y=-x),
+    "a result that has no rows": lambda x: tf.shape(x),
+    "a result that is no plain tensor": lambda x: tf.RaggedTensor.from_tensor(x),
+}
+
+
+def on_batches(function, rows=NUMBERS):
+    return function_of(Dataset.from_tensor_slices(rows).batch(24).map(function))
+
+
+def same_rows(fn, rows):
+    """Compare what becomes of rows all together with what becomes of some of them, in another order."""
+    some = np.random.default_rng(1).permutation(len(rows))[:9]
+    whole, part = (fn.concrete(tf.constant(given)) for given in (rows, rows[some]))
+    for all_made, made in zip(whole, part, strict=True):
+        expected = all_made.numpy()[some]
+        if expected.dtype.kind == "f":
+            np.testing.assert_allclose(made.numpy(), expected, rtol=1e-5, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(made.numpy(), expected)
+
+
+@pytest.mark.parametrize("function", APART.values(), ids=APART)
+def test_rows_are_apart(function):
+    fn = on_batches(function)
+    assert who_mixes_rows(fn) is None
+    same_rows(fn, NUMBERS)
+
+
+@pytest.mark.parametrize("function", APART_TEXTS.values(), ids=APART_TEXTS)
+def test_rows_of_texts_are_apart(function):
+    fn = on_batches(function, TEXTS)
+    assert who_mixes_rows(fn) is None
+    same_rows(fn, TEXTS)
+
+
+def test_rows_of_a_feature_space_are_apart():
+    space = keras.utils.FeatureSpace(
+        features={
+            "place": keras.utils.FeatureSpace.float_discretized(num_bins=5),
+            "text": keras.utils.FeatureSpace.string_hashed(num_bins=7),
+        },
+        crosses=[("place", "text")],
+        crossing_dim=8,
+        output_mode="concat",
+    )
+    columns = {"place": NUMBERS[:, 0], "text": TEXTS}
+    rows = Dataset.from_tensor_slices(columns)
+    space.adapt(rows)
+    fn = function_of(rows.batch(24).map(space))
+    assert who_mixes_rows(fn) is None
+    some = np.arange(24)[::-3]
+    whole, part = (fn.concrete(*(tf.constant(columns[name][rows]) for name in columns)) for rows in (range(24), some))
+    np.testing.assert_array_equal(part[0].numpy(), whole[0].numpy()[some])
+
+
+def test_examples_parsed_by_the_batch_are_apart_where_they_have_one_shape():
+    one, many = tf.io.FixedLenFeature([2], tf.float32), tf.io.RaggedFeature(tf.int64)
+    fn = on_batches(lambda x: tf.io.parse_example(x, {"x": one})["x"], EXAMPLES)
+    assert who_mixes_rows(fn) is None
+    same_rows(fn, EXAMPLES)
+    ragged = on_batches(lambda x: tf.io.parse_example(x, {"more": many})["more"].to_tensor(), EXAMPLES)
+    assert who_mixes_rows(ragged).startswith("ParseExampleV2")
+
+
+@pytest.mark.parametrize(("what", "function"), MIXED.items(), ids=MIXED)
+def test_what_mixes_rows_is_named(what, function):
+    rows = Dataset.from_tensor_slices(NUMBERS).batch(24, drop_remainder=what in ("AddV2", "Select"))
+    assert who_mixes_rows(function_of(rows.map(function))).startswith(what.strip())
+
+
+def test_rows_as_wide_as_the_longest_of_their_batch_are_mixed():
+    assert who_mixes_rows(on_batches(keras_text(), TEXTS)).startswith("RaggedTensorToTensor")
+    words = on_batches(lambda x: tf.strings.split(x).to_tensor(), TEXTS)
+    assert who_mixes_rows(words).startswith("RaggedTensorToTensor")
+    bags = on_batches(keras_text(output_mode="multi_hot", pad_to_max_tokens=True, max_tokens=9), TEXTS)
+    assert who_mixes_rows(bags) is not None
+
+
+def test_pieces_of_other_rows_are_mixed():
+    """As many rows as there are and one more, and pieces that were counted elsewhere."""
+
+    def one_more(x):
+        words = tf.strings.split(x)
+        return tf.raw_ops.RaggedTensorToTensor(
+            shape=tf.constant([-1, 3], tf.int64),
+            values=words.values,
+            default_value="",
+            row_partition_tensors=[words.nrows() + 1, words.value_rowids()],
+            row_partition_types=["FIRST_DIM_SIZE", "VALUE_ROWIDS"],
+        )
+
+    def of_others(x):
+        words, others = tf.strings.split(x), tf.strings.split(x, ",")
+        return tf.raw_ops.RaggedTensorToTensor(
+            shape=tf.constant([-1, 3], tf.int64),
+            values=words.values,
+            default_value="",
+            row_partition_tensors=[words.nrows(), others.value_rowids()],
+            row_partition_types=["FIRST_DIM_SIZE", "VALUE_ROWIDS"],
+        )
+
+    for function in (one_more, of_others):
+        assert who_mixes_rows(on_batches(function, TEXTS)).startswith("RaggedTensorToTensor")
+
+
+@given(names=st.lists(st.sampled_from([*APART, *MIXED]), min_size=1, max_size=4))
+def test_no_chain_of_functions_is_said_to_keep_rows_apart_that_mixes_them(names):
+    def chain(x):
+        for name in names:
+            made = tf.nest.flatten({**APART, **MIXED}[name](x))
+            x = tf.cast(tf.identity(made[-1]), tf.float32)
+        return x
+
+    try:
+        fn = on_batches(chain)
+        fn.concrete(tf.constant(NUMBERS))
+    except (ValueError, TypeError, tf.errors.OpError):
+        assume(False)
+    assume(who_mixes_rows(fn) is None)
+    same_rows(fn, NUMBERS)

@@ -1,0 +1,185 @@
+import keras
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.pipeline.text import one_line
+from autopipe.planning.measure import SampleMeasurements
+from autopipe.rules import Keeps
+from autopipe.verify import compare
+from sides import Answers, apply, assert_refuses, assert_rewrites
+
+RULE = "cache_rows"
+Dataset = tf.data.Dataset
+COUNT = 50
+WORDS = [f"word{place} and {'more ' * (place % 4)}" for place in range(COUNT)]
+TABLE = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["word7", "more"], [7, 8]), -1)
+
+
+def lower(x):
+    return tf.strings.lower(x)
+
+
+def look_up(x):
+    return TABLE.lookup(tf.strings.strip(x))
+
+
+def angles(x):
+    return tf.math.sin(tf.cast(tf.strings.length(x), tf.float32))
+
+
+def noisy(x):
+    return tf.strings.length(tf.strings.lower(x)) + tf.random.uniform(tf.shape(x), 0, 9, tf.int32)
+
+
+def texts(**order):
+    return Dataset.from_tensor_slices(WORDS).shuffle(20, **order)
+
+
+KEPT = "tensor_slices | batch(8) | map({}) | unbatch() | assert_cardinality(50) | cache() | shuffle(20) | batch(8)"
+
+
+def test_rows_are_kept_and_batched_again():
+    done = assert_rewrites(RULE, texts().batch(8).map(look_up), KEPT.format("look_up"))
+    assert done.steps[0].keeps is Keeps.SEQUENCE
+
+
+def test_maps_and_prefetches_on_the_way_keep_their_places():
+    dataset = texts().batch(8).map(tf.strings.strip).prefetch(2).map(look_up, num_parallel_calls=2).prefetch(1)
+    made = KEPT.format("string_strip) | map(look_up, calls=2")
+    assert_rewrites(RULE, dataset, f"{made} | prefetch(2) | prefetch(1)")
+
+
+def test_a_seeded_order_stays():
+    dataset = texts(seed=3).batch(8).map(look_up)
+    done = assert_rewrites(RULE, dataset, KEPT.format("look_up").replace("shuffle(20)", "shuffle(20, seed=3)"))
+    assert done.steps[0].keeps is Keeps.SEQUENCE
+
+
+def test_what_comes_before_the_first_draw_is_kept():
+    done = apply(RULE, texts().batch(8).map(noisy))
+    assert one_line(done.after) == f"{KEPT.format('fixed part of noisy')} | map(rest of noisy)"
+
+
+def test_a_cache_of_what_is_worked_on_is_no_longer_needed():
+    dataset = Dataset.from_tensor_slices(WORDS).cache().shuffle(20).batch(8).map(look_up)
+    assert_rewrites(RULE, dataset, KEPT.format("look_up"))
+
+
+def test_batches_may_straddle_epochs():
+    dataset = texts().repeat(3).batch(8).map(look_up)
+    assert_rewrites(RULE, dataset, KEPT.format("look_up").replace("shuffle(20)", "shuffle(20) | repeat(3)"))
+
+
+def test_floats_that_may_round_otherwise_among_others_keep_the_elements_only():
+    done = assert_rewrites(RULE, texts().batch(8).map(angles), KEPT.format("angles"))
+    assert done.steps[0].keeps is Keeps.ELEMENTS
+    assert_refuses(RULE, texts(seed=1).batch(8).map(angles), "it keeps elements only")
+
+
+def test_whole_batches_may_leave_out_what_is_over_where_nothing_is():
+    ten = texts().batch(10, drop_remainder=True).map(look_up)
+    expected = KEPT.replace("batch(8)", "batch(10, drop_remainder=True)").format("look_up")
+    assert_rewrites(RULE, ten, expected)
+    assert_refuses(RULE, texts().batch(8, drop_remainder=True).map(look_up), "leaves out other elements in each epoch")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "because"),
+    [
+        (texts().batch(8).map(lambda x: tf.strings.split(x).to_tensor()), "may depend on the others of its batch"),
+        (texts().batch(8).map(lambda x: tf.strings.reduce_join(tf.strings.lower(x))), "ReduceJoin"),
+        (texts().map(noisy).shuffle(3).batch(8).map(tf.strings.as_string), "draws random numbers"),
+        (texts().batch(8).map(look_up).take(3), "take(3)"),
+        (texts().batch(8).map(look_up).ignore_errors(), "ignore_errors()"),
+    ],
+    ids=["as wide as the longest", "one text of all", "other elements", "take", "ignore_errors"],
+)
+def test_refuses(dataset, because):
+    assert_refuses(RULE, dataset, because)
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        Dataset.from_tensor_slices(WORDS).batch(8).map(look_up),
+        texts(reshuffle_each_iteration=False).batch(8).map(look_up),
+        texts().batch(8).shuffle(3).map(look_up),
+        texts().map(look_up).batch(8),
+        texts().batch(8).map(lambda x: tf.strings.as_string(tf.random.uniform(tf.shape(x))) + x),
+        texts().batch(8).map(tf.identity),
+    ],
+    ids=["not shuffled", "one order", "batches shuffled", "no batch", "draws", "no work"],
+)
+def test_leaves_alone(dataset):
+    assert not [step for step in apply(RULE, dataset).steps if step.rule == RULE]
+
+
+def test_says_nothing_where_a_cache_keeps_the_batches_already():
+    assert not apply(RULE, texts().batch(8).map(look_up).cache()).refusals
+
+
+def test_refuses_rows_that_cost_little():
+    dataset = texts().batch(8).map(look_up)
+    assert_refuses(RULE, dataset, "us to make an element", answers=Answers(caching=(9e-6, 1e-6)))
+    assert apply(RULE, dataset, answers=Answers(caching=(12e-6, 1e-6))).steps
+
+
+def optimized(dataset, monkeypatch):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1e-3, 1e-6))
+    made = autopipe.optimize(dataset, rules=[RULE])
+    assert made.plan.rules == (RULE,)
+    return made
+
+
+def test_epochs_have_all_rows_in_orders_of_their_own_and_make_each_once(monkeypatch):
+    made = []
+
+    @autopipe.stateless
+    def noted(x):
+        made.append(int(x))
+        return x
+
+    def dataset():
+        return Dataset.range(COUNT).map(lambda x: tf.ensure_shape(tf.numpy_function(noted, [x], tf.int64), ()))
+
+    kept = optimized(dataset().shuffle(COUNT).batch(8).map(tf.strings.as_string), monkeypatch)
+    made.clear()
+    epochs = [[int(row) for batch in kept for row in batch.numpy()] for _ in range(3)]
+    assert all(sorted(epoch) == list(range(COUNT)) for epoch in epochs)
+    assert len(set(map(tuple, epochs))) == 3
+    assert sorted(made) == list(range(COUNT))
+    assert kept.cardinality() == -(-COUNT // 8)
+
+
+def test_the_number_of_rows_in_files_is_that_of_their_lines(monkeypatch, tmp_path):
+    (tmp_path / "lines.txt").write_text("\n".join(WORDS))
+    lines = tf.data.TextLineDataset(str(tmp_path / "lines.txt")).shuffle(20, seed=5).batch(8).map(look_up)
+    kept = optimized(lines, monkeypatch)
+    assert compare(lines, kept, Keeps.SEQUENCE, epochs=3) is None
+
+
+def test_rows_that_a_text_vectorization_makes_of_files_in_folders_are_kept(monkeypatch, tmp_path):
+    for label in ("bad", "good"):
+        (tmp_path / label).mkdir()
+        for place, text in enumerate(WORDS[:20]):
+            (tmp_path / label / f"{place}.txt").write_text(f"{text} {label}")
+    vectorize = keras.layers.TextVectorization(output_sequence_length=6, vocabulary=["and", "more", "good"])
+
+    def to_numbers(text, label):
+        return vectorize(tf.expand_dims(text, -1)), label
+
+    read = keras.utils.text_dataset_from_directory(tmp_path, batch_size=8, seed=1, verbose=False)
+    written = read.map(to_numbers)
+    kept = optimized(written, monkeypatch)
+    assert compare(written, kept, Keeps.SEQUENCE, epochs=3) is None
+    assert kept.caches_are_full
+
+
+def test_a_plan_made_before_is_made_again(monkeypatch, tmp_path):
+    written = texts(seed=4).batch(8).map(look_up)
+    plan = optimized(written, monkeypatch).plan
+    plan.save(tmp_path / "plan.json")
+    again = autopipe.optimize(texts(seed=4).batch(8).map(look_up), plan=tmp_path / "plan.json")
+    assert RULE in again.plan.rules
+    assert compare(written, again, Keeps.SEQUENCE, epochs=2) is None
