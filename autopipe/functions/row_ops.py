@@ -132,7 +132,7 @@ def _by_value(op: Any, given: Sequence[Flow]) -> Flow | None:
     theirs = {tensor.shape.rank for tensor, each in zip(op.inputs, given, strict=True) if each == flow}
     alike = [tensor.shape for tensor, each in zip(op.inputs, given, strict=True) if each == ALIKE]
     (rank, *other_ranks) = theirs
-    if other_ranks or rank is None or any(shape.rank is None for shape in alike):
+    if other_ranks or not rank or any(shape.rank is None for shape in alike):
         return None
     return flow if all(shape.rank < rank or (shape.rank == rank and shape[0] == 1) for shape in alike) else None
 

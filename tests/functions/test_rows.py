@@ -165,6 +165,11 @@ def test_what_mixes_rows_is_named(what, function):
     assert who_mixes_rows(function_of(rows.map(function))).startswith(what.strip())
 
 
+def test_what_is_no_batch_has_no_rows():
+    for function in (lambda x: x + 1, lambda x: tf.expand_dims(x, 0)):
+        assert who_mixes_rows(function_of(Dataset.range(3).map(function))) == "an element that has no rows"
+
+
 def test_rows_as_wide_as_the_longest_of_their_batch_are_mixed():
     assert who_mixes_rows(on_batches(keras_text(), TEXTS)).startswith("RaggedTensorToTensor")
     words = on_batches(lambda x: tf.strings.split(x).to_tensor(), TEXTS)

@@ -347,7 +347,7 @@ def test_what_was_sampled_is_gone_before_the_garbage_collector_comes_by(monkeypa
         return tf.reshape(tf.range(1001, dtype=tf.float32), (7, 11, 13)) + tf.cast(x, tf.float32)
 
     def held():
-        tensors = (each for each in gc.get_objects() if tf.is_tensor(each) and not tf.is_symbolic_tensor(each))
+        tensors = (each for each in gc.get_objects() if type(each) is type(tf.constant(0)))
         return [each.shape for each in tensors if each.shape[1:] == (7, 11, 13)]
 
     def noted(*sides, **options):

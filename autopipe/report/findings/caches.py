@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from autopipe.functions.effects import effects
 from autopipe.functions.fixed_part import split_before_growth
 from autopipe.functions.function import Function
+from autopipe.functions.rows import who_mixes_rows
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
@@ -122,19 +123,26 @@ def cache_of_wide_numbers(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 
 def work_on_mixed_batches(node: ir.Node, seen: Seen) -> Iterator[Finding]:
-    """AP114: work that is the same in every epoch, on batches that are not."""
+    """AP114: work that is the same in every epoch, on batches that are not, and whose rows cannot be kept."""
     cost = seen.cost(node)
     if not isinstance(node, ir.Map) or not effects(node.fn).pure or cost is None or cost.share < _MUCH_WORK:
         return
-    shuffle = _mixing_before_batch(node)
-    if shuffle is None or cost.seconds_per_element < _LONG_FOR_BATCH or any(map(_draws, trees.functions(shuffle))):
+    batch = _batch_below(node)
+    shuffle = None if batch is None else _mixing_before(batch)
+    mixing = stage(batch) if isinstance(batch, ir.PaddedBatch) else who_mixes_rows(node.fn)
+    if (
+        shuffle is None
+        or mixing is None
+        or cost.seconds_per_element < _LONG_FOR_BATCH
+        or any(map(_draws, trees.functions(shuffle)))
+    ):
         return
     yield at(
         node,
         "AP114",
-        f"it does {cost.share:.0%} of the work, in every epoch, on batches that {stage(shuffle)} mixes anew, so that "
-        "no cache can keep the results",
-        "if it does the same with each element, map them before the shuffle: there optimize() can cache them",
+        f"it does {cost.share:.0%} of the work, in every epoch, on batches that {stage(shuffle)} mixes anew, and what "
+        f"it makes of an element may depend on the others of its batch: {mixing}",
+        "if it does not, map elements before the shuffle: there optimize() can cache them",
         f"up to {cost.share:.0%} of the work from the second epoch on",
     )
 
@@ -151,12 +159,17 @@ LOOKS: Mapping[str, Look] = {
 }
 
 
-def _mixing_before_batch(mapped: ir.Map) -> ir.Shuffle | None:
-    """Return the shuffle that mixes elements anew for the batches that a map takes, with only such maps between."""
+def _batch_below(mapped: ir.Map) -> ir.Batch | ir.PaddedBatch | None:
+    """Return what makes the batches that a map takes, with only such maps between."""
     batch = before(mapped)
     while isinstance(batch, ir.Map) and _only_computes(batch):
         batch = before(batch)
-    mixed = before(batch) if isinstance(batch, ir.Batch | ir.PaddedBatch) else None
+    return batch if isinstance(batch, ir.Batch | ir.PaddedBatch) else None
+
+
+def _mixing_before(batch: ir.Batch | ir.PaddedBatch) -> ir.Shuffle | None:
+    """Return the shuffle that mixes elements anew for the batches."""
+    mixed = before(batch)
     while isinstance(mixed, ir.Repeat) or (isinstance(mixed, ir.Shuffle) and not _reshuffles(mixed)):
         mixed = before(mixed)
     return mixed if isinstance(mixed, ir.Shuffle) else None
