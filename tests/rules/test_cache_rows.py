@@ -121,8 +121,8 @@ def test_says_nothing_where_a_cache_keeps_the_batches_already():
 
 def test_refuses_rows_that_cost_little():
     dataset = texts().batch(8).map(look_up)
-    assert_refuses(RULE, dataset, "us to make an element", answers=Answers(caching=(9e-6, 1e-6)))
-    assert apply(RULE, dataset, answers=Answers(caching=(12e-6, 1e-6))).steps
+    assert_refuses(RULE, dataset, "us to make an element", answers=Answers(caching=(3.9e-6, 1e-6)))
+    assert apply(RULE, dataset, answers=Answers(caching=(4.1e-6, 1e-6))).steps
 
 
 def optimized(dataset, monkeypatch):
