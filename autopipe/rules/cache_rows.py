@@ -8,26 +8,39 @@ from autopipe.functions.fixed_part import changes_between_epochs, does_work, spl
 from autopipe.functions.function import Function
 from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.vectorize import jumps_in_batch, rounds_rows_alike
-from autopipe.pipeline.ir import AssertCardinality, Batch, Cache, Map, Node, Options, Prefetch, Shuffle, Unbatch
+from autopipe.pipeline.ir import (
+    AssertCardinality,
+    Batch,
+    Cache,
+    Concatenate,
+    Map,
+    Node,
+    Options,
+    Prefetch,
+    Shuffle,
+    Skip,
+    Take,
+    Unbatch,
+)
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
 from autopipe.rules._obligations import (
     FitsMemory,
     NoErrorIsIgnored,
-    NoRowLeftOut,
     NotCachedYet,
     ReadToItsEnd,
     RoundingUnseen,
     RowsApart,
     SameEveryEpoch,
     SameOnSample,
+    WholeBatches,
     WorthCaching,
 )
 
 # The cost of a call is no part of it: a batch pays for that.
 _LEAST_SAVED_SECONDS = 3e-6
-# Rows are compared in batches of another size, in which they have other neighbours.
+# Rows that so many were left out before have other neighbours.
 _FEW = 3
 
 
@@ -38,9 +51,9 @@ def cache_rows(node: Node) -> Rewrite | None:
     Batches of shuffled elements are others in every epoch, and cannot be cached. Where f does with each row the same
     whatever the others are, as a text vectorization or a lookup does, its rows can: they are made once, by the batch as
     before, and shuffled and batched again. Of an f that draws random numbers this is done with what comes before the
-    first draw. It takes: only ops in f that are known to treat rows apart, the same results on a sample in batches with
-    other neighbours, every row in a batch (no ``drop_remainder`` that leaves some out), and what ``cache_fixed_work``
-    takes.
+    first draw. Where only whole batches are made, the last is filled up with rows of the first, which are dropped. It
+    takes: only ops in f that are known to treat rows apart, the same results on a sample in batches with other
+    neighbours, and what ``cache_fixed_work`` takes.
     """
     if not isinstance(node, Map) or not _is_plain(node):
         return None
@@ -57,7 +70,7 @@ def cache_rows(node: Node) -> Rewrite | None:
     kept = _kept(node, below, parts)
     if kept is None:
         return None
-    made, batch = kept.made, below.batch
+    made = kept.made
     functions = [each.fn for each in (*below.maps, made)]
     exact = all(map(rounds_rows_alike, functions))
     unseen = [] if exact else [RoundingUnseen(jumps_in_batch(fn)) for fn in functions]
@@ -65,14 +78,14 @@ def cache_rows(node: Node) -> Rewrite | None:
         unseen.append(RoundingUnseen(jumps_after_regrouping(node.fn)))
     provided: tuple[Obligation, ...] = (
         *(RowsApart(fn) for fn in functions),
-        NoRowLeftOut(batch),
+        WholeBatches(below.batch, kept.source),
         NotCachedYet(node),
         SameEveryEpoch(made),
         NoErrorIsIgnored(),
         ReadToItsEnd(made, one_pass=node.on(made.input)),
         *unseen,
         WorthCaching(kept.rows, _LEAST_SAVED_SECONDS),
-        SameOnSample(made, kept.again, over=kept.source, exact=exact),
+        SameOnSample(*kept.compared, over=kept.source, exact=exact),
         FitsMemory(kept.rows),
     )
     return Rewrite(kept.result, provided, Keeps.ELEMENTS if unseen else None)
@@ -93,14 +106,14 @@ class _Kept(NamedTuple):
         source: what the batches are of, before it is shuffled.
         made: the batches whose rows are kept.
         rows: the rows.
-        again: the same batches, made of rows that had other neighbours.
+        compared: some batches, and the same made of rows that had other neighbours.
         result: all of it.
     """
 
     source: Node
     made: Map
     rows: Node
-    again: Node
+    compared: tuple[Node, Node]
     result: Node
 
 
@@ -137,15 +150,26 @@ def _kept(node: Map, below: _Below, parts: tuple[Function, Function] | None) -> 
             batches = each.on(batches)
         return replace(node, fn=parts[0] if parts else node.fn, input=batches)
 
-    made = made_of(batch.on(source))
+    made = made_of(batch.on(_filling_batches(source, batch)))
     rows: Node = Unbatch(input=made)
     count = signature(source).cardinality
     if count >= 0:
         # TensorFlow no longer knows it.
-        rows = AssertCardinality(input=rows, count=count)
+        rows = AssertCardinality(input=Take(input=rows, count=count) if batch.drop_remainder else rows, count=count)
     result: Node = Cache(input=rows)
     for stage in (*reversed(passed), batch, *reversed(others)):
         result = stage.on(result)
-    few = replace(batch, input=source, batch_size=batch.batch_size if batch.drop_remainder else _FEW)
-    again = batch.on(Unbatch(input=made_of(few)))
-    return _Kept(source, made, rows, again, replace(node, fn=parts[1], input=result) if parts else result)
+    later = made_of(batch.on(Skip(input=source, count=_FEW)))
+    again = batch.on(Skip(input=Unbatch(input=made_of(batch.on(source))), count=_FEW))
+    # In whole batches, more is left over of rows that came from such.
+    compared = (Take(input=later, count=1), Take(input=again, count=1)) if batch.drop_remainder else (later, again)
+    return _Kept(source, made, rows, compared, replace(node, fn=parts[1], input=result) if parts else result)
+
+
+def _filling_batches(source: Node, batch: Batch) -> Node:
+    """Return elements that leave none over where only whole batches are made."""
+    count = signature(source).cardinality
+    over = count % batch.batch_size
+    if not batch.drop_remainder or count < batch.batch_size or not over:
+        return source
+    return Concatenate(first=source, second=Take(input=source, count=batch.batch_size - over))

@@ -77,11 +77,23 @@ def test_floats_that_may_round_otherwise_among_others_keep_the_elements_only():
     assert_refuses(RULE, texts(seed=1).batch(8).map(angles), "it keeps elements only")
 
 
-def test_whole_batches_may_leave_out_what_is_over_where_nothing_is():
-    ten = texts().batch(10, drop_remainder=True).map(look_up)
-    expected = KEPT.replace("batch(8)", "batch(10, drop_remainder=True)").format("look_up")
-    assert_rewrites(RULE, ten, expected)
-    assert_refuses(RULE, texts().batch(8, drop_remainder=True).map(look_up), "leaves out other elements in each epoch")
+def test_where_only_whole_batches_are_made_the_last_is_filled_up():
+    even = KEPT.replace("batch(8)", "batch(10, drop_remainder=True)").replace("unbatch()", "unbatch() | take(50)")
+    assert_rewrites(RULE, texts().batch(10, drop_remainder=True).map(look_up), even.format("look_up"))
+    odd = even.replace("batch(10", "batch(8")
+    filled = odd.replace("tensor_slices |", "concatenate()[tensor_slices, tensor_slices | take(6)] |", 1)
+    assert_rewrites(
+        RULE,
+        texts(seed=3).batch(8, drop_remainder=True).map(look_up),
+        filled.format("look_up").replace("shuffle(20)", "shuffle(20, seed=3)"),
+    )
+
+
+def test_refuses_where_no_whole_batch_can_be_made(tmp_path):
+    assert_refuses(RULE, texts().batch(60, drop_remainder=True).map(look_up), "makes whole batches only")
+    (tmp_path / "lines.txt").write_text("\n".join(WORDS))
+    lines = tf.data.TextLineDataset(str(tmp_path / "lines.txt")).shuffle(20)
+    assert_refuses(RULE, lines.batch(8, drop_remainder=True).map(look_up), "makes whole batches only")
 
 
 @pytest.mark.parametrize(
@@ -150,6 +162,12 @@ def test_epochs_have_all_rows_in_orders_of_their_own_and_make_each_once(monkeypa
     assert len(set(map(tuple, epochs))) == 3
     assert sorted(made) == list(range(COUNT))
     assert kept.cardinality() == -(-COUNT // 8)
+
+
+def test_whole_batches_of_every_size_have_the_same_rows(monkeypatch):
+    for size in (7, 8, 25, 49):
+        written = texts(seed=6).batch(size, drop_remainder=True).map(look_up)
+        assert compare(written, optimized(written, monkeypatch), Keeps.SEQUENCE, epochs=3) is None
 
 
 def test_the_number_of_rows_in_files_is_that_of_their_lines(monkeypatch, tmp_path):

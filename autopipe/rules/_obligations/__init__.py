@@ -44,7 +44,6 @@ from autopipe.rules._obligations.stages import (
     NoNewReadAhead,
     NoOrderDrawnEarly,
     NoRepeatAfter,
-    NoRowLeftOut,
     NotCachedYet,
     OneReader,
     OneShape,
@@ -52,6 +51,7 @@ from autopipe.rules._obligations.stages import (
     Reshuffles,
     SameElementsEveryEpoch,
     SameEveryEpoch,
+    WholeBatches,
 )
 
 __all__ = [
@@ -78,7 +78,6 @@ __all__ = [
     "NoNewReadAhead",
     "NoOrderDrawnEarly",
     "NoRepeatAfter",
-    "NoRowLeftOut",
     "NotCachedYet",
     "NotMuchLarger",
     "NotSlower",
@@ -97,6 +96,7 @@ __all__ = [
     "SameOnSample",
     "SoonShuffled",
     "Waits",
+    "WholeBatches",
     "WholeWindows",
     "WorkBeforeChange",
     "WorthCaching",

@@ -23,7 +23,6 @@ __all__ = [
     "NoNewReadAhead",
     "NoOrderDrawnEarly",
     "NoRepeatAfter",
-    "NoRowLeftOut",
     "NotCachedYet",
     "OneReader",
     "OneShape",
@@ -31,6 +30,7 @@ __all__ = [
     "Reshuffles",
     "SameElementsEveryEpoch",
     "SameEveryEpoch",
+    "WholeBatches",
 ]
 
 _ENDLESS = -1
@@ -175,20 +175,6 @@ class NoRepeatAfter:
 
 
 @dataclass(frozen=True)
-class NoRowLeftOut:
-    """A batch holds every element of its input, whichever comes last."""
-
-    batch: ir.Batch
-
-    def check(self, site: Site) -> Proof:
-        """Count what would be left over: that, and how many rows a function is given, changes with the order."""
-        count = signature(self.batch.input).cardinality
-        if not self.batch.drop_remainder or (count >= 0 and count % self.batch.batch_size == 0):
-            return Proof(True, "")
-        return Proof(False, f"{stage(self.batch)} leaves out other elements in each epoch")
-
-
-@dataclass(frozen=True)
 class NotCachedYet:
     """No cache downstream keeps the results already."""
 
@@ -311,6 +297,25 @@ class SameElementsEveryEpoch:
         change = _other_elements(self.pipeline, site)
         assumed = "; assumes the files stay as they are" if _reads_files(self.pipeline) else ""
         return Proof(False, change) if change else Proof(True, f"only the order differs between epochs{assumed}")
+
+
+@dataclass(frozen=True)
+class WholeBatches:
+    """All elements can be batched as they are elsewhere: those that must be whole, with the first filling up the last.
+
+    Args:
+        batch: how they are batched elsewhere.
+        elements: what is to be.
+    """
+
+    batch: ir.Batch
+    elements: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Count, where batches must be whole: a function of them takes no others."""
+        if not self.batch.drop_remainder or signature(self.elements).cardinality >= self.batch.batch_size:
+            return Proof(True, "")
+        return Proof(False, f"{stage(self.batch)} makes whole batches only, and there may not be elements for one")
 
 
 def _other_elements(node: ir.Node, site: Site) -> str | None:
