@@ -21,6 +21,8 @@ class _Kind(Enum):
     """The same for every batch."""
     NUMBER = auto()
     """The number of rows."""
+    SHAPE = auto()
+    """The number of rows, and then the same for every batch."""
     COUNT = auto()
     """The same for every batch of as many rows."""
     ROWS = auto()
@@ -42,7 +44,8 @@ class Flow(NamedTuple):
     of: Any = None
 
 
-ALIKE, _NUMBER, _COUNT, ROWS = map(Flow, (_Kind.ALIKE, _Kind.NUMBER, _Kind.COUNT, _Kind.ROWS))
+ALIKE, ROWS = Flow(_Kind.ALIKE), Flow(_Kind.ROWS)
+_NUMBER, _SHAPE, _COUNT = map(Flow, (_Kind.NUMBER, _Kind.SHAPE, _Kind.COUNT))
 
 # Each value of the result comes from matching values of the operands.
 _BY_VALUE = frozenset(
@@ -81,7 +84,7 @@ def flows_through(op: Any, given: Sequence[Flow | None]) -> Sequence[Flow | None
     if None in given:
         return [ALIKE] if _is_pinned(op) else mixed
     known = [flow for flow in given if flow is not None]
-    if all(flow in (ALIKE, _NUMBER, _COUNT) for flow in known):
+    if all(flow in (ALIKE, _NUMBER, _SHAPE, _COUNT) for flow in known):
         return [_of_count(op, known)] * len(op.outputs)
     match op.type:
         case "IdentityN":
@@ -96,8 +99,15 @@ def flows_through(op: Any, given: Sequence[Flow | None]) -> Sequence[Flow | None
 
 
 def _of_count(op: Any, given: Sequence[Flow]) -> Flow:
-    if given == [_NUMBER] and op.type in _PASSING_ON:
-        return _NUMBER
+    match op.type:
+        case "Cast" | "Identity":
+            return given[0]
+        case "Fill" if given == [_SHAPE, ALIKE]:
+            return ROWS
+        case "Pack" if given[0] == _NUMBER and op.get_attr("axis") == 0:
+            return _SHAPE if all(flow == ALIKE for flow in given[1:]) else _COUNT
+        case "StridedSlice" if given[0] == _SHAPE:
+            return _strided_slice(op, given) or _COUNT
     return ALIKE if all(flow == ALIKE for flow in given) else _COUNT
 
 
@@ -158,7 +168,7 @@ def _rows_if(holds: Any) -> Flow | None:
 
 def _shape(op: Any, given: Sequence[Flow]) -> Flow | None:
     known = given[0] == ROWS and op.inputs[0].shape.rank and op.inputs[0].shape[1:].is_fully_defined()
-    return _COUNT if known else None
+    return _SHAPE if known else None
 
 
 def _expand_dims(op: Any, given: Sequence[Flow]) -> Flow | None:
@@ -174,7 +184,7 @@ def _squeeze(op: Any, given: Sequence[Flow]) -> Flow | None:
 def _reshape(op: Any, given: Sequence[Flow]) -> Flow | None:
     """Rows stay rows where as many values as one has, and no more, go into each; then there are as many rows."""
     old, new = op.inputs[0].shape, op.outputs[0].shape
-    if given[0] != ROWS or given[1] not in (ALIKE, _COUNT) or not old.rank or not new.rank:
+    if given[0] != ROWS or given[1] not in (ALIKE, _SHAPE, _COUNT) or not old.rank or not new.rank:
         return None
     if not (old[1:].is_fully_defined() and new[1:].is_fully_defined()):
         return None
@@ -198,7 +208,7 @@ def _strided_slice(op: Any, given: Sequence[Flow]) -> Flow | None:
             return _rows_if(everything)
         case _Kind.PLACES if everything and len(begin) == 2 and masks["shrink_axis"] == 2 and begin[1] == 0:
             return Flow(_Kind.OWNERS, flow.of)
-        case _Kind.SIZES if "shrink_axis" in at_first and begin[0] == 0:
+        case _Kind.SIZES | _Kind.SHAPE if "shrink_axis" in at_first and begin[0] == 0:
             return _NUMBER
     return None
 

@@ -61,6 +61,7 @@ APART = {
     "some columns": lambda x: tf.gather(x, [2, 0], axis=1),
     "two of each": lambda x: tf.tile(x, [1, 2]),
     "chosen by value": lambda x: tf.where(x > 0, x, 0.0),
+    "weights of one": lambda x: (tf.ones(tf.shape(x)), tf.fill([tf.shape(x)[0], 2], 3.0)),
     "softmax": tf.nn.softmax,
     "the largest": lambda x: tf.math.top_k(x, 2),
     "resized images": lambda x: tf.image.resize(images(x), (2, 3)),
@@ -96,6 +97,8 @@ MIXED = {
     "AddV2": lambda x: x + tf.ones([24, 4]),
     "Select": lambda x: tf.raw_ops.Select(condition=[True] * 12 + [False] * 12, x=x, y=-x),
     "a result that has no rows": lambda x: tf.shape(x),
+    "a result that has no rows ": lambda x: tf.fill([tf.shape(x)[0] + 1, 2], 3.0),
+    "a result that has no rows  ": lambda x: tf.fill([tf.shape(x)[1], tf.shape(x)[0]], 3.0),
     "a result that is no plain tensor": lambda x: tf.RaggedTensor.from_tensor(x),
 }
 
