@@ -156,7 +156,9 @@ def explain(
     done = _done(identity, promised, rewriting, given)
     _check_knobs(rewriting, done)
     freed = freed_memory(tree, measurements.ram_budget)
-    return Explanation(rewriting, done, _diagnose(tree, seconds, consumer), freed)
+    witness = _who_would_see(tree) if seconds is None else None
+    diagnosis = None if witness else _diagnose(tree, _DIAGNOSIS_SECONDS if seconds is None else seconds, consumer)
+    return Explanation(rewriting, done, diagnosis, freed, witness)
 
 
 def _check_diagnosis_seconds(seconds: float | None) -> None:
@@ -166,15 +168,18 @@ def _check_diagnosis_seconds(seconds: float | None) -> None:
         number("seconds, where they are not 0,", seconds, LEAST_SECONDS, finite=True)
 
 
-def _diagnose(tree: ir.Node, seconds: float | None, consumer: Consumer | None) -> Diagnosis | None:
+def _who_would_see(tree: ir.Node) -> str | None:
+    from autopipe.pipeline.visibility import who_would_see
+
+    return who_would_see(tree, draws_count=False)
+
+
+def _diagnose(tree: ir.Node, seconds: float, consumer: Consumer | None) -> Diagnosis | None:
     from autopipe.functions.draws import undisturbed_generators
     from autopipe.pipeline.trees import functions
-    from autopipe.pipeline.visibility import who_would_see
     from autopipe.planning.diagnosis import diagnose
     from autopipe.tuning.consumer import measure_pace
 
-    if seconds is None:
-        seconds = 0.0 if who_would_see(tree, draws_count=False) else _DIAGNOSIS_SECONDS
     if not seconds:
         return None
     pace_on = (lambda dataset: astuple(measure_pace(consumer, dataset, seconds))) if consumer else None

@@ -185,6 +185,19 @@ def test_a_pipeline_is_not_run_where_python_code_would_notice():
     assert "a sample would show, since the generator runs Python code (PyFunc)" in str(account)
 
 
+def test_it_says_that_stages_were_not_timed_since_python_code_would_notice_and_how_to_time_them():
+    def numbers():
+        yield from range(9)
+
+    made = Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int64)).map(double).batch(1)
+    account = autopipe.explain(made)
+    assert "Not timed" in str(account)
+    assert "with seconds=2" in str(account)
+    assert account.to_dict()["not_timed"] == "the generator runs Python code (PyFunc)"
+    for seconds in (0, 0.2):
+        assert "Not timed" not in str(autopipe.explain(made, seconds=seconds))
+
+
 def test_a_consumer_that_is_a_model_is_told_how_to_be_one():
     with pytest.raises(ArgumentError, match=r"consumer must take elements in steps, .*ModelSteps\(model\)"):
         autopipe.explain(tf.data.Dataset.range(9), consumer=keras.Sequential([keras.layers.Dense(1)]))

@@ -37,12 +37,14 @@ class Explanation:
         plan: the rules applied and the knobs.
         diagnosis: what limits the pipeline as written, if it was measured.
         freed: what becomes of the memory of a batch, if that is for the C library to say.
+        witness: why it was not measured, where nobody said how long to: who would have seen it run.
     """
 
     rewriting: Rewriting
     plan: Plan
     diagnosis: Diagnosis | None = None
     freed: FreedMemory | None = None
+    witness: str | None = None
 
     def __str__(self) -> str:
         out = StringIO()
@@ -53,6 +55,7 @@ class Explanation:
         """Return the account as plain values."""
         return {
             **_diagnosed(self.diagnosis),
+            **({"not_timed": self.witness} if self.witness else {}),
             "before": tree_lines(self.rewriting.before),
             "after": tree_lines(self.as_run),
             "steps": [
@@ -113,6 +116,10 @@ class Explanation:
             yield _heading("Findings")
             for finding in self.findings:
                 yield from _finding(finding)
+        if self.witness:
+            yield _heading("Not timed")
+            remedy = "with seconds=2 (on the command line, --seconds 2) it is run all the same"
+            yield Padding(Text(f"what its stages cost: a run would show, since {self.witness}; {remedy}"), (0, 0, 0, 2))
         for node in self._opaque():
             yield _heading("Not read")
             yield Padding(f"{stage(node)}, and all before it: {node.reason}", (0, 0, 0, 2))
