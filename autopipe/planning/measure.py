@@ -7,7 +7,7 @@ import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any
 
 from autopipe.functions.draws import undisturbed_generators
@@ -57,6 +57,7 @@ _SPEED_SECONDS = 3.0
 _WORKING_SECONDS, _WORKING_CALLS = 0.05, 64
 _COMPARED_SECONDS = 1.0
 _FEWEST_COMPARED = 16
+_END = object()
 # Rounding of one float32 operation is 2**-24 relative; a chain of tens of them stays well within this.
 _RELATIVE_TOLERANCE = 1e-4
 _ROUNDING_OF_LARGEST = 1e-5
@@ -138,12 +139,14 @@ class SampleMeasurements:
 
     def _first_difference(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
         source = self._sample_source(over)
-        pairs = zip(_run(before, over, source), _run(after, over, source), strict=True)
+        pairs = zip_longest(_run(before, over, source), _run(after, over, source), fillvalue=_END)
         began, held = time.perf_counter(), 0
         for compared, (left, right) in enumerate(pairs):
             enough = held > SAMPLE_BYTES or time.perf_counter() - began > _COMPARED_SECONDS
             if compared >= _FEWEST_COMPARED and enough:
                 return None
+            if left is _END or right is _END:
+                return "there are more of one than of the other"
             difference = _difference(left, right, exact)
             if difference:
                 return difference

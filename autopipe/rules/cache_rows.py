@@ -17,6 +17,7 @@ from autopipe.pipeline.ir import (
     Node,
     Options,
     Prefetch,
+    Repeat,
     Shuffle,
     Skip,
     Take,
@@ -40,6 +41,7 @@ from autopipe.rules._obligations import (
 
 # The cost of a call is no part of it: a batch pays for that.
 _LEAST_SAVED_SECONDS = 3e-6
+_ROWS_COMPARED = 64
 # Rows that so many were left out before have other neighbours.
 _FEW = 3
 
@@ -159,10 +161,11 @@ def _kept(node: Map, below: _Below, parts: tuple[Function, Function] | None) -> 
     result: Node = Cache(input=rows)
     for stage in (*reversed(passed), batch, *reversed(others)):
         result = stage.on(result)
-    later = made_of(batch.on(Skip(input=source, count=_FEW)))
-    again = batch.on(Skip(input=Unbatch(input=made_of(batch.on(source))), count=_FEW))
-    # In whole batches, more is left over of rows that came from such.
-    compared = (Take(input=later, count=1), Take(input=again, count=1)) if batch.drop_remainder else (later, again)
+    endless = Repeat(input=source)
+    later = made_of(batch.on(Skip(input=endless, count=_FEW)))
+    again = batch.on(Skip(input=Unbatch(input=made_of(batch.on(endless))), count=_FEW))
+    some = -(-_ROWS_COMPARED // batch.batch_size)
+    compared = Take(input=later, count=some), Take(input=again, count=some)
     return _Kept(source, made, rows, compared, replace(node, fn=parts[1], input=result) if parts else result)
 
 

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from batch_functions import APART, MIXED, NUMBERS
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -11,10 +12,8 @@ from autopipe.functions.rows import who_mixes_rows
 from autopipe.pipeline.extract import function_of
 
 Dataset = tf.data.Dataset
-NUMBERS = np.random.default_rng(0).normal(size=(24, 4)).astype("float32")
 TEXTS = np.array([f"{'a ' * (place % 5)}B{place},{place % 3} c" for place in range(24)])
 TABLE = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "B1", "b2"], [7, 8, 9]), -1)
-WEIGHTS = tf.constant(np.arange(12.0, dtype="float32").reshape(4, 3))
 EXAMPLES = np.array(
     [
         tf.train.Example(
@@ -31,75 +30,16 @@ EXAMPLES = np.array(
 )
 
 
-def images(x):
-    return tf.reshape(tf.tile(x, [1, 12]), [-1, 4, 4, 3])
-
-
 def keras_text(**arguments):
     layer = keras.layers.TextVectorization(vocabulary=["a", "b1", "c"], **arguments)
     return lambda x: layer(tf.expand_dims(x, -1))
 
 
-APART = {
-    "by value": lambda x: tf.maximum(tf.exp(x) / 2 - x, 0.1),
-    "a constant for each column": lambda x: x * tf.constant([1.0, 2.0, 3.0, 4.0]),
-    "a constant for one row": lambda x: x * tf.constant([[1.0, 2.0, 3.0, 4.0]]),
-    "along the row": lambda x: x / tf.reduce_max(x, axis=-1, keepdims=True),
-    "sum of the row": lambda x: tf.reduce_sum(x, 1),
-    "columns": lambda x: x[:, 1:3],
-    "columns with an ellipsis": lambda x: x[..., ::-1][:, :2, tf.newaxis],
-    "joined columns": lambda x: tf.concat([x, -x], axis=-1),
-    "stacked columns": lambda x: tf.stack(tf.unstack(x, axis=1)[:3], axis=1),
-    "blue first": lambda x: images(x)[..., ::-1],
-    "split columns": lambda x: tf.split(x, [1, 3], axis=1),
-    "reshaped": lambda x: tf.reshape(tf.reshape(x, [-1, 2, 2]), [tf.shape(x)[0], 4]),
-    "matrix product": lambda x: x @ WEIGHTS,
-    "padded": lambda x: tf.pad(x, [[0, 0], [1, 2]]),
-    "transposed inside": lambda x: tf.transpose(images(x), [0, 3, 1, 2]),
-    "one hot": lambda x: tf.one_hot(tf.cast(tf.argmax(x, -1), tf.int32), 4),
-    "rows of a table": lambda x: tf.gather(WEIGHTS, tf.argmin(x, axis=1)),
-    "some columns": lambda x: tf.gather(x, [2, 0], axis=1),
-    "two of each": lambda x: tf.tile(x, [1, 2]),
-    "chosen by value": lambda x: tf.where(x > 0, x, 0.0),
-    "weights of one": lambda x: (tf.ones(tf.shape(x)), tf.fill([tf.shape(x)[0], 2], 3.0)),
-    "softmax": tf.nn.softmax,
-    "the largest": lambda x: tf.math.top_k(x, 2),
-    "resized images": lambda x: tf.image.resize(images(x), (2, 3)),
-    "contrast": lambda x: tf.image.adjust_contrast(images(x), 0.5),
-    "a function that calls another": tf.function(lambda x: (tf.function(lambda y: tf.abs(y))(x), x + 1)),
-    "bucketized": lambda x: tf.raw_ops.Bucketize(input=x, boundaries=[-1.0, 0.0, 1.0]),
-}
 APART_TEXTS = {
     "by value": lambda x: tf.strings.regex_replace(tf.strings.lower(x), "a", "o"),
     "looked up": lambda x: TABLE.lookup(tf.strings.strip(x)),
     "words": keras_text(output_sequence_length=6),
     "hashed": lambda x: tf.strings.to_hash_bucket_fast(x, 11),
-}
-MIXED = {
-    "Max": lambda x: x / tf.reduce_max(x),
-    "Mean": lambda x: x - tf.reduce_mean(x, axis=0),
-    "StridedSlice": lambda x: x[::-1],
-    "StridedSlice ": lambda x: x[..., 0, :],
-    "ReverseV2": lambda x: tf.reverse(x, [0]),
-    "Cumsum": tf.cumsum,
-    "Roll": lambda x: tf.roll(x, 1, 0),
-    "ConcatV2": lambda x: tf.concat([x, x], 0),
-    "Reshape": lambda x: tf.reshape(x, [-1, 2]),
-    "Transpose": tf.transpose,
-    "Tile": lambda x: tf.tile(x, [2, 1]),
-    "Pad": lambda x: tf.pad(x, [[1, 0], [0, 0]]),
-    "MatMul": lambda x: tf.matmul(x, x, transpose_b=True),
-    "Sub": lambda x: x - x[:, 0],
-    "Mul": lambda x: x * tf.cast(tf.shape(x)[0], tf.float32),
-    "GatherV2": lambda x: tf.gather(x, [0, 0, 1]),
-    "ExpandDims": lambda x: tf.expand_dims(x, 0),
-    "Where": lambda x: tf.boolean_mask(x, x[:, 0] > 0),
-    "AddV2": lambda x: x + tf.ones([24, 4]),
-    "Select": lambda x: tf.raw_ops.Select(condition=[True] * 12 + [False] * 12, x=x, y=-x),
-    "a result that has no rows": lambda x: tf.shape(x),
-    "a result that has no rows ": lambda x: tf.fill([tf.shape(x)[0] + 1, 2], 3.0),
-    "a result that has no rows  ": lambda x: tf.fill([tf.shape(x)[1], tf.shape(x)[0]], 3.0),
-    "a result that is no plain tensor": lambda x: tf.RaggedTensor.from_tensor(x),
 }
 
 

@@ -342,6 +342,12 @@ def test_a_cache_is_timed_as_one_that_is_full(monkeypatch):
     assert ir.Map not in cached
 
 
+def test_sides_of_which_one_has_more_elements_differ():
+    over = extract(Dataset.range(9))
+    more = SampleMeasurements().same(ir.Take(input=over, count=5), ir.Take(input=over, count=4), over, exact=True)
+    assert more == "there are more of one than of the other"
+
+
 def test_what_was_sampled_is_gone_before_the_garbage_collector_comes_by(monkeypatch):
     def images(x):
         return tf.reshape(tf.range(1001, dtype=tf.float32), (7, 11, 13)) + tf.cast(x, tf.float32)

@@ -1,13 +1,17 @@
 import keras
 import pytest
 import tensorflow as tf
+from batch_functions import APART, MIXED, NUMBERS
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
 
 import autopipe
+from autopipe.pipeline.build import build
 from autopipe.pipeline.text import one_line
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules import Keeps
 from autopipe.verify import compare
-from sides import Answers, apply, assert_refuses, assert_rewrites
+from sides import AlwaysFaster, Answers, apply, assert_refuses, assert_rewrites
 
 RULE = "cache_rows"
 Dataset = tf.data.Dataset
@@ -201,3 +205,31 @@ def test_a_plan_made_before_is_made_again(monkeypatch, tmp_path):
     again = autopipe.optimize(texts(seed=4).batch(8).map(look_up), plan=tmp_path / "plan.json")
     assert RULE in again.plan.rules
     assert compare(written, again, Keeps.SEQUENCE, epochs=2) is None
+
+
+def batches(names, size, drop, repeats):
+    """Return batches of shuffled rows, and what functions make of them, one after the other."""
+    made = Dataset.from_tensor_slices(NUMBERS).shuffle(9, seed=2).repeat(repeats).batch(size, drop_remainder=drop)
+    for name in names:
+        made = made.map({**APART, **MIXED}[name]).map(lambda *parts: tf.cast(parts[-1], tf.float32)).prefetch(1)
+    return made.map(tf.strings.as_string)
+
+
+@given(
+    arguments=st.tuples(
+        st.lists(st.sampled_from([*APART, *APART, *MIXED]), min_size=1, max_size=2),
+        st.integers(1, 30),
+        st.booleans(),
+        st.integers(1, 2),
+    ),
+    keeps=st.sampled_from(Keeps),
+)
+def test_random_functions_of_random_batches_give_what_they_gave(arguments, keeps):
+    try:
+        list(batches(*arguments))
+    except (ValueError, TypeError, tf.errors.OpError):
+        assume(False)
+    written = batches(*arguments)
+    done = apply(RULE, written, keeps, AlwaysFaster())
+    event(f"{len(done.steps)} steps")
+    assert compare(written, build(done.after), min([step.keeps for step in done.steps], default=keeps)) is None
