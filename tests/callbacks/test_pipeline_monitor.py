@@ -124,6 +124,7 @@ def test_several_steps_in_one_execution_are_several():
 PAIRS = tf.data.Dataset.from_tensors(tf.ones([4, 1])).repeat(30).map(heavy).map(lambda x: (x, x))
 
 
+@pytest.mark.timed
 def test_each_stage_of_the_training_is_told_with_its_line():
     profile = trained(autopipe.optimize(PAIRS, rules=()))
     costliest = max(profile.stages, key=lambda each: each.share)
@@ -133,6 +134,7 @@ def test_each_stage_of_the_training_is_told_with_its_line():
     assert profile.stretch.elements == 90
 
 
+@pytest.mark.timed
 def test_a_shuffle_that_holds_the_whole_dataset_is_not_blamed_for_what_fills_it():
     profile = trained(autopipe.optimize(PAIRS.shuffle(1_000), rules=()))
     assert max(profile.stages, key=lambda each: each.share).stage == "map(heavy)"

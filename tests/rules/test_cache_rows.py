@@ -2,7 +2,7 @@ import keras
 import pytest
 import tensorflow as tf
 from batch_functions import APART, MIXED, NUMBERS
-from hypothesis import assume, event, given
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 import autopipe
@@ -215,6 +215,7 @@ def batches(names, size, drop, repeats):
     return made.map(tf.strings.as_string)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(
     arguments=st.tuples(
         st.lists(st.sampled_from([*APART, *APART, *MIXED]), min_size=1, max_size=2),
