@@ -87,7 +87,7 @@ def varies_by_epoch(tree: ir.Node) -> bool:
 
 def _varies_itself(node: ir.Node) -> bool:
     if isinstance(node, ir.Shuffle):
-        return node.reshuffle_each_iteration and node.mixes
+        return node.mixes_anew
     return any(map(_draws_freely, trees.called_by(node)))
 
 

@@ -91,7 +91,7 @@ def _may_be_kept(mapped: Map) -> bool:
 
 
 def _mixes_anew(shuffle: Shuffle) -> bool:
-    return shuffle.mixes and not shuffle.seeded and shuffle.reshuffle_each_iteration and shuffle.while_filling is None
+    return shuffle.mixes_anew and not shuffle.seeded and shuffle.while_filling is None
 
 
 def _mixing(shuffle: Shuffle, kept: Map) -> Shuffle:

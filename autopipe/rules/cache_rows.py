@@ -59,7 +59,7 @@ def cache_rows(node: Node) -> Rewrite | None:
     """
     if not isinstance(node, Map) or not _is_plain(node):
         return None
-    below = _batch_below(node)
+    below = _below(node)
     if below is None:
         return None
     try:
@@ -70,8 +70,6 @@ def cache_rows(node: Node) -> Rewrite | None:
     if parts is None and (changes_between_epochs(node.fn) or not does_work(node.fn)):
         return None
     kept = _kept(node, below, parts)
-    if kept is None:
-        return None
     made = kept.made
     functions = [each.fn for each in (*below.maps, made)]
     exact = all(map(rounds_rows_alike, functions))
@@ -80,22 +78,32 @@ def cache_rows(node: Node) -> Rewrite | None:
         unseen.append(RoundingUnseen(jumps_after_regrouping(node.fn)))
     provided: tuple[Obligation, ...] = (
         *(RowsApart(fn) for fn in functions),
-        WholeBatches(below.batch, kept.source),
+        WholeBatches(below.batch, below.source),
         NotCachedYet(node),
         SameEveryEpoch(made),
         NoErrorIsIgnored(),
         ReadToItsEnd(made, one_pass=node.on(made.input)),
         *unseen,
         WorthCaching(kept.rows, _LEAST_SAVED_SECONDS),
-        SameOnSample(*kept.compared, over=kept.source, exact=exact),
+        SameOnSample(*kept.compared, over=below.source, exact=exact),
         FitsMemory(kept.rows),
     )
     return Rewrite(kept.result, provided, Keeps.ELEMENTS if unseen else None)
 
 
 class _Below(NamedTuple):
-    """The batch whose rows a map gets, the maps between them, and what else is, each the nearest to the map first."""
+    """Where the rows of a map come from.
 
+    Attributes:
+        source: what gives the same elements in the same order in every epoch, as far as it can be seen.
+        passed: what mixes and repeats them, the last stage first.
+        batch: the batch.
+        maps: those between it and the map, the last one first.
+        others: what else is there, likewise.
+    """
+
+    source: Node
+    passed: list[Node]
     batch: Batch
     maps: list[Map]
     others: list[Node]
@@ -105,28 +113,29 @@ class _Kept(NamedTuple):
     """What becomes of a map.
 
     Attributes:
-        source: what the batches are of, before it is shuffled.
         made: the batches whose rows are kept.
         rows: the rows.
         compared: some batches, and the same made of rows that had other neighbours.
         result: all of it.
     """
 
-    source: Node
     made: Map
     rows: Node
     compared: tuple[Node, Node]
     result: Node
 
 
-def _batch_below(node: Map) -> _Below | None:
+def _below(node: Map) -> _Below | None:
+    """Return where rows come from; ``None`` where they are of no batch, or of the same in every epoch."""
     maps: list[Map] = []
     others: list[Node] = []
     stage = node.input
     while True:
         match stage:
             case Batch():
-                return _Below(stage, maps, others)
+                source, passed = fixed_before_mixing(stage.input)
+                mixed_anew = any(isinstance(each, Shuffle) and each.mixes_anew for each in passed)
+                return _Below(source, passed, stage, maps, others) if mixed_anew else None
             case Prefetch() | Options():
                 others.append(stage)
             case Map() if _is_plain(stage) and not changes_between_epochs(stage.fn):
@@ -140,12 +149,8 @@ def _is_plain(mapped: Map) -> bool:
     return mapped.preserve_cardinality and not mapped.synchronous and mapped.deterministic is not False
 
 
-def _kept(node: Map, below: _Below, parts: tuple[Function, Function] | None) -> _Kept | None:
-    """Return what becomes of a map; ``None`` where its batches are the same in every epoch."""
-    batch, maps, others = below
-    source, passed = fixed_before_mixing(batch.input)
-    if not any(isinstance(each, Shuffle) and each.mixes and each.reshuffle_each_iteration for each in passed):
-        return None
+def _kept(node: Map, below: _Below, parts: tuple[Function, Function] | None) -> _Kept:
+    source, passed, batch, maps, others = below
 
     def made_of(batches: Node) -> Map:
         for each in reversed(maps):
@@ -166,7 +171,7 @@ def _kept(node: Map, below: _Below, parts: tuple[Function, Function] | None) -> 
     again = batch.on(Skip(input=Unbatch(input=made_of(batch.on(endless))), count=_FEW))
     some = -(-_ROWS_COMPARED // batch.batch_size)
     compared = Take(input=later, count=some), Take(input=again, count=some)
-    return _Kept(source, made, rows, compared, replace(node, fn=parts[1], input=result) if parts else result)
+    return _Kept(made, rows, compared, replace(node, fn=parts[1], input=result) if parts else result)
 
 
 def _filling_batches(source: Node, batch: Batch) -> Node:

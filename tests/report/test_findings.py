@@ -299,9 +299,10 @@ class TestMeasured:
         costly = {ir.Map: {"seconds": 0.01, "share": 0.6}}
         for mixed in (NUMBERS.shuffle(40), NUMBERS.shuffle(40).repeat(2), NUMBERS.map(double).shuffle(40)):
             padded = mixed.prefetch(1).padded_batch(4).map(double).prefetch(1)
-            for dataset, why in ((mixed.batch(4).map(center), "Mean"), (padded, "padded_batch(4)")):
+            centered = mixed.batch(4).map(center)
+            for dataset, where, why in ((centered, "center", "Mean"), (padded, "double", "padded_batch(4)")):
                 found = self.found(dataset, costly)["AP114"]
-                assert found.where in ("map(center)", "map(double)")
+                assert found.where == f"map({where})"
                 assert "shuffle(40) mixes anew" in found.why
                 assert f"on the others of its batch: {why}" in found.why
                 assert "60%" in found.gain

@@ -11,7 +11,7 @@ from autopipe.pipeline.text import one_line
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules import Keeps
 from autopipe.verify import compare
-from sides import AlwaysFaster, Answers, apply, assert_refuses, assert_rewrites
+from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "cache_rows"
 Dataset = tf.data.Dataset
@@ -128,7 +128,7 @@ def test_refuses(dataset, because):
     ids=["not shuffled", "one order", "batches shuffled", "no batch", "draws", "no work"],
 )
 def test_leaves_alone(dataset):
-    assert not [step for step in apply(RULE, dataset).steps if step.rule == RULE]
+    assert_no_match(RULE, dataset)
 
 
 def test_says_nothing_where_a_cache_keeps_the_batches_already():

@@ -143,6 +143,11 @@ class Shuffle(Unary):
         """Whether elements may change places."""
         return self.buffer_size != 1
 
+    @property
+    def mixes_anew(self) -> bool:
+        """Whether each epoch has an order of its own."""
+        return self.mixes and self.reshuffle_each_iteration
+
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat(Unary):

@@ -41,7 +41,7 @@ def cache_after_shuffle(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP103: a cache of one order."""
     if not isinstance(node, ir.Cache) or _is_shuffled_whole(node, seen.tree):
         return
-    for shuffle in (each for each in trees.walk(node.input) if isinstance(each, ir.Shuffle) and _reshuffles(each)):
+    for shuffle in (each for each in trees.walk(node.input) if isinstance(each, ir.Shuffle) and each.mixes_anew):
         yield at(
             node,
             "AP103",
@@ -170,7 +170,7 @@ def _batch_below(mapped: ir.Map) -> ir.Batch | ir.PaddedBatch | None:
 def _mixing_before(batch: ir.Batch | ir.PaddedBatch) -> ir.Shuffle | None:
     """Return the shuffle that mixes elements anew for the batches."""
     mixed = before(batch)
-    while isinstance(mixed, ir.Repeat) or (isinstance(mixed, ir.Shuffle) and not _reshuffles(mixed)):
+    while isinstance(mixed, ir.Repeat) or (isinstance(mixed, ir.Shuffle) and not mixed.mixes_anew):
         mixed = before(mixed)
     return mixed if isinstance(mixed, ir.Shuffle) else None
 
@@ -181,7 +181,7 @@ def _is_shuffled_whole(cache: ir.Cache, tree: ir.Node) -> bool:
         count = most_elements(cache)
     except MeasurementError:
         return False
-    shuffles = (each for each in trees.walk(tree) if isinstance(each, ir.Shuffle) and _reshuffles(each))
+    shuffles = (each for each in trees.walk(tree) if isinstance(each, ir.Shuffle) and each.mixes_anew)
     return any(each.capacity >= count and _is_handed_on(cache, each.input) for each in shuffles)
 
 
@@ -189,10 +189,6 @@ def _is_handed_on(cache: ir.Cache, to: ir.Node) -> bool:
     while isinstance(to, ir.Map | ir.Filter | ir.Prefetch | ir.Options | ir.ThreadPool):
         to = to.input
     return to == cache
-
-
-def _reshuffles(node: ir.Shuffle) -> bool:
-    return node.reshuffle_each_iteration and node.mixes
 
 
 def _is_endless(node: ir.Node) -> bool:

@@ -369,8 +369,7 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
         return next((proof.because for proof in proofs if not proof.holds), None)
     match node:
         case ir.Shuffle():
-            mixes_anew = node.mixes and node.reshuffle_each_iteration
-            return f"{stage(node)} gives each repetition its own order" if mixes_anew else None
+            return f"{stage(node)} gives each repetition its own order" if node.mixes_anew else None
         case ir.AssertCardinality():
             return f"{stage(node)} may fail at the end of a repetition, and elements that are kept would not"
         case ir.FilesReader() | ir.Saved() if site.asked is Keeps.SEQUENCE:
