@@ -111,15 +111,15 @@ def _new_cache_bytes(before: ir.Node, after: ir.Node, measurements: Measurements
     there are; then what is known already stands.
     """
     try:
-        return sum(measurements.cache_bytes(node.input) for node in new_caches(before, after) if node.in_memory)
+        return sum(measurements.cache_bytes(node.kept) for node in new_caches(before, after) if node.in_memory)
     except MeasurementError:
         return known
 
 
-def new_caches(before: ir.Node, after: ir.Node) -> list[ir.Cache]:
-    """Return the caches of a rewritten pipeline that its author did not write there."""
+def new_caches(before: ir.Node, after: ir.Node) -> list[ir.Keeping]:
+    """Return what keeps elements in a rewritten pipeline where its author did not write it."""
     written = set(trees.walk(before))
-    return [node for node in trees.walk(after) if isinstance(node, ir.Cache) and node not in written]
+    return [node for node in trees.walk(after) if isinstance(node, ir.Keeping) and node not in written]
 
 
 def _checked(step: Step, before: Signature) -> Signature:

@@ -12,7 +12,7 @@ from typing import Any
 from autopipe.arguments import bytes_or_none, file_to_write, number, seed_or_none, whole_number
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
-from autopipe.pipeline.build import memory_caches
+from autopipe.pipeline import ir, trees
 from autopipe.planning.machine import Machine
 from autopipe.planning.plan import Plan
 from autopipe.report.printing import show
@@ -320,7 +320,7 @@ class PipelineTuner(WatchingCallback):
         """Return a search of the dataset that is read; ``None`` while its cache is being filled."""
         dataset, is_first = reading.dataset, self._first is None
         self._first, self.dataset = self._first or reading, dataset
-        if self._filling and reading is self._first and memory_caches(dataset.tree):
+        if self._filling and reading is self._first and _keeps_in_memory(dataset.tree):
             if is_first:
                 # What is wrong with the space is told at the first step, and not an epoch later.
                 live_space(self.space, dataset)
@@ -344,3 +344,7 @@ class PipelineTuner(WatchingCallback):
             gpu=self._gpu,
             in_loop=self._in_loop,
         )
+
+
+def _keeps_in_memory(tree: ir.Node) -> bool:
+    return any(isinstance(node, ir.Keeping) and node.in_memory for node in trees.walk(tree))

@@ -40,7 +40,7 @@ def who_may_fail(pipeline: ir.Node) -> str | None:
     """
     for node in trees.walk(pipeline):
         match node:
-            case ir.Map(fn=fn) | ir.Filter(predicate=fn):
+            case ir.Map(fn=fn) | ir.MemoizedMap(fn=fn) | ir.Filter(predicate=fn):
                 culprit = may_fail(fn)
                 if culprit:
                     return f"{stage(node)} may fail ({culprit})"

@@ -180,6 +180,8 @@ def _knobs_of(node: ir.Node, tree: ir.Node) -> Iterator[Knob]:
             yield Knob(stage, "num_parallel_calls", calls)
             unbounded, live = int(node.use_unbounded_threadpool), not _is_batched_at_once(node, tree)
             yield Knob(stage, "use_unbounded_threadpool", unbounded, automatic=0, most=1, least=0, live=live)
+        case ir.MemoizedMap(num_parallel_calls=int(calls)):
+            yield Knob(f"memoized_map[{node.fn.name}]", "num_parallel_calls", calls)
         case ir.Interleave(num_parallel_calls=int()):
             yield from _interleave_knobs(node, order_is_free=_order_is_free(node, tree))
         case ir.Batch(num_parallel_calls=int(calls)):

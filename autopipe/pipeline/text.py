@@ -124,6 +124,11 @@ def _(node: ir.Map) -> str:
 
 
 @_stage.register
+def _(node: ir.MemoizedMap) -> str:
+    return _call("memoized_map", node.fn, calls=_number(node.num_parallel_calls))
+
+
+@_stage.register
 def _(node: ir.Filter) -> str:
     return _call("filter", node.predicate)
 

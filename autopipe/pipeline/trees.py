@@ -75,9 +75,11 @@ def functions(tree: ir.Node) -> Iterator[Function]:
 def called_by(node: ir.Node) -> tuple[Function, ...]:
     """Return the functions that one stage calls; those inside an opaque node too."""
     match node:
-        case ir.Map(fn=fn) | ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) | ir.Filter(predicate=fn) | ir.Generator(fn=fn):
+        case ir.Map(fn=fn) | ir.MemoizedMap(fn=fn) | ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) | ir.Generator(fn=fn):
             return (fn,)
-        case ir.LegacyInterleave(fn=fn) | ir.Scan(fn=fn) | ir.TakeWhile(predicate=fn) | ir.Saved(fn=fn):
+        case ir.LegacyInterleave(fn=fn) | ir.Scan(fn=fn) | ir.Filter(predicate=fn) | ir.TakeWhile(predicate=fn):
+            return (fn,)
+        case ir.Saved(fn=fn):
             return (fn,)
         case ir.GroupByWindow():
             return (node.key_func, node.reduce_func, node.window_size_func)

@@ -28,13 +28,13 @@ _MOST_AT_ONCE = 1024
 _READ_AT_ONCE = 2**22
 # What follows a batch and leaves it one.
 _AFTER_BATCHES = (
-    ir.Map | ir.Filter | ir.Shuffle | ir.Repeat | ir.Take | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
+    ir.Map | ir.MemoizedMap | ir.Filter | ir.Shuffle | ir.Repeat | ir.Take | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
     | ir.AssertCardinality | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool | ir.End
 )  # fmt: skip
 # What gives no more elements than it takes.
 _NO_MORE = (
-    ir.Map | ir.Filter | ir.Scan | ir.Shuffle | ir.Take | ir.TakeWhile | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
-    | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool
+    ir.Map | ir.MemoizedMap | ir.Filter | ir.Scan | ir.Shuffle | ir.Take | ir.TakeWhile | ir.Skip | ir.Shard
+    | ir.Cache | ir.Prefetch | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool
 )  # fmt: skip
 # Of a TFRecord its length and two checksums, of a line its end.
 _BYTES_BESIDE = {"tfrecord": 16, "text": 1, "fixed_length": 0}

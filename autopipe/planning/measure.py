@@ -94,7 +94,7 @@ class SampleMeasurements:
         grown = resident_bytes() - self._resident
         ahead = _ELEMENTS_AHEAD * (signature(pipeline).element_bytes or 0)
         for node in trees.walk(pipeline):
-            if isinstance(node, ir.Map) and node.num_parallel_calls:
+            if isinstance(node, ir.Map | ir.MemoizedMap) and node.num_parallel_calls:
                 ahead += max(node.num_parallel_calls, 0) * (signature(node).element_bytes or 0)
         return (grown if grown > _LITTLE_GROWTH else 0) + ahead
 
@@ -260,6 +260,8 @@ class SampleMeasurements:
     def _steady(self, node: ir.Node) -> ir.Node:
         if isinstance(node, ir.Cache):
             return _without_end(self._sample_source(node.input))
+        if isinstance(node, ir.MemoizedMap):
+            return _without_end(self._sample_source(node))
         inputs = [self._steady(child) for child in node.inputs]
         if isinstance(node, ir.Shuffle):
             return small_shuffle(node.on(*inputs))

@@ -71,9 +71,9 @@ def _worth_its_disk(
     if early is None:
         return best
     try:
-        made_early, from_memory = measurements.caching(early.input)
-        made_late, _ = measurements.caching(late.input)
-        _, from_disk = measurements.caching(late.input, on_disk=True)
+        made_early, from_memory = measurements.caching(early.kept)
+        made_late, _ = measurements.caching(late.kept)
+        _, from_disk = measurements.caching(late.kept, on_disk=True)
     except MeasurementError:
         return best
     with_the_rest = from_memory + max(made_late - made_early, 0.0)
@@ -97,7 +97,7 @@ def _in_memory(rules: Sequence[Rule]) -> list[Rule]:
     return [rule for rule in rules if not rule.may_ask(FitsDisk)]
 
 
-def _new_cache(rewriting: Rewriting) -> ir.Cache | None:
+def _new_cache(rewriting: Rewriting) -> ir.Keeping | None:
     """Return the cache that was added, if it is one."""
     caches = new_caches(rewriting.before, rewriting.after)
     return caches[0] if len(caches) == 1 else None

@@ -139,7 +139,7 @@ def _no_elements(failures: Failures) -> str:
 
 
 def _has_cache(tree: ir.Node) -> bool:
-    return any(isinstance(node, ir.Cache) for node in trees.walk(tree))
+    return any(isinstance(node, ir.Keeping) for node in trees.walk(tree))
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def with_calls(node: ir.Node, calls: int | None) -> ir.Node:
     """Return the pipeline with so many calls at once wherever there are parallel ones; its elements are the same."""
 
     def changed(each: ir.Node) -> ir.Node:
-        if isinstance(each, ir.Map | ir.Batch) and each.num_parallel_calls is not None:
+        if isinstance(each, ir.Map | ir.MemoizedMap | ir.Batch) and each.num_parallel_calls is not None:
             return replace(each, num_parallel_calls=calls)
         return each
 

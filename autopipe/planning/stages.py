@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import UnionType
 from typing import Any
 
 from autopipe.pipeline import ir
@@ -17,8 +18,8 @@ __all__ = ["Counters", "counters_in", "model_of"]
 
 _VARIANTS = re.compile(r"^(Legacy|Parallel|Finite|Forever|Empty)+|V\d+$")
 # One node of TensorFlow's for two stages: the later stage, then the one before it.
-_FUSED: dict[str, tuple[type[ir.Node], type[ir.Node]]] = {
-    "MapAndBatch": (ir.Batch, ir.Map),
+_FUSED: dict[str, tuple[type[ir.Node], type[ir.Node] | UnionType]] = {
+    "MapAndBatch": (ir.Batch, ir.Map | ir.MemoizedMap),
     "ShuffleAndRepeat": (ir.Repeat, ir.Shuffle),
 }
 _NAMES: dict[type[ir.Node], frozenset[str]] = {
@@ -28,6 +29,7 @@ _NAMES: dict[type[ir.Node], frozenset[str]] = {
     ir.Generator: frozenset({"FlatMap"}),
     ir.LegacyInterleave: frozenset({"Interleave"}),
     ir.FilesReader: frozenset({"CSV", "TextLine", "TFRecord", "FixedLengthRecord", "FlatMap", "Interleave"}),
+    ir.MemoizedMap: frozenset({"Map"}),
     ir.Saved: frozenset({"Load"}),
     ir.TensorSlices: frozenset({"TensorSlice"}),
     ir.Tensors: frozenset({"Tensor", "FromTensor"}),
@@ -161,8 +163,8 @@ class _Walk:
             earlier = earlier.input
         if not isinstance(earlier, kind):
             return
-        main, other = (earlier, later) if isinstance(earlier, ir.Map | ir.Shuffle) else (later, earlier)
-        self._note(main, replace(_counters(model, needed), fused_with=other))
+        # Both pairs are known by the earlier stage: there is their work.
+        self._note(earlier, replace(_counters(model, needed), fused_with=later))
         self._inputs(model, earlier, needed)
 
     def _count(self, model: Any, tree: ir.Node, needed: float) -> None:

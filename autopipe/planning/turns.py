@@ -67,7 +67,7 @@ def without_autotune(node: ir.Node) -> ir.Node:
                 return replace(each, num_parallel_calls=calls) if effects(each.fn).steady else each
             case ir.Map(num_parallel_calls=ir.AUTOTUNE, use_unbounded_threadpool=False):
                 return replace(each, num_parallel_calls=calls)
-            case ir.Batch(num_parallel_calls=ir.AUTOTUNE):
+            case ir.Batch(num_parallel_calls=ir.AUTOTUNE) | ir.MemoizedMap(num_parallel_calls=ir.AUTOTUNE):
                 return replace(each, num_parallel_calls=calls)
             case ir.Interleave(num_parallel_calls=ir.AUTOTUNE) if each.cycle_length != ir.AUTOTUNE:
                 return replace(each, num_parallel_calls=calls)

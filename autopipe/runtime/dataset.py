@@ -38,10 +38,11 @@ from autopipe.runtime.repoint import (
     state_of,
     waits_for_next_epoch,
     with_new_seed_generator,
-    with_seed_generator,
+    with_own_state,
     with_seed_generators_of,
 )
 from autopipe.runtime.stores import Stores
+from autopipe.runtime.tables import Tables
 from autopipe.telemetry.stall import StallCounter, metered
 
 __all__ = ["OptimizedDataset"]
@@ -67,7 +68,8 @@ class OptimizedDataset(tf.data.Dataset):
         self._rewriting = rewriting
         self._plan = plan
         tree = with_knobs(_with_thread_pool(rewriting.after, original), plan.knobs)
-        self._autopipe_tree = trees.transform(tree, with_seed_generator)
+        self._autopipe_tree = trees.transform(tree, with_own_state)
+        self._tables = Tables(self._autopipe_tree)
         self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting))
         # Iterators over what is derived from this dataset are not known, so they fill and read memories of their own.
         self._derived = self._stores.new_memories()
@@ -151,8 +153,8 @@ class OptimizedDataset(tf.data.Dataset):
 
     @property
     def caches_are_full(self) -> bool:
-        """Whether its memory caches hold all they will."""
-        return self._stores.memories_are_full
+        """Whether what it keeps in memory is there, or nearly all of it where epochs differ."""
+        return self._stores.memories_are_full and self._tables.are_full
 
     @cached_property
     def counts_its_stages(self) -> bool:
@@ -266,6 +268,7 @@ class OptimizedDataset(tf.data.Dataset):
         tree = self._autopipe_tree
         if self._tried_next is not None and not early:
             tree, self._tried_next = self._tried_next, None
+        self._tables.note_start()
         files, memories = self._stores.next_files(), self._stores.next_memories(self._memories_in_use())
         writes = not self._stores.are_whole(files)
         taken = number_taken() if writes or memories.watches else None

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from autopipe.functions.effects import effects
+from autopipe.functions.memoized import new_table
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
@@ -27,7 +28,7 @@ __all__ = [
     "state_of",
     "waits_for_next_epoch",
     "with_new_seed_generator",
-    "with_seed_generator",
+    "with_own_state",
     "with_seed_generators_of",
 ]
 
@@ -116,8 +117,14 @@ def has_large_buffer(tree: ir.Node) -> bool:
     return any(not 0 <= signature(node.input).cardinality <= MOST_HELD for node in large)
 
 
-def with_seed_generator(node: ir.Node) -> ir.Node:
-    """Give a seeded shuffle its own generator of the epochs' seeds, so that it outlives a rebuilt dataset."""
+def with_own_state(node: ir.Node) -> ir.Node:
+    """Give a stage what must outlive a rebuilt dataset: a table of results, or the generator of the epochs' seeds."""
+    if isinstance(node, ir.MemoizedMap) and node.table is None:
+        return replace(node, table=new_table())
+    return _with_seed_generator(node)
+
+
+def _with_seed_generator(node: ir.Node) -> ir.Node:
     if not isinstance(node, ir.Shuffle) or not node.seeded or node.seed_generator is not None:
         return node
     seed, seed2 = (tf.constant(each, tf.int64) for each in node.seeds)
@@ -127,7 +134,7 @@ def with_seed_generator(node: ir.Node) -> ir.Node:
 
 def with_new_seed_generator(node: ir.Node) -> ir.Node:
     """Give a seeded shuffle another generator; what is built from it leaves that of others alone."""
-    return with_seed_generator(replace(node, seed_generator=None)) if isinstance(node, ir.Shuffle) else node
+    return _with_seed_generator(replace(node, seed_generator=None)) if isinstance(node, ir.Shuffle) else node
 
 
 def with_seed_generators_of(other: ir.Node, tree: ir.Node) -> ir.Node:

@@ -111,7 +111,7 @@ class LocalWorkbench:
         if int(dataset.cardinality()) == _ENDLESS:
             return False
         longest = _LONGEST_EPOCH * self.seconds
-        cached = any(isinstance(node, ir.Cache) for node in trees.walk(dataset.tree))
+        cached = any(isinstance(node, ir.Keeping) for node in trees.walk(dataset.tree))
         filled = _count(dataset, math.inf) if cached else None
         count = _count(dataset, longest)
         if count is not None and count / self.consumer.steps_per_second(dataset, self.seconds) <= longest:

@@ -35,6 +35,11 @@ def plus_one(x):
     return x + 1
 
 
+def memoized(calls=None):
+    numbered = extract(NUMBERS.enumerate())
+    return ir.MemoizedMap(input=numbered, fn=extract(NUMBERS.map(plus_one)).fn, num_parallel_calls=calls)
+
+
 def same(x):
     return x
 
@@ -51,7 +56,7 @@ def count_stages(iterator, tree, **how):
 
 def counted(dataset, elements=20):
     """Return the tree of a dataset, and its counters after some elements."""
-    tree = extract(dataset)
+    tree = dataset if isinstance(dataset, ir.Node) else extract(dataset)
     iterator = iter(autotuned(build(tree)))
     for _ in range(elements):
         next(iterator)
@@ -86,6 +91,7 @@ TRANSFORMATIONS = {
     ir.Interleave: NUMBERS.interleave(lambda x: Dataset.range(x)),
     ir.LegacyInterleave: NUMBERS.apply(parallel_interleave(lambda x: Dataset.range(x), cycle_length=2)),
     ir.Map: NUMBERS.map(plus_one),
+    ir.MemoizedMap: memoized(),
     ir.Opaque: NUMBERS.unique(),
     ir.PaddedBatch: NUMBERS.padded_batch(2),
     ir.Prefetch: NUMBERS.prefetch(2),
@@ -124,6 +130,8 @@ def test_every_kind_of_stage_is_counted(kind):
     [
         (NUMBERS.map(plus_one, num_parallel_calls=2), ir.Map),
         (NUMBERS.map(plus_one, synchronous=True), ir.Map),
+        (memoized(calls=2), ir.MemoizedMap),
+        (ir.Batch(input=memoized(calls=2), batch_size=4), ir.MemoizedMap),
         (NUMBERS.batch(2, num_parallel_calls=2), ir.Batch),
         (NUMBERS.interleave(lambda x: Dataset.range(x), cycle_length=2, num_parallel_calls=2), ir.Interleave),
         (tf.data.TextLineDataset(FILES, num_parallel_reads=2), ir.FilesReader),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from autopipe.functions.function import Function
+from autopipe.functions.memoized import memoized, new_table
 from autopipe.pipeline import ir
 from autopipe.pipeline.builders._base import arguments_of, build_stage, deterministic, from_variant
 from autopipe.pipeline.extract import element_shapes, element_types
@@ -20,10 +22,7 @@ def _source(node: ir.Source) -> Any:
 def _map(node: ir.Map, source: Any) -> Any:
     import tensorflow as tf
 
-    common = arguments_of(node, node.fn.element_types, node.fn.element_shapes) | {
-        "input_dataset": tf.data.experimental.to_variant(source),
-        "other_arguments": node.fn.concrete.captured_inputs,
-        "f": node.fn.concrete,
+    common = _calling(node, node.fn, source) | {
         "use_inter_op_parallelism": node.use_inter_op_parallelism,
         "preserve_cardinality": node.preserve_cardinality,
     }
@@ -36,6 +35,20 @@ def _map(node: ir.Map, source: Any) -> Any:
             use_unbounded_threadpool=node.use_unbounded_threadpool,
             **common,
         )
+    return from_variant(variant, node.fn.output_spec)
+
+
+@build_stage.register
+def _memoized_map(node: ir.MemoizedMap, source: Any) -> Any:
+    import tensorflow as tf
+
+    table = new_table() if node.table is None else node.table
+    common = _calling(node, memoized(node.fn), source, table) | {"preserve_cardinality": True}
+    if node.num_parallel_calls is None:
+        variant = tf.raw_ops.MapDataset(**common)
+    else:
+        calls = tf.constant(node.num_parallel_calls, tf.int64)
+        variant = tf.raw_ops.ParallelMapDatasetV2(num_parallel_calls=calls, deterministic="true", **common)
     return from_variant(variant, node.fn.output_spec)
 
 
@@ -56,12 +69,7 @@ def _filter(node: ir.Filter, source: Any) -> Any:
 def _flat_map(node: ir.FlatMap, source: Any) -> Any:
     import tensorflow as tf
 
-    variant = tf.raw_ops.FlatMapDataset(
-        input_dataset=tf.data.experimental.to_variant(source),
-        other_arguments=node.fn.concrete.captured_inputs,
-        f=node.fn.concrete,
-        **arguments_of(node, node.fn.element_types, node.fn.element_shapes),
-    )
+    variant = tf.raw_ops.FlatMapDataset(**_calling(node, node.fn, source))
     return from_variant(variant, node.fn.output_spec.element_spec)
 
 
@@ -86,10 +94,7 @@ def _group_by_window(node: ir.GroupByWindow, source: Any) -> Any:
 def _interleave(node: ir.Interleave, source: Any) -> Any:
     import tensorflow as tf
 
-    common = arguments_of(node, node.fn.element_types, node.fn.element_shapes) | {
-        "input_dataset": tf.data.experimental.to_variant(source),
-        "other_arguments": node.fn.concrete.captured_inputs,
-        "f": node.fn.concrete,
+    common = _calling(node, node.fn, source) | {
         "cycle_length": tf.constant(node.cycle_length, tf.int64),
         "block_length": tf.constant(node.block_length, tf.int64),
     }
@@ -113,15 +118,12 @@ def _legacy_interleave(node: ir.LegacyInterleave, source: Any) -> Any:
     import tensorflow as tf
 
     variant = tf.raw_ops.LegacyParallelInterleaveDatasetV2(
-        input_dataset=tf.data.experimental.to_variant(source),
-        other_arguments=node.fn.concrete.captured_inputs,
-        f=node.fn.concrete,
         cycle_length=tf.constant(node.cycle_length, tf.int64),
         block_length=tf.constant(node.block_length, tf.int64),
         deterministic=deterministic(node.deterministic),
         buffer_output_elements=tf.constant(node.buffer_output_elements, tf.int64),
         prefetch_input_elements=tf.constant(node.prefetch_input_elements, tf.int64),
-        **arguments_of(node, node.fn.element_types, node.fn.element_shapes),
+        **_calling(node, node.fn, source),
     )
     return from_variant(variant, node.fn.output_spec.element_spec)
 
@@ -132,13 +134,10 @@ def _scan(node: ir.Scan, source: Any) -> Any:
 
     _, output_spec = node.fn.output_spec
     variant = tf.raw_ops.ScanDataset(
-        input_dataset=tf.data.experimental.to_variant(source),
         initial_state=list(node.initial_state),
-        other_arguments=node.fn.concrete.captured_inputs,
-        f=node.fn.concrete,
         preserve_cardinality=True,
         use_default_device=node.use_default_device,
-        **arguments_of(node, node.fn.element_types, node.fn.element_shapes),
+        **_calling(node, node.fn, source),
     )
     return from_variant(variant, output_spec)
 
@@ -279,3 +278,14 @@ def _thread_pool(node: ir.ThreadPool, source: Any) -> Any:
     if node.max_intra_op_parallelism:
         options.threading.max_intra_op_parallelism = node.max_intra_op_parallelism
     return source.with_options(options)
+
+
+def _calling(node: ir.Node, fn: Function, source: Any, *also: Any) -> dict[str, Any]:
+    """Return the arguments of a stage that calls a function with each element, and with other tensors after it."""
+    import tensorflow as tf
+
+    return arguments_of(node, fn.element_types, fn.element_shapes) | {
+        "input_dataset": tf.data.experimental.to_variant(source),
+        "other_arguments": [*also, *fn.concrete.captured_inputs],
+        "f": fn.concrete,
+    }

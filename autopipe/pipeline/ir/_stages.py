@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from autopipe.functions.function import Function
-from autopipe.pipeline.ir._base import AUTOTUNE, Unary
+from autopipe.pipeline.ir._base import AUTOTUNE, Node, Unary
 
 __all__ = [
     "AssertCardinality",
@@ -19,8 +19,10 @@ __all__ = [
     "GroupByWindow",
     "IgnoreErrors",
     "Interleave",
+    "Keeping",
     "LegacyInterleave",
     "Map",
+    "MemoizedMap",
     "Options",
     "PaddedBatch",
     "Prefetch",
@@ -176,6 +178,11 @@ class Cache(Unary):
         """Whether the elements are held in memory, not in a file."""
         return not self.filename and not self.on_disk
 
+    @property
+    def kept(self) -> Node:
+        """What it holds once it is full."""
+        return self.input
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prefetch(Unary):
@@ -211,6 +218,34 @@ class Enumerate(Unary):
     """``Dataset.enumerate``."""
 
     start: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoizedMap(Unary):
+    """``Dataset.map`` of elements that :class:`Enumerate` numbered: a function is called once for each number.
+
+    What it gives is kept in memory. Unlike a cache this may be read in part and in any order, and an element that fails
+    is tried again the next time.
+
+    Attributes:
+        fn: takes the element, without its number.
+        table: the live object that holds what was given; ``None`` makes one with the dataset.
+    """
+
+    fn: Function
+    num_parallel_calls: int | None = None
+    table: Any = field(default=None, compare=False, repr=False)
+
+    in_memory: ClassVar[bool] = True
+    on_disk: ClassVar[bool] = False
+
+    @property
+    def kept(self) -> Node:
+        """What it holds once every element was read."""
+        numbered = self.input
+        while not isinstance(numbered, Enumerate):
+            (numbered,) = numbered.inputs
+        return Map(input=numbered.input, fn=self.fn, num_parallel_calls=self.num_parallel_calls)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,3 +345,7 @@ class ThreadPool(Unary):
 
     size: int = 0
     max_intra_op_parallelism: int = 0
+
+
+Keeping = Cache | MemoizedMap
+"""What keeps elements for the next epochs."""

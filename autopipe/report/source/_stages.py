@@ -78,6 +78,9 @@ def _method(writer: Writer, node: ir.Unary, source: str) -> str:
             return f".apply(tf.data.experimental.assert_cardinality({count}))"
         case ir.LegacyInterleave():
             return f".apply({_legacy_interleave(writer, node)})"
+        case ir.MemoizedMap():
+            kept = writer.argument(id(node.fn.concrete), "memoized", f"what {stage(node)} calls with (number, element)")
+            return f".map({kept})"
         case ir.Scan():
             begin = writer.argument(id(node.fn.concrete), "initial_state", f"what {stage(node)} begins with")
             return f".scan({begin}, {function(writer, node, node.fn)})"

@@ -53,6 +53,7 @@ from autopipe.rules._obligations.stages import (
     SameEveryEpoch,
     WholeBatches,
 )
+from autopipe.rules._obligations.uncached import NoCacheServes
 
 __all__ = [
     "WHOLE_EPOCH",
@@ -73,6 +74,7 @@ __all__ = [
     "HasBatchedForm",
     "InMemory",
     "LightResults",
+    "NoCacheServes",
     "NoErrorIsIgnored",
     "NoErrorIsLost",
     "NoNewReadAhead",

@@ -177,9 +177,9 @@ def _against_budget(pipeline: ir.Node, site: Site) -> tuple[bool, str, str]:
 def _held_elsewhere(site: Site) -> int:
     """Return the bytes of the caches that stand neither above nor below the site."""
     below = set(trees.walk(site.node))
-    caches = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.Cache) and node.in_memory)
+    caches = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.Keeping) and node.in_memory)
     beside = (node for node in caches if node not in below and site.node not in trees.walk(node))
-    return sum(site.measurements.cache_bytes(node.input) for node in beside)
+    return sum(site.measurements.cache_bytes(node.kept) for node in beside)
 
 
 @dataclass(frozen=True)

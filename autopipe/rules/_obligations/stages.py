@@ -91,6 +91,7 @@ _STEADY_IF_THEIR_FUNCTIONS_ARE = (
     ir.Interleave,
     ir.LegacyInterleave,
     ir.Map,
+    ir.MemoizedMap,
     ir.Scan,
     ir.TakeWhile,
 )
@@ -182,7 +183,7 @@ class NotCachedYet:
 
     def check(self, site: Site) -> Proof:
         """Look for a cache above; where there is one, there is nothing to say."""
-        caches = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.Cache))
+        caches = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.Keeping))
         cached = any(self.stage in trees.walk(cache) for cache in caches)
         return Proof(False, "") if cached else Proof(True, "no cache keeps its results yet")
 

@@ -1,0 +1,148 @@
+"""The rule named as this file."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from autopipe.functions.compose import compose
+from autopipe.functions.cut import IllegalCutError
+from autopipe.functions.fixed_part import changes_between_epochs, does_work, split_fixed_part
+from autopipe.functions.function import Function
+from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.pipeline.ir import (
+    AUTOTUNE,
+    AssertCardinality,
+    Enumerate,
+    IgnoreErrors,
+    Map,
+    MemoizedMap,
+    Node,
+    Options,
+    Prefetch,
+    Repeat,
+    Shard,
+    Shuffle,
+    Skip,
+    Take,
+)
+from autopipe.rules._base import Keeps, Rewrite, rule
+from autopipe.rules._caching import fixed_before_mixing
+from autopipe.rules._obligations import (
+    FitsMemory,
+    NoCacheServes,
+    NoNewReadAhead,
+    NotCachedYet,
+    RoundingUnseen,
+    SameEveryEpoch,
+    WorkBeforeChange,
+    WorthCaching,
+)
+
+# To find a result takes about 15 us.
+_LEAST_SAVED_SECONDS = 100e-6
+# None of them looks at elements.
+_MOVING = (AssertCardinality, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take)
+
+
+@rule(keeps=Keeps.SEQUENCE)
+def cache_results(node: Node) -> Rewrite | None:
+    """shuffle | take(n) | map(f)  ->  enumerate | shuffle | take(n) | memoized_map(fixed part of f) | map(rest of f)
+
+    A cache holds one sequence, and only once it was read to its end. Where each epoch takes other elements of a
+    shuffle, or leaves some out, or an ``ignore_errors`` downstream drops those that fail, no cache can serve. But
+    elements can be numbered where each epoch still has the same ones, before all that only moves them, and what f gives
+    for a number be kept: for as many as are read, in any order. An element that fails is tried again the next time, as
+    before. It takes: a source that is the same in every epoch, results that all fit the RAM budget, and work that costs
+    more than finding its result.
+    """
+    if not isinstance(node, Map) or not _is_plain(node):
+        return None
+    kept = _kept(node)
+    if kept is None:
+        return None
+    safe = (
+        WorkBeforeChange(node.fn),
+        NoCacheServes(kept.cached),
+        NotCachedYet(node),
+        SameEveryEpoch(kept.results),
+        NoNewReadAhead(node),
+    )
+    # Those that fail cost time as well, and are no reason not to measure the others.
+    worth = (WorthCaching(IgnoreErrors(input=kept.results), _LEAST_SAVED_SECONDS), FitsMemory(kept.results))
+    if not kept.exact:
+        return Rewrite(kept.after, (*safe, RoundingUnseen(kept.jump), *worth), Keeps.ELEMENTS)
+    return Rewrite(kept.after, (*safe, *worth))
+
+
+class _Kept(NamedTuple):
+    """What becomes of a map.
+
+    Attributes:
+        cached: what a cache would hold, if one could.
+        results: all that is kept once every element was read.
+        after: what becomes of the site.
+        exact: whether it gives the same bits.
+        jump: an op that may make more of another rounding.
+    """
+
+    cached: Map
+    results: Map
+    after: Node
+    exact: bool
+    jump: str | None
+
+
+def _kept(node: Map) -> _Kept | None:
+    try:
+        parts = split_fixed_part(node.fn)
+    except IllegalCutError:
+        # cache_fixed_work says why.
+        return None
+    if parts is None and (changes_between_epochs(node.fn) or not does_work(node.fn)):
+        return None
+    fixed = parts[0] if parts else node.fn
+    before, maps = _maps_before(node)
+    work = _composed([*maps, fixed])
+    source, moved = _source(before)
+    numbered: Node = Enumerate(input=source)
+    for stage in reversed(moved):
+        numbered = stage.on(numbered)
+    calls = AUTOTUNE if node.num_parallel_calls is None else node.num_parallel_calls
+    memoized = MemoizedMap(input=numbered, fn=work, num_parallel_calls=calls, name=node.name, line=node.line)
+    mixed, _ = fixed_before_mixing(node.input)
+    return _Kept(
+        cached=replace(node, fn=fixed, input=mixed),
+        results=replace(node, fn=work, input=source),
+        after=replace(node, fn=parts[1], input=memoized) if parts else memoized,
+        exact=rounds_alike(work, *maps, fixed) and (parts is None or rounds_alike(node.fn, *parts)),
+        jump=jumps_after_regrouping(work) or (jumps_after_regrouping(node.fn) if parts else None),
+    )
+
+
+def _is_plain(mapped: Map) -> bool:
+    return mapped.preserve_cardinality and not mapped.synchronous and mapped.deterministic is not False
+
+
+def _maps_before(node: Map) -> tuple[Node, list[Function]]:
+    """Return what the maps right before a map read from, and their functions in the order they run."""
+    maps: list[Function] = []
+    stage = node.input
+    while isinstance(stage, Map) and _is_plain(stage) and not changes_between_epochs(stage.fn):
+        maps.insert(0, stage.fn)
+        stage = stage.input
+    return stage, maps
+
+
+def _composed(functions: list[Function]) -> Function:
+    whole, *others = functions
+    for each in others:
+        whole = compose(whole, each)
+    return whole
+
+
+def _source(node: Node) -> tuple[Node, list[Node]]:
+    """Return where elements come from, and the stages since then that only move them, the last one first."""
+    moved: list[Node] = []
+    while isinstance(node, _MOVING):
+        moved.append(node)
+        node = node.input
+    return node, moved

@@ -1,0 +1,263 @@
+import gc
+import weakref
+
+import pytest
+import tensorflow as tf
+from disposing import wait_for_disposal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import autopipe
+from autopipe.optimizer import rewrite
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import build
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.text import one_line
+from autopipe.rules import Keeps, catalogue
+from autopipe.verify import compare
+from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites
+
+RULE = "cache_results"
+Dataset = tf.data.Dataset
+NUMBERS = Dataset.range(40)
+TEXTS = Dataset.from_tensor_slices([f"{number}" for number in range(40)])
+
+
+def parse(x):
+    return tf.strings.to_number(x)
+
+
+def angle(x):
+    return tf.sin(x)
+
+
+def noisy(x):
+    return tf.sin(tf.strings.to_number(x)) + tf.random.uniform([])
+
+
+def slow(x):
+    return tf.reduce_sum(tf.linalg.inv(tf.eye(200) + tf.cast(x, tf.float32)))
+
+
+def inverse(x):
+    return tf.strings.to_hash_bucket_fast(tf.strings.as_string(x), 7) // (x % 5)
+
+
+def test_other_elements_of_a_shuffle_in_each_epoch_are_worked_out_once():
+    done = apply(RULE, TEXTS.shuffle(40).take(30).map(parse), Keeps.SEQUENCE)
+    kept = "tensor_slices | enumerate() | shuffle(40) | take(30) | memoized_map(parse, calls=AUTOTUNE)"
+    assert one_line(done.after) == kept
+    assert done.steps[0].keeps is Keeps.SEQUENCE
+    epochs = [[float(x) for x in build(done.after)] for _epoch in range(2)]
+    assert epochs[0] != epochs[1]
+    assert all(len(set(epoch) & set(range(40))) == 30 for epoch in epochs)
+
+
+def test_a_seeded_order_stays():
+    assert_rewrites(
+        RULE,
+        TEXTS.shuffle(40, seed=3).skip(5).map(parse, num_parallel_calls=2),
+        "tensor_slices | enumerate() | shuffle(40, seed=3) | skip(5) | memoized_map(parse, calls=2)",
+        keeps=Keeps.SEQUENCE,
+    )
+
+
+def test_what_comes_before_the_first_draw_is_kept():
+    done = apply(RULE, TEXTS.shuffle(40).take(30).map(noisy))
+    kept = "tensor_slices | enumerate() | shuffle(40) | take(30) | memoized_map(fixed part of noisy, calls=AUTOTUNE)"
+    assert one_line(done.after) == f"{kept} | map(rest of noisy)"
+    first, second = (sorted(build(done.after).as_numpy_iterator()) for _epoch in range(2))
+    assert first != second
+
+
+def test_maps_right_before_it_are_kept_with_it():
+    done = apply(RULE, TEXTS.shuffle(40).take(30).map(parse).map(angle).map(lambda x: x + tf.random.uniform([])))
+    kept = "memoized_map(parse then angle, calls=AUTOTUNE) | map(<lambda>)"
+    assert one_line(done.after) == f"tensor_slices | enumerate() | shuffle(40) | take(30) | {kept}"
+
+
+def test_repeated_and_sharded_elements_are_found_again():
+    assert_rewrites(
+        RULE,
+        TEXTS.repeat(2).shard(2, 1).shuffle(9, seed=8).take(12).map(parse),
+        "tensor_slices | enumerate() | repeat(2) | shard(2, 1) | shuffle(9, seed=8) | take(12) | "
+        "memoized_map(parse, calls=AUTOTUNE)",
+    )
+
+
+def test_a_take_downstream_leaves_the_rest_for_later():
+    done = apply(RULE, TEXTS.shuffle(40).map(parse).batch(4).take(3))
+    assert one_line(done.after) == (
+        "tensor_slices | enumerate() | shuffle(40) | memoized_map(parse, calls=AUTOTUNE) | batch(4) | take(3)"
+    )
+    dataset = build(done.after)
+    for _epoch in range(4):
+        assert [batch.shape[0] for batch in dataset] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("mixed", [lambda numbers: numbers, lambda numbers: numbers.shuffle(8, seed=2)])
+def test_ignored_errors_leave_out_the_same_elements_in_every_epoch(mixed):
+    numbers = mixed(NUMBERS).map(inverse).batch(3).ignore_errors()
+    done = apply(RULE, numbers)
+    assert [step.rule for step in done.steps] == [RULE]
+    assert compare(numbers, build(done.after), Keeps.SEQUENCE, epochs=3) is None
+
+
+def test_an_error_that_passes_costs_the_element_one_epoch_only():
+    ready = tf.Variable(False)
+
+    @tf.function(autograph=False)
+    def fail_at_first(x):
+        with tf.control_dependencies([tf.debugging.Assert(tf.logical_or(ready, x != 3), ["not yet"])]):
+            return tf.identity(x)
+
+    # It reads a variable, and no rule would keep its results: the stage does as it is told.
+    mapped = extract(NUMBERS.map(fail_at_first))
+    kept = ir.MemoizedMap(input=extract(NUMBERS.enumerate()), fn=mapped.fn)
+    dataset = build(ir.IgnoreErrors(input=kept))
+    first = [int(x) for x in dataset]
+    ready.assign(True)
+    second = [int(x) for x in dataset]
+    assert first == [x for x in range(40) if x != 3]
+    assert second == list(range(40))
+
+
+def test_an_epoch_left_halfway_leaves_nothing_out():
+    dataset = build(apply(RULE, TEXTS.shuffle(40, seed=1).take(30).map(parse)).after)
+    plain = TEXTS.shuffle(40, seed=1).take(30).map(parse)
+    for few in (3, 7, 30):
+        assert [float(x) for x in dataset.take(few)] == [float(x) for x in plain.take(few)]
+
+
+def test_two_iterators_at_once_share_results():
+    dataset = build(apply(RULE, TEXTS.shuffle(40).take(40).map(parse)).after)
+    pairs = list(zip(dataset, dataset, strict=True))
+    for side in zip(*pairs, strict=True):
+        assert sorted(float(x) for x in side) == [float(number) for number in range(40)]
+
+
+def test_where_a_cache_could_serve_nothing_is_said():
+    for dataset in (TEXTS.map(parse), TEXTS.shuffle(40).map(parse), TEXTS.repeat(2).map(parse).batch(3)):
+        assert_no_match(RULE, dataset)
+
+
+def test_what_is_all_random_or_no_work_is_left_alone():
+    for dataset in (
+        TEXTS.shuffle(40).take(9).map(lambda x: tf.random.uniform([])),
+        NUMBERS.shuffle(40).take(9).map(lambda x: x + 1),
+        TEXTS.shuffle(40).take(9).map(parse, synchronous=True),
+    ):
+        assert_no_match(RULE, dataset)
+
+
+def test_an_order_that_is_free_is_refused():
+    dataset = TEXTS.shuffle(40).take(9).map(parse, num_parallel_calls=2, deterministic=False)
+    assert_no_match(RULE, dataset)
+
+
+def test_a_source_that_differs_from_epoch_to_epoch_is_refused():
+    mixed = TEXTS.shuffle(40).batch(2).map(lambda pair: pair[0]).shuffle(9).take(5).map(parse)
+    assert_refuses(RULE, mixed, "shuffle(40) gives each repetition its own order")
+
+
+def test_an_option_that_frees_the_order_is_refused():
+    options = tf.data.Options()
+    options.deterministic = False
+    dataset = TEXTS.shuffle(40).take(30).map(parse).with_options(options)
+    assert_refuses(RULE, dataset, "frees the order of each repetition")
+
+
+def test_results_above_the_budget_are_refused():
+    dataset = TEXTS.shuffle(40).take(30).map(parse)
+    assert_refuses(RULE, dataset, "above the RAM budget", answers=Answers(ram_budget=10))
+
+
+def test_little_work_is_refused():
+    dataset = TEXTS.shuffle(40).take(30).map(parse)
+    assert_refuses(RULE, dataset, "50 us to make an element", answers=Answers(caching=(50e-6, 1e-6)))
+
+
+def test_memory_is_asked_for_all_elements_though_an_epoch_takes_few():
+    asked = []
+
+    class Asking(Answers):
+        def cache_bytes(self, node):
+            asked.append(one_line(node))
+            return 1000
+
+    done = apply(RULE, TEXTS.shuffle(40).take(3).map(parse), answers=Asking())
+    assert set(asked) == {"tensor_slices | map(parse)", "tensor_slices | map(parse, calls=AUTOTUNE)"}
+    assert done.new_cache_bytes == 1000
+
+
+def test_an_optimized_dataset_and_what_is_derived_from_it_share_results():
+    dataset = autopipe.optimize(NUMBERS.shuffle(40).take(30).map(slow))
+    (kept,) = (node for node in trees.walk(dataset.tree) if isinstance(node, ir.MemoizedMap))
+
+    def held():
+        return int(tf.raw_ops.LookupTableSizeV2(table_handle=kept.table))
+
+    assert held() == 0
+    assert len(list(dataset)) == 30
+    assert held() == 30
+    for _epoch in range(20):
+        assert len(list(dataset.batch(2))) == 15
+    assert held() == 40
+    dataset.retune({"memoized_map[slow].num_parallel_calls": 1})
+    assert len(list(dataset)) == 30
+    assert held() == 40
+
+
+def test_an_iterator_that_is_retuned_goes_on_with_what_is_kept():
+    plain = NUMBERS.shuffle(40, seed=5).take(30).map(slow)
+    dataset = autopipe.optimize(NUMBERS.shuffle(40, seed=5).take(30).map(slow))
+    for _epoch in range(2):
+        expected, iterator = [float(x) for x in plain], iter(dataset)
+        seen = [float(next(iterator)) for _ in range(4)]
+        dataset.retune({"memoized_map[slow].num_parallel_calls": 2 + _epoch})
+        assert seen + [float(x) for x in iterator] == expected
+
+
+def test_memory_goes_with_the_dataset():
+    dataset = autopipe.optimize(NUMBERS.shuffle(40).take(30).map(slow))
+    assert len(list(dataset)) == 30
+    (kept,) = (node for node in trees.walk(dataset.tree) if isinstance(node, ir.MemoizedMap))
+    gone = weakref.ref(kept.table)
+    del dataset, kept
+    gc.collect()
+    wait_for_disposal()
+    assert gone() is None
+
+
+STAGES = {
+    "shuffled once": lambda dataset: dataset.shuffle(7, seed=2, reshuffle_each_iteration=False),
+    "seeded": lambda dataset: dataset.shuffle(9, seed=4),
+    "take": lambda dataset: dataset.take(25),
+    "skip": lambda dataset: dataset.skip(3),
+    "repeat": lambda dataset: dataset.repeat(2),
+    "shard": lambda dataset: dataset.shard(3, 1),
+    "prefetch": lambda dataset: dataset.prefetch(1),
+    "ignore": lambda dataset: dataset.ignore_errors(),
+    "batch": lambda dataset: dataset.batch(3).unbatch(),
+}
+
+
+@settings(max_examples=40)
+@given(
+    before=st.lists(st.sampled_from(sorted(STAGES)), max_size=4),
+    after=st.lists(st.sampled_from(sorted(STAGES)), max_size=3),
+)
+def test_whatever_moves_elements_before_and_after_they_are_the_same(before, after):
+    dataset = NUMBERS
+    for stage in before:
+        dataset = STAGES[stage](dataset)
+    dataset = dataset.map(inverse).ignore_errors()
+    for stage in after:
+        dataset = STAGES[stage](dataset)
+    done = rewrite(
+        extract(dataset),
+        [rule for rule in catalogue() if rule.name == RULE],
+        keeps=Keeps.SEQUENCE,
+        measurements=AlwaysFaster(),
+    )
+    assert compare(dataset, build(done.after), Keeps.SEQUENCE, epochs=3) is None

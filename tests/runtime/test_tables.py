@@ -1,0 +1,51 @@
+"""Whether memoized maps have nearly all they will ever hold."""
+
+import tensorflow as tf
+
+import autopipe
+from autopipe.functions.memoized import new_table
+from autopipe.pipeline import ir
+from autopipe.pipeline.build import build
+from autopipe.pipeline.extract import extract
+from autopipe.runtime.tables import Tables
+
+Dataset = tf.data.Dataset
+
+
+def memoized(source, moving=lambda dataset: dataset):
+    mapped = extract(source.map(lambda x: x * 2))
+    moved = extract(moving(source.enumerate()))
+    return ir.MemoizedMap(input=moved, fn=mapped.fn, table=new_table())
+
+
+def epochs_until_full(tree, most=9):
+    tables = Tables(tree)
+    for epoch in range(most):
+        tables.note_start()
+        if tables.are_full:
+            return epoch
+        list(build(tree))
+    return None
+
+
+def test_a_pipeline_that_memoizes_nothing_is_always_full():
+    assert epochs_until_full(extract(Dataset.range(3).map(lambda x: x + 1))) == 0
+
+
+def test_all_is_there_once_an_epoch_found_it_so():
+    assert epochs_until_full(memoized(Dataset.range(10))) == 2
+
+
+def test_what_is_never_read_is_not_waited_for():
+    assert epochs_until_full(memoized(Dataset.range(100), lambda numbers: numbers.take(10))) == 2
+
+
+def test_where_epochs_take_others_of_a_shuffle_all_but_a_few_do():
+    tree = memoized(Dataset.range(1000), lambda numbers: numbers.shuffle(1000).take(700))
+    found = epochs_until_full(tree, 20)
+    assert 3 <= found <= 8
+
+
+def test_a_dataset_is_full_with_its_tables():
+    dataset = autopipe.optimize(Dataset.range(20).shuffle(20).take(20).map(lambda x: x + 1), rules=(), seconds=0)
+    assert dataset.caches_are_full
