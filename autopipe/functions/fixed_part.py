@@ -9,6 +9,7 @@ that work and what must run again. Arithmetic that costs next to nothing may sta
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from autopipe.functions.subgraph import fed_by, needed_ops, origin
 
 __all__ = [
     "changes_between_epochs",
+    "cheapest_cut",
     "does_work",
     "first_change",
     "fixed_work",
@@ -76,7 +78,7 @@ def split_fixed_part(fn: Function, *, by_rows: bool = False) -> tuple[Function, 
     """
     if not changes_between_epochs(fn):
         return None
-    cut = _cheapest_cut(fn, by_rows=by_rows)
+    cut = cheapest_cut(fn, by_rows=by_rows)
     if not cut:
         _refuse_work_that_waits(fn)
         return None
@@ -100,7 +102,7 @@ def split_before_growth(fn: Function) -> tuple[Function, Function] | None:
     >>> first.element_types, rest.element_types
     ((tf.uint8,), (tf.float32,))
     """
-    cut = [] if changes_between_epochs(fn) else _cheapest_cut(fn)
+    cut = [] if changes_between_epochs(fn) else cheapest_cut(fn)
     if not cut or {id(tensor) for tensor in cut} == {id(origin(tensor)) for tensor in fn.concrete.outputs}:
         return None
     try:
@@ -125,19 +127,19 @@ def first_change(fn: Function) -> str:
     return next(described(graph, op) for op in graph.get_operations() if op in changing)
 
 
-def _refuse_work_that_waits(fn: Function) -> None:
-    """Refuse where all work comes after an op that may give anything; that it comes after a draw needs no words."""
-    found = effects(fn)
-    waits = any(op.type not in _NEXT_TO_NOTHING for op in _changing(fn) - ops_that_change(fn))
-    if waits and not found.unseen:
-        raise IllegalCutError(f"all work of {fn} comes after {first_change(fn)}, and {fn} {found.describe()}")
+def cheapest_cut(fn: Function, side: Sequence[Any] | None = None, *, by_rows: bool = False) -> list[Any]:
+    """Return the tensors of the cheapest cut; none where nothing but arithmetic comes before what changes.
 
-
-def _cheapest_cut(fn: Function, *, by_rows: bool = False) -> list[Any]:
-    """Return the tensors of the cheapest cut; none where nothing but arithmetic comes before what changes."""
+    Args:
+        fn: the function.
+        side: those of its inputs that the work before the cut may look at; by default all.
+        by_rows: as for :func:`split_fixed_part`.
+    """
     of_rows = tensors_of_rows(fn) if by_rows else None
-    fed = fed_by(fn.element_inputs)
-    changing = _changing(fn)
+    seen = fn.element_inputs if side is None else side
+    fed = fed_by(seen)
+    hidden = {tensor.ref() for tensor in fn.element_inputs} - {tensor.ref() for tensor in seen}
+    changing = _changing(fn) | fed_by(each.deref() for each in hidden)
     # In the order of the graph, so that the parts are the same in every process.
     fixed = [op for op in fn.concrete.graph.get_operations() if op in fed and op not in changing]
     used = needed_ops(fn.concrete.outputs, waits=False)
@@ -146,7 +148,7 @@ def _cheapest_cut(fn: Function, *, by_rows: bool = False) -> list[Any]:
         return []
     import networkx
 
-    inputs = [tensor.op for tensor in fn.element_inputs]
+    inputs = [tensor.op for tensor in seen]
     network = networkx.DiGraph()
     network.add_nodes_from([_BEFORE, _AFTER])
     for op in (*inputs, *fixed):
@@ -164,6 +166,14 @@ def _cheapest_cut(fn: Function, *, by_rows: bool = False) -> list[Any]:
     tensors = [tensor for op in (*inputs, *fixed) for tensor in op.outputs]
     cut = [origin(tensor) for tensor in tensors if tensor.op.name in kept and tensor.name not in kept]
     return list({tensor.name: tensor for tensor in cut}.values())
+
+
+def _refuse_work_that_waits(fn: Function) -> None:
+    """Refuse where all work comes after an op that may give anything; that it comes after a draw needs no words."""
+    found = effects(fn)
+    waits = any(op.type not in _NEXT_TO_NOTHING for op in _changing(fn) - ops_that_change(fn))
+    if waits and not found.unseen:
+        raise IllegalCutError(f"all work of {fn} comes after {first_change(fn)}, and {fn} {found.describe()}")
 
 
 def _add_tensors(network: Any, op: Any, changing: set[Any], may_be_cut: set[int] | None) -> None:

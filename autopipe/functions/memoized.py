@@ -24,10 +24,15 @@ def new_table() -> Any:
 
 
 @remembered
-def memoized(fn: Function) -> Function:
+def memoized(fn: Function, ahead: tuple[Any, ...] = (), behind: tuple[Any, ...] = ()) -> Function:
     """Return the function of a number, an element and a table that gives what the table has for the number.
 
     Where that is nothing yet, it calls ``fn`` with the element and puts the result there. If that fails, nothing is.
+
+    Args:
+        fn: what is called.
+        ahead: the ``tf.TensorSpec`` of each tensor that stands before the number and is handed on.
+        behind: those after the element, likewise. Where there are any of either, the results are flat.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -40,8 +45,9 @@ def memoized(fn: Function) -> Function:
 
     results = fn.concrete.outputs
 
-    def look_up(number: Any, *given: Any) -> Sequence[Any]:
-        *element, table = given
+    def look_up(*given: Any) -> Sequence[Any]:
+        before, (number, *element), after = _split(given[:-1], len(ahead), len(given) - 1 - len(behind))
+        table = given[-1]
         nothing = _packed([tf.constant(False), _packed([])])
         found = tf.raw_ops.LookupTableFindV2(table_handle=table, keys=number, default_value=nothing)
         there, packed = _unpacked(found, [tf.bool, tf.variant])
@@ -55,16 +61,22 @@ def memoized(fn: Function) -> Function:
         made = tf.cond(there, lambda: _unpacked(packed, [each.dtype for each in results]), call)
         for each, like in zip(made, results, strict=True):
             each.set_shape(like.shape)
-        return list(made)
+        return [*before, *made, *after]
 
+    number = tf.TensorSpec((), tf.int64)
+    alone = not ahead and not behind
     return trace(
         look_up,
-        (tf.TensorSpec((), tf.int64), *specs(fn.element_inputs), tf.TensorSpec((), tf.resource)),
+        (*ahead, number, *specs(fn.element_inputs), *behind, tf.TensorSpec((), tf.resource)),
         fn,
         name=fn.name,
-        input_spec=(tf.TensorSpec((), tf.int64), fn.input_spec),
-        output_spec=fn.output_spec,
+        input_spec=(number, fn.input_spec) if alone else (*ahead, number, *specs(fn.element_inputs), *behind),
+        output_spec=fn.output_spec if alone else (*ahead, *specs(results), *behind),
     )
+
+
+def _split(tensors: Sequence[Any], first: int, last: int) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    return tensors[:first], tensors[first:last], tensors[last:]
 
 
 def _packed(tensors: Sequence[Any]) -> Any:

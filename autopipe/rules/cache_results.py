@@ -8,24 +8,10 @@ from autopipe.functions.cut import IllegalCutError
 from autopipe.functions.fixed_part import changes_between_epochs, does_work, split_fixed_part
 from autopipe.functions.function import Function
 from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.pipeline.ir import (
-    AUTOTUNE,
-    AssertCardinality,
-    Enumerate,
-    IgnoreErrors,
-    Map,
-    MemoizedMap,
-    Node,
-    Options,
-    Prefetch,
-    Repeat,
-    Shard,
-    Shuffle,
-    Skip,
-    Take,
-)
+from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, calls_of, is_plain, moved_since, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
@@ -36,11 +22,6 @@ from autopipe.rules._obligations import (
     WorkBeforeChange,
     WorthCaching,
 )
-
-# To find a result takes about 15 us.
-_LEAST_SAVED_SECONDS = 100e-6
-# None of them looks at elements.
-_MOVING = (AssertCardinality, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take)
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -54,7 +35,7 @@ def cache_results(node: Node) -> Rewrite | None:
     before. It takes: a source that is the same in every epoch, results that all fit the RAM budget, and work that costs
     more than finding its result.
     """
-    if not isinstance(node, Map) or not _is_plain(node):
+    if not isinstance(node, Map) or not is_plain(node):
         return None
     kept = _kept(node)
     if kept is None:
@@ -67,7 +48,7 @@ def cache_results(node: Node) -> Rewrite | None:
         NoNewReadAhead(node),
     )
     # Those that fail cost time as well, and are no reason not to measure the others.
-    worth = (WorthCaching(IgnoreErrors(input=kept.results), _LEAST_SAVED_SECONDS), FitsMemory(kept.results))
+    worth = (WorthCaching(IgnoreErrors(input=kept.results), LEAST_SAVED_SECONDS), FitsMemory(kept.results))
     if not kept.exact:
         return Rewrite(kept.after, (*safe, RoundingUnseen(kept.jump), *worth), Keeps.ELEMENTS)
     return Rewrite(kept.after, (*safe, *worth))
@@ -102,12 +83,10 @@ def _kept(node: Map) -> _Kept | None:
     fixed = parts[0] if parts else node.fn
     before, maps = _maps_before(node)
     work = _composed([*maps, fixed])
-    source, moved = _source(before)
-    numbered: Node = Enumerate(input=source)
-    for stage in reversed(moved):
-        numbered = stage.on(numbered)
-    calls = AUTOTUNE if node.num_parallel_calls is None else node.num_parallel_calls
-    memoized = MemoizedMap(input=numbered, fn=work, num_parallel_calls=calls, name=node.name, line=node.line)
+    source, moved = moved_since(before)
+    memoized = MemoizedMap(
+        input=numbered(source, moved), fn=work, num_parallel_calls=calls_of(node), name=node.name, line=node.line
+    )
     mixed, _ = fixed_before_mixing(node.input)
     return _Kept(
         cached=replace(node, fn=fixed, input=mixed),
@@ -118,15 +97,11 @@ def _kept(node: Map) -> _Kept | None:
     )
 
 
-def _is_plain(mapped: Map) -> bool:
-    return mapped.preserve_cardinality and not mapped.synchronous and mapped.deterministic is not False
-
-
 def _maps_before(node: Map) -> tuple[Node, list[Function]]:
     """Return what the maps right before a map read from, and their functions in the order they run."""
     maps: list[Function] = []
     stage = node.input
-    while isinstance(stage, Map) and _is_plain(stage) and not changes_between_epochs(stage.fn):
+    while isinstance(stage, Map) and is_plain(stage) and not changes_between_epochs(stage.fn):
         maps.insert(0, stage.fn)
         stage = stage.input
     return stage, maps
@@ -137,12 +112,3 @@ def _composed(functions: list[Function]) -> Function:
     for each in others:
         whole = compose(whole, each)
     return whole
-
-
-def _source(node: Node) -> tuple[Node, list[Node]]:
-    """Return where elements come from, and the stages since then that only move them, the last one first."""
-    moved: list[Node] = []
-    while isinstance(node, _MOVING):
-        moved.append(node)
-        node = node.input
-    return node, moved

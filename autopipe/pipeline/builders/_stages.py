@@ -43,13 +43,16 @@ def _memoized_map(node: ir.MemoizedMap, source: Any) -> Any:
     import tensorflow as tf
 
     table = new_table() if node.table is None else node.table
-    common = _calling(node, memoized(node.fn), source, table) | {"preserve_cardinality": True}
+    flat = tuple(map(tf.TensorSpec, element_shapes(source), element_types(source)))
+    behind = node.ahead + 1 + len(node.fn.element_inputs)
+    fn = memoized(node.fn, flat[: node.ahead], flat[behind:])
+    common = _calling(node, fn, source, table) | {"preserve_cardinality": True}
     if node.num_parallel_calls is None:
         variant = tf.raw_ops.MapDataset(**common)
     else:
         calls = tf.constant(node.num_parallel_calls, tf.int64)
         variant = tf.raw_ops.ParallelMapDatasetV2(num_parallel_calls=calls, deterministic="true", **common)
-    return from_variant(variant, node.fn.output_spec)
+    return from_variant(variant, fn.output_spec)
 
 
 @build_stage.register

@@ -229,11 +229,15 @@ class MemoizedMap(Unary):
 
     Attributes:
         fn: takes the element, without its number.
+        ahead: how many tensors stand before the number. They are handed on, as those are that ``fn`` does not take.
+        side: where the elements were zipped since they were numbered, which of the zipped ones has the number.
         table: the live object that holds what was given; ``None`` makes one with the dataset.
     """
 
     fn: Function
     num_parallel_calls: int | None = None
+    ahead: int = 0
+    side: int | None = None
     table: Any = field(default=None, compare=False, repr=False)
 
     in_memory: ClassVar[bool] = True
@@ -244,7 +248,7 @@ class MemoizedMap(Unary):
         """What it holds once every element was read."""
         numbered = self.input
         while not isinstance(numbered, Enumerate):
-            (numbered,) = numbered.inputs
+            numbered = numbered.inputs[0 if len(numbered.inputs) == 1 else self.side or 0]
         return Map(input=numbered.input, fn=self.fn, num_parallel_calls=self.num_parallel_calls)
 
 

@@ -18,6 +18,7 @@ from autopipe.rules._obligations.functions import (
     RoundingUnseen,
     RowsApart,
     WorkBeforeChange,
+    WorkOnSides,
 )
 from autopipe.rules._obligations.measured import (
     WHOLE_EPOCH,
@@ -47,6 +48,7 @@ from autopipe.rules._obligations.stages import (
     NotCachedYet,
     OneReader,
     OneShape,
+    PlainTensors,
     ReadAheadUnseen,
     Reshuffles,
     SameElementsEveryEpoch,
@@ -87,6 +89,7 @@ __all__ = [
     "OneShape",
     "OrderUnseen",
     "OutgrowsMemory",
+    "PlainTensors",
     "Pure",
     "ReadAheadUnseen",
     "ReadToItsEnd",
@@ -101,6 +104,7 @@ __all__ = [
     "WholeBatches",
     "WholeWindows",
     "WorkBeforeChange",
+    "WorkOnSides",
     "WorthCaching",
     "WorthCachingOnDisk",
 ]

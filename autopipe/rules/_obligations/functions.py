@@ -25,6 +25,7 @@ __all__ = [
     "RoundingUnseen",
     "RowsApart",
     "WorkBeforeChange",
+    "WorkOnSides",
 ]
 
 
@@ -131,6 +132,24 @@ def _assigned_elsewhere(fn: Function, site: Site) -> Proof:
             return Proof(False, f"{fn} reads a variable, and {other} assigns one")
     because = f"{fn} reads a variable: one assigned in mid-epoch reaches elements a few later, in order"
     return Proof(True, because, Keeps.TRAINING)
+
+
+@dataclass(frozen=True)
+class WorkOnSides:
+    """A function does work on some of the elements side by side that needs no other, the same in every epoch.
+
+    Args:
+        fn: the function.
+        parts: what it does with each of them.
+    """
+
+    fn: Function
+    parts: tuple[Function, ...]
+
+    def check(self, site: Site) -> Proof:
+        """Name the work; the parts are there."""
+        work = "; ".join(fixed_work(part) for part in self.parts)
+        return Proof(True, f"of {self.fn}, what each side needs alone runs once for each element there: {work}")
 
 
 @dataclass(frozen=True)

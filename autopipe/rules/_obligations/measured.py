@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -130,15 +131,16 @@ class LightResults:
 
 @dataclass(frozen=True)
 class FitsMemory:
-    """All elements of a pipeline fit into the RAM budget."""
+    """All elements of a pipeline fit into the RAM budget, beside those of the others."""
 
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
+    others: tuple[ir.Node, ...] = field(default=(), repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Run the pipeline on a sample and multiply; caches in other branches count too."""
+        """Run the pipelines on a sample and multiply; caches in other branches count too."""
         try:
-            fits, needed, budget = _against_budget(self.pipeline, site)
+            fits, needed, budget = _against_budget(self.pipeline, site, self.others)
         except MeasurementError as unknown:
             return Proof(False, f"its size is not known: {unknown}")
         return Proof(fits, f"it takes {needed}, of {budget}" if fits else f"it would take {needed}, above {budget}")
@@ -160,9 +162,10 @@ class OutgrowsMemory:
         return Proof(False, "") if fits else Proof(True, f"as written it takes {needed}, above {budget}")
 
 
-def _against_budget(pipeline: ir.Node, site: Site) -> tuple[bool, str, str]:
-    """Return whether a cache of a pipeline fits, and both sizes in words."""
-    own, elsewhere = site.measurements.cache_bytes(pipeline), _held_elsewhere(site)
+def _against_budget(pipeline: ir.Node, site: Site, others: Sequence[ir.Node] = ()) -> tuple[bool, str, str]:
+    """Return whether a cache of a pipeline fits beside those of others, and both sizes in words."""
+    own = site.measurements.cache_bytes(pipeline)
+    elsewhere = _held_elsewhere(site) + sum(map(site.measurements.cache_bytes, others))
     needed = own + elsewhere
     element = f"{site.measurements.element_bytes(pipeline):,.0f} bytes for each element"
     budget = f"the RAM budget of {site.measurements.ram_budget / _MEBIBYTE:,.0f} MiB"

@@ -26,6 +26,7 @@ __all__ = [
     "NotCachedYet",
     "OneReader",
     "OneShape",
+    "PlainTensors",
     "ReadAheadUnseen",
     "Reshuffles",
     "SameElementsEveryEpoch",
@@ -211,6 +212,22 @@ class OneReader:
 
 
 @dataclass(frozen=True)
+class PlainTensors:
+    """All elements are made of dense tensors."""
+
+    pipeline: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Look at the type of the elements."""
+        import tensorflow as tf
+
+        for part in tf.nest.flatten(signature(self.pipeline).element_spec):
+            if not isinstance(part, tf.TensorSpec):
+                return Proof(False, f"elements hold a {type(part).__name__.removesuffix('Spec')}, not a plain tensor")
+        return Proof(True, "")
+
+
+@dataclass(frozen=True)
 class OneShape:
     """All elements are dense tensors of one known shape."""
 
@@ -220,9 +237,10 @@ class OneShape:
         """Look at the type of the elements: a batch of others may fail, pad, or be no tensor."""
         import tensorflow as tf
 
+        plain = PlainTensors(self.pipeline).check(site)
+        if not plain.holds:
+            return plain
         for part in tf.nest.flatten(signature(self.pipeline).element_spec):
-            if not isinstance(part, tf.TensorSpec):
-                return Proof(False, f"elements hold a {type(part).__name__.removesuffix('Spec')}, not a plain tensor")
             if not part.shape.is_fully_defined():
                 return Proof(False, f"elements have the shape {part.shape} and may differ, so that a batch would fail")
         return Proof(True, "all elements have one shape")

@@ -1,0 +1,122 @@
+"""The rule named as this file."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import NamedTuple
+
+from autopipe.functions.cut import IllegalCutError
+from autopipe.functions.function import Function
+from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.sides import split_by_sides
+from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node, Zip
+from autopipe.pipeline.signature import signature
+from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
+from autopipe.rules._caching import fixed_before_mixing
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, calls_of, is_plain, moved_since, numbered
+from autopipe.rules._obligations import (
+    FitsMemory,
+    NoCacheServes,
+    NoNewReadAhead,
+    NotCachedYet,
+    PlainTensors,
+    RoundingUnseen,
+    SameEveryEpoch,
+    WorkOnSides,
+    WorthCaching,
+)
+
+
+@rule(keeps=Keeps.SEQUENCE)
+def cache_zipped_results(node: Node) -> Rewrite | None:
+    """zip(a, b | shuffle) | map(f)  ->  zip(a | enumerate, b | enumerate | shuffle) | memoized_map(f of a) | map(rest)
+
+    Where one side is shuffled by itself, as the negatives of triplets are, each epoch pairs others, and no cache of the
+    pairs can serve. But what f does with one side alone, such as reading and decoding its image, is the same in every
+    epoch: each side is numbered where it still has the same elements, and what f gives for a number of that side is
+    kept. What needs several sides, or draws, runs again. It takes: plain tensors, and on each side with such work
+    what ``cache_results`` takes.
+    """
+    if not isinstance(node, Map) or not is_plain(node):
+        return None
+    zipped, moved = moved_since(node.input)
+    if not isinstance(zipped, Zip):
+        return None
+    try:
+        kept = _kept(node, zipped, moved)
+    except IllegalCutError:
+        return None
+    if kept is None:
+        return None
+    first, *others = kept.results
+    mixed, _ = fixed_before_mixing(node.input)
+    provided: tuple[Obligation, ...] = (
+        WorkOnSides(node.fn, kept.parts),
+        NoCacheServes(replace(node, fn=kept.parts[0], input=mixed)),
+        PlainTensors(zipped),
+        NotCachedYet(node),
+        *(SameEveryEpoch(each) for each in kept.results),
+        NoNewReadAhead(node),
+        *(WorthCaching(IgnoreErrors(input=each), LEAST_SAVED_SECONDS) for each in kept.results),
+        FitsMemory(first, tuple(others)),
+    )
+    if not rounds_alike(node.fn, *kept.parts, kept.rest):
+        unseen = RoundingUnseen(jumps_after_regrouping(node.fn))
+        return Rewrite(kept.after, (*provided, unseen), Keeps.ELEMENTS)
+    return Rewrite(kept.after, provided)
+
+
+class _Kept(NamedTuple):
+    """What becomes of a map.
+
+    Attributes:
+        parts: what it does with each side that it does work on alone.
+        rest: what it does with their results.
+        results: all that is kept of each of them once every element was read.
+        after: what becomes of the site.
+    """
+
+    parts: tuple[Function, ...]
+    rest: Function
+    results: list[Map]
+    after: Node
+
+
+def _kept(node: Map, zipped: Zip, moved: list[Node]) -> _Kept | None:
+    widths = tuple(_width(side) for side in zipped.parts)
+    found = split_by_sides(node.fn, widths)
+    if found is None:
+        return None
+    parts, rest = found
+    sources = [moved_since(side) for side in zipped.parts]
+    sides = [
+        numbered(*source) if part else side for part, source, side in zip(parts, sources, zipped.parts, strict=True)
+    ]
+    after: Node = zipped.on(*sides)
+    for stage in reversed(moved):
+        after = stage.on(after)
+    for number, ahead in enumerate(_ahead(parts, widths)):
+        part = parts[number]
+        if part:
+            after = MemoizedMap(
+                input=after, fn=part, num_parallel_calls=calls_of(node), ahead=ahead, side=number, line=node.line
+            )
+    worked = [(part, source) for part, (source, _) in zip(parts, sources, strict=True) if part]
+    return _Kept(
+        parts=tuple(part for part, _ in worked),
+        rest=rest,
+        results=[Map(input=source, fn=part, num_parallel_calls=node.num_parallel_calls) for part, source in worked],
+        after=replace(node, fn=rest, input=after),
+    )
+
+
+def _width(node: Node) -> int:
+    import tensorflow as tf
+
+    return len(tf.nest.flatten(signature(node).element_spec))
+
+
+def _ahead(parts: Sequence[Function | None], widths: Sequence[int]) -> list[int]:
+    """Return how many tensors stand before each side, once those before it are replaced by their results."""
+    made = [len(part.element_types) if part else width for part, width in zip(parts, widths, strict=True)]
+    return [0, *accumulate(made)][:-1]
