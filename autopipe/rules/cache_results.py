@@ -42,7 +42,7 @@ def cache_results(node: Node) -> Rewrite | None:
         return None
     safe = (
         WorkBeforeChange(node.fn),
-        NoCacheServes(kept.cached),
+        NoCacheServes(kept.cached, kept.results),
         NotCachedYet(node),
         SameEveryEpoch(kept.results),
         NoNewReadAhead(node),

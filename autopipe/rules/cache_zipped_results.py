@@ -52,7 +52,7 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
     mixed, _ = fixed_before_mixing(node.input)
     provided: tuple[Obligation, ...] = (
         WorkOnSides(node.fn, kept.parts),
-        NoCacheServes(replace(node, fn=kept.parts[0], input=mixed)),
+        NoCacheServes(replace(node, fn=kept.parts[0], input=mixed), first),
         PlainTensors(zipped),
         NotCachedYet(node),
         *(SameEveryEpoch(each) for each in kept.results),

@@ -15,18 +15,21 @@ __all__ = ["NoCacheServes"]
 
 @dataclass(frozen=True)
 class NoCacheServes:
-    """A cache would do the same only if more held: a rule that adds one says what.
+    """A cache of the same work would need more to hold than is needed here.
 
     Args:
-        cached: what it would hold.
+        cached: what the cache would keep.
+        kept: what is kept here.
     """
 
     cached: ir.Map = field(repr=False)
+    kept: ir.Map = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Ask what a cache takes; where one could stand, there is nothing to say."""
+        """Ask what a cache takes; where it could stand, or what forbids it forbids both, there is no more to say."""
         for needed in (SameEveryEpoch(self.cached), NoErrorIsIgnored(), ReadToItsEnd(self.cached)):
             proof = needed.check(site)
             if not proof.holds:
-                return Proof(True, f"no cache can serve: {proof.because}")
+                forbids_both = SameEveryEpoch(self.kept).check(site).because == proof.because
+                return Proof(False, "") if forbids_both else Proof(True, f"no cache can serve: {proof.because}")
         return Proof(False, "")
