@@ -1,8 +1,14 @@
 """Numbering elements where each epoch still has the same ones, before all that only moves them."""
 
+from dataclasses import replace
+from functools import reduce
+from typing import NamedTuple
+
 from autopipe.pipeline.ir import (
     AUTOTUNE,
     AssertCardinality,
+    ChooseFrom,
+    Concatenate,
     Enumerate,
     Map,
     Node,
@@ -15,12 +21,21 @@ from autopipe.pipeline.ir import (
     Take,
 )
 
-__all__ = ["LEAST_SAVED_SECONDS", "calls_of", "is_plain", "moved_since", "numbered"]
+__all__ = ["LEAST_SAVED_SECONDS", "Numbered", "calls_of", "is_plain", "moved_since", "numbered"]
 
 # To find a result takes about 15 us.
 LEAST_SAVED_SECONDS = 100e-6
 # None of them looks at elements.
 _MOVING = (AssertCardinality, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take)
+# More than a source has elements.
+_APART = 2**40
+
+
+class Numbered(NamedTuple):
+    """Elements with their numbers, moved as they were, and all there are of them."""
+
+    elements: Node
+    source: Node
 
 
 def is_plain(mapped: Map) -> bool:
@@ -42,9 +57,29 @@ def moved_since(node: Node) -> tuple[Node, list[Node]]:
     return node, moved
 
 
-def numbered(source: Node, moved: list[Node]) -> Node:
-    """Return the elements of a source with their numbers, moved as they were."""
-    elements: Node = Enumerate(input=source)
-    for stage in reversed(moved):
-        elements = stage.on(elements)
-    return elements
+def numbered(node: Node) -> Numbered:
+    """Return a pipeline of elements that have the numbers they got at their sources."""
+    import tensorflow as tf
+
+    sources: list[Node] = []
+
+    def number(each: Node) -> Node:
+        if isinstance(each, _MOVING) and _differs(each):
+            return each.on(number(each.input))
+        if isinstance(each, Concatenate):
+            return each.on(*map(number, each.inputs))
+        if isinstance(each, ChooseFrom):
+            spec = (tf.TensorSpec((), tf.int64), each.element_spec)
+            return replace(each, parts=tuple(map(number, each.parts)), element_spec=spec)
+        sources.append(each)
+        return Enumerate(input=each, start=_APART * (len(sources) - 1))
+
+    elements = number(node)
+    return Numbered(elements, reduce(lambda first, second: Concatenate(first=first, second=second), sources))
+
+
+def _differs(node: Node) -> bool:
+    """Return whether a place in a pipeline may have other elements in each epoch, or the same ones again and again."""
+    if isinstance(node, Repeat) or (isinstance(node, Shuffle) and node.mixes_anew):
+        return True
+    return _differs(node.input) if isinstance(node, _MOVING) else isinstance(node, ChooseFrom | Concatenate)

@@ -11,7 +11,7 @@ from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
-from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, calls_of, is_plain, moved_since, numbered
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, calls_of, is_plain, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
@@ -83,10 +83,8 @@ def _kept(node: Map) -> _Kept | None:
     fixed = parts[0] if parts else node.fn
     before, maps = _maps_before(node)
     work = _composed([*maps, fixed])
-    source, moved = moved_since(before)
-    memoized = MemoizedMap(
-        input=numbered(source, moved), fn=work, num_parallel_calls=calls_of(node), name=node.name, line=node.line
-    )
+    elements, source = numbered(before)
+    memoized = MemoizedMap(input=elements, fn=work, num_parallel_calls=calls_of(node), name=node.name, line=node.line)
     mixed, _ = fixed_before_mixing(node.input)
     return _Kept(
         cached=replace(node, fn=fixed, input=mixed),

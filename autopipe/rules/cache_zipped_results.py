@@ -88,11 +88,9 @@ def _kept(node: Map, zipped: Zip, moved: list[Node]) -> _Kept | None:
     if found is None:
         return None
     parts, rest = found
-    sources = [moved_since(side) for side in zipped.parts]
-    sides = [
-        numbered(*source) if part else side for part, source, side in zip(parts, sources, zipped.parts, strict=True)
-    ]
-    after: Node = zipped.on(*sides)
+    sides = list(map(numbered, zipped.parts))
+    pairs = list(zip(parts, sides, zipped.parts, strict=True))
+    after: Node = zipped.on(*(side.elements if part else written for part, side, written in pairs))
     for stage in reversed(moved):
         after = stage.on(after)
     for number, ahead in enumerate(_ahead(parts, widths)):
@@ -101,7 +99,7 @@ def _kept(node: Map, zipped: Zip, moved: list[Node]) -> _Kept | None:
             after = MemoizedMap(
                 input=after, fn=part, num_parallel_calls=calls_of(node), ahead=ahead, side=number, line=node.line
             )
-    worked = [(part, source) for part, (source, _) in zip(parts, sources, strict=True) if part]
+    worked = [(part, side.source) for part, side, _ in pairs if part]
     return _Kept(
         parts=tuple(part for part, _ in worked),
         rest=rest,

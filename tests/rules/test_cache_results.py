@@ -12,6 +12,7 @@ from autopipe.optimizer import rewrite
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps, catalogue
 from autopipe.verify import compare
@@ -83,6 +84,27 @@ def test_repeated_and_sharded_elements_are_found_again():
         "tensor_slices | enumerate() | repeat(2) | shard(2, 1) | shuffle(9, seed=8) | take(12) | "
         "memoized_map(parse, calls=AUTOTUNE)",
     )
+
+
+def test_elements_that_are_drawn_from_several_datasets_are_found_again():
+    def sampled():
+        parts = [TEXTS.take(5).shuffle(5, seed=1).repeat(), TEXTS.shuffle(40, seed=2).repeat(), TEXTS.skip(30)]
+        return Dataset.sample_from_datasets(parts, [0.4, 0.4, 0.2], seed=3).take(50).map(parse)
+
+    done = apply(RULE, sampled())
+    (kept,) = (node for node in trees.walk(done.after) if isinstance(node, ir.MemoizedMap))
+    assert signature(kept.kept).cardinality == 5 + 40 + 10
+    assert compare(sampled(), build(done.after), Keeps.SEQUENCE, epochs=3) is None
+
+
+def test_elements_of_joined_datasets_are_found_again():
+    def joined():
+        parts = TEXTS.take(5).shuffle(5, seed=1), TEXTS.skip(7).shuffle(40, seed=2)
+        return parts[0].concatenate(parts[1]).map(parse)
+
+    done = apply(RULE, joined())
+    assert [step.rule for step in done.steps] == [RULE]
+    assert compare(joined(), build(done.after), Keeps.SEQUENCE, epochs=3) is None
 
 
 def test_a_take_downstream_leaves_the_rest_for_later():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, ClassVar
 
 from autopipe.functions.function import Function
 from autopipe.pipeline.ir._base import AUTOTUNE, Node, Unary
+from autopipe.pipeline.ir._joins import ChooseFrom, Concatenate, Zip
 
 __all__ = [
     "AssertCardinality",
@@ -246,10 +249,21 @@ class MemoizedMap(Unary):
     @property
     def kept(self) -> Node:
         """What it holds once every element was read."""
-        numbered = self.input
-        while not isinstance(numbered, Enumerate):
-            numbered = numbered.inputs[0 if len(numbered.inputs) == 1 else self.side or 0]
-        return Map(input=numbered.input, fn=self.fn, num_parallel_calls=self.num_parallel_calls)
+        sources = reduce(lambda first, second: Concatenate(first=first, second=second), self._sources(self.input))
+        return Map(input=sources, fn=self.fn, num_parallel_calls=self.num_parallel_calls)
+
+    def _sources(self, node: Node) -> Iterator[Node]:
+        """Yield what was numbered of that."""
+        match node:
+            case Enumerate(input=source):
+                yield source
+            case Zip(parts=parts) if self.side is not None:
+                yield from self._sources(parts[self.side])
+            case ChooseFrom(parts=parts) | Concatenate(inputs=parts):
+                for part in parts:
+                    yield from self._sources(part)
+            case _:
+                yield from self._sources(node.inputs[0])
 
 
 @dataclass(frozen=True, kw_only=True)
