@@ -11,7 +11,17 @@ from autopipe.pipeline.extract import op_determinism_enabled
 from autopipe.pipeline.fusing import maps_batched_at_once, shuffles_repeated_at_once
 from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import one_line, stage
-from autopipe.rules import Keeps, MeasurementError, Measurements, Proof, Rewrite, Rule, Site, decides_caches
+from autopipe.rules import (
+    Keeps,
+    MeasurementError,
+    Measurements,
+    NotCachedYet,
+    Proof,
+    Rewrite,
+    Rule,
+    Site,
+    decides_caches,
+)
 
 __all__ = ["Refusal", "Rewriting", "Step", "new_caches", "rewrite"]
 
@@ -145,12 +155,13 @@ class _Driver:
 
     def first_rewrite(self, state: ir.End) -> tuple[ir.End, Step] | None:
         """Return what becomes of the pipeline by the first rewrite that is allowed, and the record of it."""
+        cached = {below for node in trees.walk(state) if isinstance(node, ir.Keeping) for below in trees.walk(node)}
         for rule in self.rules:
             if self.measurements.exhausted and rule.measures:
                 self.not_tried[rule.name] = Refusal(rule.name, "the pipeline", self.measurements.exhausted)
                 continue
             for site in trees.walk(state):
-                if (rule.name, site) in self.refused:
+                if (rule.name, site) in self.refused or (site in cached and rule.may_ask(NotCachedYet)):
                     continue
                 candidate = rule(site)
                 if candidate is None:

@@ -13,13 +13,14 @@ from autopipe.rules._base import (
     decides_caches,
     rule,
 )
-from autopipe.rules._obligations import FitsDisk, OutgrowsMemory
+from autopipe.rules._obligations import FitsDisk, NotCachedYet, OutgrowsMemory
 
 __all__ = [
     "FitsDisk",
     "Keeps",
     "MeasurementError",
     "Measurements",
+    "NotCachedYet",
     "OutgrowsMemory",
     "Phase",
     "Proof",
