@@ -1,6 +1,19 @@
 """What rules ask to be proved. Each obligation says in a sentence why it holds, or why it does not."""
 
 from autopipe.rules._obligations.arrays import ArraysOnHost, WholeWindows
+from autopipe.rules._obligations.caches import (
+    DiskNamed,
+    InMemory,
+    NoCacheServes,
+    NotCachedYet,
+    OneReader,
+)
+from autopipe.rules._obligations.epochs import (
+    NoRepeatAfter,
+    Reshuffles,
+    SameElementsEveryEpoch,
+    SameEveryEpoch,
+)
 from autopipe.rules._obligations.errors import (
     AllAreTaken,
     ErrorsEndEpoch,
@@ -40,22 +53,13 @@ from autopipe.rules._obligations.measured import (
 from autopipe.rules._obligations.reading import ReadToItsEnd
 from autopipe.rules._obligations.stages import (
     AsWellKnown,
-    DiskNamed,
-    InMemory,
     NoNewReadAhead,
     NoOrderDrawnEarly,
-    NoRepeatAfter,
-    NotCachedYet,
-    OneReader,
     OneShape,
     PlainTensors,
     ReadAheadUnseen,
-    Reshuffles,
-    SameElementsEveryEpoch,
-    SameEveryEpoch,
     WholeBatches,
 )
-from autopipe.rules._obligations.uncached import NoCacheServes
 
 __all__ = [
     "WHOLE_EPOCH",

@@ -1,0 +1,211 @@
+"""What must be proved about how epochs differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from autopipe.functions.effects import effects
+from autopipe.functions.order_inside import op_of_free_order, op_that_counts
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.signature import signature
+from autopipe.pipeline.text import stage
+from autopipe.rules._base import Keeps, Proof, Site
+from autopipe.rules._obligations.functions import Deterministic
+
+__all__ = ["NoRepeatAfter", "Reshuffles", "SameElementsEveryEpoch", "SameEveryEpoch"]
+
+_ENDLESS = -1
+# Stages that give the same elements in every epoch when what they read from does.
+_STEADY = (
+    ir.Batch,
+    ir.Cache,
+    ir.Concatenate,
+    ir.Enumerate,
+    ir.IgnoreErrors,
+    ir.Options,
+    ir.PaddedBatch,
+    ir.Prefetch,
+    ir.Range,
+    ir.Rebatch,
+    ir.Repeat,
+    ir.Shard,
+    ir.Skip,
+    ir.Take,
+    ir.TensorSlices,
+    ir.Tensors,
+    ir.ThreadPool,
+    ir.Unbatch,
+    ir.Zip,
+)
+# Stages that do the same with an element, or with all that comes of it, whichever came before.
+_ONE_BY_ONE = (
+    ir.Concatenate,
+    ir.FilesReader,
+    ir.Filter,
+    ir.FlatMap,
+    ir.Interleave,
+    ir.Map,
+    ir.Options,
+    ir.Prefetch,
+    ir.ThreadPool,
+    ir.Unbatch,
+)
+# Stages that take all there is of what they read from: a cache there is full after one epoch.
+_READING_TO_THE_END = (
+    ir.Batch,
+    ir.Enumerate,
+    ir.Filter,
+    ir.Map,
+    ir.Options,
+    ir.PaddedBatch,
+    ir.Prefetch,
+    ir.Rebatch,
+    ir.ThreadPool,
+    ir.Unbatch,
+)
+# Stages that do so too when each of their functions gives the same for the same.
+_STEADY_IF_THEIR_FUNCTIONS_ARE = (
+    ir.Filter,
+    ir.FlatMap,
+    ir.Generator,
+    ir.GroupByWindow,
+    ir.Interleave,
+    ir.LegacyInterleave,
+    ir.Map,
+    ir.MemoizedMap,
+    ir.Scan,
+    ir.TakeWhile,
+)
+
+
+@dataclass(frozen=True)
+class Reshuffles:
+    """Every epoch has its own order."""
+
+    shuffle: ir.Shuffle
+
+    def check(self, site: Site) -> Proof:
+        """Look at the flag: moved below ``repeat``, an order that is kept would come again in every epoch."""
+        if not self.shuffle.reshuffle_each_iteration:
+            return Proof(False, "reshuffle_each_iteration=False would repeat one order in every epoch")
+        return Proof(True, "every epoch is shuffled anew")
+
+
+@dataclass(frozen=True)
+class SameEveryEpoch:
+    """A pipeline gives the same elements in the same order whenever it runs."""
+
+    pipeline: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Look at every stage for shuffles, randomness, free order and unknown state.
+
+        What the author's memory cache holds came from the first epoch, whatever comes before it.
+        """
+        if _is_freed(site):
+            return Proof(False, "options.deterministic=False frees the order of each repetition")
+        for node in _since_a_memory_cache(self.pipeline):
+            change = _changes_between_epochs(node, site)
+            if change:
+                return Proof(False, change)
+        assumed = "; assumes the files stay as they are" if _reads_files(self.pipeline) else ""
+        return Proof(True, f"each repetition is the same{assumed}")
+
+
+@dataclass(frozen=True)
+class SameElementsEveryEpoch:
+    """A pipeline comes to an end, and gives the same elements whenever it runs, though in another order each time."""
+
+    pipeline: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Look for what makes something of the order; where the order is the same too, there is nothing to say."""
+        if SameEveryEpoch(self.pipeline).check(site).holds:
+            return Proof(False, "")
+        endless = next((each for each in trees.walk(self.pipeline) if signature(each).cardinality == _ENDLESS), None)
+        if endless is not None:
+            return Proof(False, f"{stage(endless)} never ends")
+        change = _other_elements(self.pipeline, site)
+        assumed = "; assumes the files stay as they are" if _reads_files(self.pipeline) else ""
+        return Proof(False, change) if change else Proof(True, f"only the order differs between epochs{assumed}")
+
+
+@dataclass(frozen=True)
+class NoRepeatAfter:
+    """Each epoch has an iterator of its own: none reads a cache again that it has filled itself."""
+
+    cached: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Look for a repeat that is not part of what is cached."""
+        part = set(trees.walk(self.cached))
+        found = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.Repeat) and node not in part)
+        repeats = next(found, None)
+        if repeats is None:
+            return Proof(True, "")
+        return Proof(False, f"{stage(repeats)} reads on in the iterator that fills the cache, in one order for good")
+
+
+def _other_elements(node: ir.Node, site: Site) -> str | None:
+    """Return what may give an epoch other elements than the one before had; ``None`` if nothing does."""
+    if not _is_reordered(node, site) and all(_changes_between_epochs(each, site) is None for each in trees.walk(node)):
+        return None
+    if isinstance(node, ir.Shuffle) and (node.seeded or not node.reshuffle_each_iteration):
+        return f"{stage(node)} gives an order that its author chose"
+    if not isinstance(node, (*_ONE_BY_ONE, ir.Shuffle)):
+        return f"{stage(node)} makes something of an order that differs between epochs"
+    counting = next((fn for fn in trees.called_by(node) if op_that_counts(fn)), None)
+    if counting is not None and (_is_freed(site) or op_of_free_order(counting)):
+        return f"{counting} makes something of an order that differs between epochs ({op_that_counts(counting)})"
+    proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
+    unsteady = next((proof.because for proof in proofs if not proof.holds), None)
+    return unsteady or next(filter(None, (_other_elements(each, site) for each in node.inputs)), None)
+
+
+def _is_reordered(pipeline: ir.Node, site: Site) -> bool:
+    """Return whether an option frees the order: of sequential maps too, which TensorFlow makes parallel by itself."""
+    return _is_freed(site) and any(node.inputs for node in trees.walk(pipeline))
+
+
+def _is_freed(site: Site) -> bool:
+    return any(options.deterministic is False for options in trees.options_of(site.pipeline))
+
+
+def _since_a_memory_cache(pipeline: ir.Node) -> Iterator[ir.Node]:
+    """Yield the stages after a cache that each epoch fills, or else all."""
+    since = [pipeline]
+    while isinstance(since[-1], _READING_TO_THE_END):
+        since.append(since[-1].input)
+    kept = isinstance(since[-1], ir.Cache) and since[-1].in_memory
+    return iter(since) if kept else trees.walk(pipeline)
+
+
+def _reads_files(pipeline: ir.Node) -> bool:
+    readers = any(isinstance(node, ir.FilesReader | ir.Saved) for node in trees.walk(pipeline))
+    return readers or any(effects(fn).file_reads for fn in trees.functions(pipeline))
+
+
+def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
+    """Return what of a stage may differ between two epochs in which it reads the same; ``None`` if nothing does."""
+    if getattr(node, "deterministic", None) is False:
+        return f"{stage(node)} frees the order of each repetition"
+    inside = next((fn for fn in trees.called_by(node) if op_of_free_order(fn)), None)
+    if inside is not None:
+        return f"{inside} frees the order of each repetition ({op_of_free_order(inside)})"
+    if isinstance(node, _STEADY_IF_THEIR_FUNCTIONS_ARE):
+        proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
+        return next((proof.because for proof in proofs if not proof.holds), None)
+    match node:
+        case ir.Shuffle():
+            return f"{stage(node)} gives each repetition its own order" if node.mixes_anew else None
+        case ir.AssertCardinality():
+            return f"{stage(node)} may fail at the end of a repetition, and elements that are kept would not"
+        case ir.FilesReader() | ir.Saved() if site.asked is Keeps.SEQUENCE:
+            return f"{stage(node)} reads files that may change"
+        case ir.FilesReader():
+            return None
+        case ir.Saved(fn=fn):
+            proof = Deterministic(fn).check(site)
+            return None if proof.holds else proof.because
+    return None if isinstance(node, _STEADY) else f"autopipe cannot tell whether {stage(node)} repeats itself"
