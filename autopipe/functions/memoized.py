@@ -48,17 +48,17 @@ def memoized(fn: Function, ahead: tuple[Any, ...] = (), behind: tuple[Any, ...] 
     def look_up(*given: Any) -> Sequence[Any]:
         before, (number, *element), after = _split(given[:-1], len(ahead), len(given) - 1 - len(behind))
         table = given[-1]
-        nothing = _packed([tf.constant(False), _packed([])])
+        nothing = _packed([tf.constant(False), *(_any_of(each.dtype) for each in results)])
         found = tf.raw_ops.LookupTableFindV2(table_handle=table, keys=number, default_value=nothing)
-        there, packed = _unpacked(found, [tf.bool, tf.variant])
+        there, *known = _unpacked(found, [tf.bool, *(each.dtype for each in results)])
 
         def call() -> list[Any]:
             made = run_whole(fn, element)
-            kept = _packed([tf.constant(True), _packed(made)])
+            kept = _packed([tf.constant(True), *made])
             tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=number, values=kept)
             return made
 
-        made = tf.cond(there, lambda: _unpacked(packed, [each.dtype for each in results]), call)
+        made = tf.cond(there, lambda: known, call)
         for each, like in zip(made, results, strict=True):
             each.set_shape(like.shape)
         return [*before, *made, *after]
@@ -77,6 +77,13 @@ def memoized(fn: Function, ahead: tuple[Any, ...] = (), behind: tuple[Any, ...] 
 
 def _split(tensors: Sequence[Any], first: int, last: int) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
     return tensors[:first], tensors[first:last], tensors[last:]
+
+
+def _any_of(kind: Any) -> Any:
+    """Return a tensor of a type, whatever its value."""
+    import tensorflow as tf
+
+    return _packed([]) if kind == tf.variant else tf.zeros((), kind)
 
 
 def _packed(tensors: Sequence[Any]) -> Any:

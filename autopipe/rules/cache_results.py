@@ -59,14 +59,14 @@ class _Kept(NamedTuple):
 
     Attributes:
         cached: what a cache would hold, if one could.
-        results: all that is kept once every element was read.
+        results: what is kept once every element was read.
         after: what becomes of the site.
         exact: whether it gives the same bits.
         jump: an op that may make more of another rounding.
     """
 
     cached: Map
-    results: Map
+    results: Node
     after: Node
     exact: bool
     jump: str | None
@@ -83,12 +83,13 @@ def _kept(node: Map) -> _Kept | None:
     fixed = parts[0] if parts else node.fn
     before, maps = _maps_before(node)
     work = _composed([*maps, fixed])
-    elements, source = numbered(before)
-    memoized = MemoizedMap(input=elements, fn=work, num_parallel_calls=calls_of(node), name=node.name, line=node.line)
+    memoized = MemoizedMap(
+        input=numbered(before), fn=work, num_parallel_calls=calls_of(node), name=node.name, line=node.line
+    )
     mixed, _ = fixed_before_mixing(node.input)
     return _Kept(
         cached=replace(node, fn=fixed, input=mixed),
-        results=replace(node, fn=work, input=source),
+        results=memoized.kept,
         after=replace(node, fn=parts[1], input=memoized) if parts else memoized,
         exact=rounds_alike(work, *maps, fixed) and (parts is None or rounds_alike(node.fn, *parts)),
         jump=jumps_after_regrouping(work) or (jumps_after_regrouping(node.fn) if parts else None),

@@ -72,40 +72,34 @@ class _Kept(NamedTuple):
     Attributes:
         parts: what it does with each side that it does work on alone.
         rest: what it does with their results.
-        results: all that is kept of each of them once every element was read.
+        results: what is kept of each of them once every element was read.
         after: what becomes of the site.
     """
 
     parts: tuple[Function, ...]
     rest: Function
-    results: list[Map]
+    results: list[Node]
     after: Node
 
 
 def _kept(node: Map, zipped: Zip, moved: list[Node]) -> _Kept | None:
-    widths = tuple(_width(side) for side in zipped.parts)
+    widths = tuple(map(_width, zipped.parts))
     found = split_by_sides(node.fn, widths)
     if found is None:
         return None
     parts, rest = found
-    sides = list(map(numbered, zipped.parts))
-    pairs = list(zip(parts, sides, zipped.parts, strict=True))
-    after: Node = zipped.on(*(side.elements if part else written for part, side, written in pairs))
+    sides = (numbered(side) if part else side for part, side in zip(parts, zipped.parts, strict=True))
+    after: Node = zipped.on(*sides)
     for stage in reversed(moved):
         after = stage.on(after)
-    for number, ahead in enumerate(_ahead(parts, widths)):
-        part = parts[number]
+    results = []
+    for side, (part, ahead) in enumerate(zip(parts, _ahead(parts, widths), strict=True)):
         if part:
             after = MemoizedMap(
-                input=after, fn=part, num_parallel_calls=calls_of(node), ahead=ahead, side=number, line=node.line
+                input=after, fn=part, num_parallel_calls=calls_of(node), ahead=ahead, side=side, line=node.line
             )
-    worked = [(part, side.source) for part, side, _ in pairs if part]
-    return _Kept(
-        parts=tuple(part for part, _ in worked),
-        rest=rest,
-        results=[Map(input=source, fn=part, num_parallel_calls=node.num_parallel_calls) for part, source in worked],
-        after=replace(node, fn=rest, input=after),
-    )
+            results.append(after.kept)
+    return _Kept(tuple(filter(None, parts)), rest, results, replace(node, fn=rest, input=after))
 
 
 def _width(node: Node) -> int:

@@ -248,9 +248,9 @@ class MemoizedMap(Unary):
 
     @property
     def kept(self) -> Node:
-        """What it holds once every element was read."""
+        """What it holds once every element was read: results, each with its number."""
         sources = reduce(lambda first, second: Concatenate(first=first, second=second), self._sources(self.input))
-        return Map(input=sources, fn=self.fn, num_parallel_calls=self.num_parallel_calls)
+        return Enumerate(input=Map(input=sources, fn=self.fn, num_parallel_calls=self.num_parallel_calls))
 
     def _sources(self, node: Node) -> Iterator[Node]:
         """Yield what was numbered of that."""

@@ -72,7 +72,7 @@ class NoCacheServes:
     """
 
     cached: ir.Map = field(repr=False)
-    kept: ir.Map = field(repr=False)
+    kept: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
         """Ask what a cache takes; where it could stand, or what forbids it forbids both, there is no more to say."""
