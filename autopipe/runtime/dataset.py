@@ -25,6 +25,7 @@ from autopipe.planning.freed import FreedMemory
 from autopipe.planning.plan import Plan
 from autopipe.report.explanation import Explanation
 from autopipe.rules import Keeps
+from autopipe.runtime.checkpoints import save_without_tables
 from autopipe.runtime.disposal import dispose_aside
 from autopipe.runtime.ending import number_taken, telling_its_end
 from autopipe.runtime.following import built_after, followed_by
@@ -284,6 +285,7 @@ class OptimizedDataset(tf.data.Dataset):
         reading.stall = ready.stall
         if self._ends_aside(after):
             dispose_aside(iterator)
+        save_without_tables(iterator, reading.tree)
         iterator._autopipe_reading = reading
         self._readings = [weakref.ref(each) for each in (*self._live(), reading)]
         return iterator, reading
