@@ -377,3 +377,13 @@ def test_the_state_of_an_iterator_has_an_entry_for_each_element_it_holds():
         state = tf.raw_ops.SerializeIterator(resource_handle=iterator._iterator_resource, external_state_policy=1)
         lengths.append(len(state))
     assert lengths[1] - lengths[0] == pytest.approx(990, abs=5), tf.__version__
+
+
+def test_a_checkpoint_asks_an_iterator_itself_for_what_it_saves(tmp_path):
+    iterator = iter(RANGE)
+    asked = iterator._serialize_to_tensors()
+    assert set(asked) == {"_STATE"}
+    times = []
+    iterator._serialize_to_tensors = lambda: times.append(1) or asked
+    tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
+    assert times
