@@ -1,14 +1,17 @@
-"""Numbering elements where each epoch still has the same ones, before all that only moves them."""
+"""Numbering elements where each epoch still has the same ones, before all that only moves or chooses them."""
 
 from dataclasses import replace
 from itertools import count
 
+from autopipe.functions.fixed_part import changes_between_epochs
+from autopipe.functions.memoized import behind_number
 from autopipe.pipeline.ir import (
     AUTOTUNE,
     AssertCardinality,
     ChooseFrom,
     Concatenate,
     Enumerate,
+    Filter,
     Map,
     Node,
     Options,
@@ -58,6 +61,8 @@ def numbered(node: Node) -> Node:
     def number(each: Node) -> Node:
         if isinstance(each, _MOVING) and _differs(each):
             return each.on(number(each.input))
+        if isinstance(each, Filter) and _differs(each):
+            return replace(each, input=number(each.input), predicate=behind_number(each.predicate))
         if isinstance(each, Concatenate):
             return each.on(*map(number, each.inputs))
         if isinstance(each, ChooseFrom):
@@ -70,6 +75,11 @@ def numbered(node: Node) -> Node:
 
 def _differs(node: Node) -> bool:
     """Return whether a place in a pipeline may have other elements in each epoch, or the same ones again and again."""
-    if isinstance(node, Repeat) or (isinstance(node, Shuffle) and node.mixes_anew):
-        return True
-    return _differs(node.input) if isinstance(node, _MOVING) else isinstance(node, ChooseFrom | Concatenate)
+    match node:
+        case Repeat() | ChooseFrom() | Concatenate():
+            return True
+        case Shuffle(mixes_anew=True):
+            return True
+        case Filter(predicate=predicate) if changes_between_epochs(predicate):
+            return True
+    return isinstance(node, (*_MOVING, Filter)) and _differs(node.input)

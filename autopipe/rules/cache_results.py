@@ -29,11 +29,11 @@ def cache_results(node: Node) -> Rewrite | None:
     """shuffle | take(n) | map(f)  ->  enumerate | shuffle | take(n) | memoized_map(fixed part of f) | map(rest of f)
 
     A cache holds one sequence, and only once it was read to its end. Where each epoch takes other elements of a
-    shuffle, or leaves some out, or an ``ignore_errors`` downstream drops those that fail, no cache can serve. But
-    elements can be numbered where each epoch still has the same ones, before all that only moves them, and what f gives
-    for a number be kept: for as many as are read, in any order. An element that fails is tried again the next time, as
-    before. It takes: a source that is the same in every epoch, results that all fit the RAM budget, and work that costs
-    more than finding its result.
+    shuffle, or draws them from several datasets, or leaves some out, or an ``ignore_errors`` downstream drops those
+    that fail, no cache can serve. But elements can be numbered where each epoch still has the same ones, before all
+    that only moves or chooses them, and what f gives for a number be kept: for as many as are read, in any order. An
+    element that fails is tried again the next time, as before. It takes: a source that is the same in every epoch,
+    results that all fit the RAM budget, and work that costs more than finding its result.
     """
     if not isinstance(node, Map) or not is_plain(node):
         return None

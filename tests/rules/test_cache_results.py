@@ -107,6 +107,26 @@ def test_elements_of_joined_datasets_are_found_again():
     assert compare(joined(), build(done.after), Keeps.SEQUENCE, epochs=3) is None
 
 
+def test_elements_that_are_filtered_after_a_shuffle_are_found_again():
+    def filtered():
+        return TEXTS.shuffle(40, seed=6).filter(lambda x: tf.strings.length(x) > 1).take(20).map(parse)
+
+    assert_rewrites(
+        RULE,
+        filtered(),
+        "tensor_slices | enumerate() | shuffle(40, seed=6) | filter(<lambda>) | take(20) | "
+        "memoized_map(parse, calls=AUTOTUNE)",
+    )
+
+
+def test_what_a_filter_draws_differs_in_every_epoch():
+    kept = apply(RULE, TEXTS.filter(lambda x: tf.random.uniform([]) < 0.5).map(parse))
+    assert [step.rule for step in kept.steps] == [RULE]
+    epochs = [[float(x) for x in build(kept.after)] for _epoch in range(5)]
+    assert len(set(map(tuple, epochs))) == 5
+    assert all(epoch == sorted(set(epoch)) and set(epoch) < set(range(40)) for epoch in epochs)
+
+
 def test_a_take_downstream_leaves_the_rest_for_later():
     done = apply(RULE, TEXTS.shuffle(40).map(parse).batch(4).take(3))
     assert one_line(done.after) == (
@@ -261,6 +281,7 @@ STAGES = {
     "shard": lambda dataset: dataset.shard(3, 1),
     "prefetch": lambda dataset: dataset.prefetch(1),
     "ignore": lambda dataset: dataset.ignore_errors(),
+    "filter": lambda dataset: dataset.filter(lambda x: x % 3 != 1),
     "batch": lambda dataset: dataset.batch(3).unbatch(),
 }
 
