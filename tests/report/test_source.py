@@ -41,6 +41,14 @@ def named(element):
     return {"sum": tf.reduce_sum(element["x"]), "y": element["y"]}
 
 
+def written_out(x):
+    return tf.strings.as_string(x)
+
+
+def beside(x, y):
+    return tf.strings.as_string(x), y
+
+
 def is_even(x):
     return x % 2 == 0
 
@@ -259,6 +267,21 @@ class TestWhatAutopipeMade:
         source = written(dataset)
         assert ".shuffle(tf.data.UNKNOWN_CARDINALITY)" in source.code
         assert "waits for all elements in the first epoch" in source.code
+
+    @pytest.mark.parametrize(
+        ("make", "called"),
+        [
+            (lambda: Dataset.range(9).shuffle(9, seed=1).take(5).map(written_out), "written_out(element)"),
+            (lambda: Dataset.zip((Dataset.range(9),) * 2).skip(2).map(beside).take(5), "beside(*element)"),
+        ],
+    )
+    def test_what_is_memoized_is_written_as_a_map_of_numbered_elements(self, make, called, monkeypatch):
+        monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+        dataset = autopipe.optimize(make(), rules=["cache_results"])
+        source = written(dataset)
+        assert f".map(lambda number, element: {called}, num_parallel_calls=tf.data.AUTOTUNE)" in source.code
+        assert "where autopipe keeps what was given for each number" in source.code
+        assert_same(run(source), dataset)
 
     def test_what_a_scan_begins_with_and_a_folder_are_arguments(self, tmp_path):
         Dataset.range(9).save(str(tmp_path / "saved"))

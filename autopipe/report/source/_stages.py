@@ -79,8 +79,7 @@ def _method(writer: Writer, node: ir.Unary, source: str) -> str:
         case ir.LegacyInterleave():
             return f".apply({_legacy_interleave(writer, node)})"
         case ir.MemoizedMap():
-            kept = writer.argument(id(node.fn.concrete), "memoized", f"what {stage(node)} calls with (number, element)")
-            return f".map({kept})"
+            return f".map({_of_numbered(writer, node)})"
         case ir.Scan():
             begin = writer.argument(id(node.fn.concrete), "initial_state", f"what {stage(node)} begins with")
             return f".scan({begin}, {function(writer, node, node.fn)})"
@@ -131,6 +130,21 @@ def _plain_method(writer: Writer, node: ir.Node) -> str:
     given = [_value(writer, node, each) for each in said]
     given += [f"{each}={_value(writer, node, each)}" for each in more.split() if getattr(node, each) != defaults[each]]
     return f".{name}({', '.join(given)}{name_of(node, bool(given))})"
+
+
+def _of_numbered(writer: Writer, node: ir.MemoizedMap) -> str:
+    """Return the arguments of a map that calls a function for elements with numbers."""
+    writer.lines.append("# Called in every epoch anew, where autopipe keeps what was given for each number.")
+    calls = f"num_parallel_calls={_value(writer, node, 'num_parallel_calls')}"
+    if node.side is not None:
+        given = writer.argument(
+            id(node.fn.concrete), "of_side", f"what {stage(node)} does with side {node.side} of (number, element) pairs"
+        )
+        return f"{given}, {calls}"
+    element = "*element" if isinstance(node.fn.input_spec, tuple) else "element"
+    called = function(writer, node, node.fn)
+    called = f"({called})" if called.startswith("lambda") else called
+    return f"lambda number, element: {called}({element}), {calls}"
 
 
 def _value(writer: Writer, node: ir.Node, name: str) -> str:
