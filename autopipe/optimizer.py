@@ -26,7 +26,7 @@ from autopipe.rules import (
 __all__ = ["Refusal", "Rewriting", "Step", "new_caches", "rewrite"]
 
 _MOST_STEPS = 200
-_PARALLEL = (ir.Map, ir.Interleave)
+_PARALLEL = (ir.Map, ir.MemoizedMap, ir.Interleave)
 _BATCHED_AT_ONCE = (
     "a map would come right before a batch: TensorFlow then makes one of the two, which fails on elements of different "
     "shapes, even where their incomplete batch would be dropped"

@@ -125,7 +125,12 @@ def _(node: ir.Map) -> str:
 
 @_stage.register
 def _(node: ir.MemoizedMap) -> str:
-    return _call("memoized_map", node.fn, calls=_number(node.num_parallel_calls))
+    return _call(
+        "memoized_map",
+        node.fn,
+        calls=_number(node.num_parallel_calls),
+        deterministic=_only_if_set(node.deterministic),
+    )
 
 
 @_stage.register

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import count
 
 from autopipe.functions.fixed_part import changes_between_epochs
+from autopipe.functions.function import Function
 from autopipe.functions.memoized import behind_number
 from autopipe.pipeline.ir import (
     AUTOTUNE,
@@ -13,6 +14,7 @@ from autopipe.pipeline.ir import (
     Enumerate,
     Filter,
     Map,
+    MemoizedMap,
     Node,
     Options,
     Prefetch,
@@ -23,7 +25,7 @@ from autopipe.pipeline.ir import (
     Take,
 )
 
-__all__ = ["LEAST_SAVED_SECONDS", "calls_of", "is_plain", "moved_since", "numbered"]
+__all__ = ["LEAST_SAVED_SECONDS", "is_plain", "memoized", "moved_since", "numbered"]
 
 # To find a result takes about 15 us.
 LEAST_SAVED_SECONDS = 100e-6
@@ -34,13 +36,22 @@ _APART = 2**40
 
 
 def is_plain(mapped: Map) -> bool:
-    """Return whether a map gives one element for each, in order, and may be called ahead."""
-    return mapped.preserve_cardinality and not mapped.synchronous and mapped.deterministic is not False
+    """Return whether a map gives one element for each, and may be called ahead."""
+    return mapped.preserve_cardinality and not mapped.synchronous
 
 
-def calls_of(mapped: Map) -> int:
-    """Return the calls at once of what takes the place of a map: TensorFlow makes a steady one parallel by itself."""
-    return AUTOTUNE if mapped.num_parallel_calls is None else mapped.num_parallel_calls
+def memoized(mapped: Map, fn: Function, elements: Node, *, ahead: int = 0, side: int | None = None) -> MemoizedMap:
+    """Return what calls a function as a map does, of elements with numbers."""
+    return MemoizedMap(
+        input=elements,
+        fn=fn,
+        # TensorFlow makes a steady map parallel by itself.
+        num_parallel_calls=AUTOTUNE if mapped.num_parallel_calls is None else mapped.num_parallel_calls,
+        deterministic=mapped.deterministic,
+        ahead=ahead,
+        side=side,
+        line=mapped.line,
+    )
 
 
 def moved_since(node: Node) -> tuple[Node, list[Node]]:

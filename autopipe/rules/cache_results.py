@@ -8,17 +8,17 @@ from autopipe.functions.cut import IllegalCutError
 from autopipe.functions.fixed_part import changes_between_epochs, does_work, split_fixed_part
 from autopipe.functions.function import Function
 from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
+from autopipe.pipeline.ir import Enumerate, IgnoreErrors, Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
-from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, calls_of, is_plain, numbered
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, is_plain, memoized, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
     NoNewReadAhead,
     NotCachedYet,
     RoundingUnseen,
-    SameEveryEpoch,
+    SameNumbers,
     WorkBeforeChange,
     WorthCaching,
 )
@@ -44,7 +44,7 @@ def cache_results(node: Node) -> Rewrite | None:
         WorkBeforeChange(node.fn),
         NoCacheServes(kept.cached, kept.results),
         NotCachedYet(node),
-        SameEveryEpoch(kept.results),
+        SameNumbers(kept.results),
         NoNewReadAhead(node),
     )
     # Those that fail cost time as well, and are no reason not to measure the others.
@@ -66,7 +66,7 @@ class _Kept(NamedTuple):
     """
 
     cached: Map
-    results: Node
+    results: Enumerate
     after: Node
     exact: bool
     jump: str | None
@@ -83,14 +83,12 @@ def _kept(node: Map) -> _Kept | None:
     fixed = parts[0] if parts else node.fn
     before, maps = _maps_before(node)
     work = _composed([*maps, fixed])
-    memoized = MemoizedMap(
-        input=numbered(before), fn=work, num_parallel_calls=calls_of(node), name=node.name, line=node.line
-    )
+    kept = memoized(node, work, numbered(before))
     mixed, _ = fixed_before_mixing(node.input)
     return _Kept(
         cached=replace(node, fn=fixed, input=mixed),
-        results=memoized.kept,
-        after=replace(node, fn=parts[1], input=memoized) if parts else memoized,
+        results=kept.kept,
+        after=replace(node, fn=parts[1], input=kept) if parts else kept,
         exact=rounds_alike(work, *maps, fixed) and (parts is None or rounds_alike(node.fn, *parts)),
         jump=jumps_after_regrouping(work) or (jumps_after_regrouping(node.fn) if parts else None),
     )

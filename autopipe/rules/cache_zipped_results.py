@@ -9,11 +9,11 @@ from autopipe.functions.cut import IllegalCutError
 from autopipe.functions.function import Function
 from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.sides import split_by_sides
-from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node, Zip
+from autopipe.pipeline.ir import Enumerate, IgnoreErrors, Map, Node, Zip
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
-from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, calls_of, is_plain, moved_since, numbered
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, is_plain, memoized, moved_since, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
@@ -21,7 +21,7 @@ from autopipe.rules._obligations import (
     NotCachedYet,
     PlainTensors,
     RoundingUnseen,
-    SameEveryEpoch,
+    SameNumbers,
     WorkOnSides,
     WorthCaching,
 )
@@ -55,7 +55,7 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
         NoCacheServes(replace(node, fn=kept.parts[0], input=mixed), first),
         PlainTensors(zipped),
         NotCachedYet(node),
-        *(SameEveryEpoch(each) for each in kept.results),
+        *(SameNumbers(each) for each in kept.results),
         NoNewReadAhead(node),
         *(WorthCaching(IgnoreErrors(input=each), LEAST_SAVED_SECONDS) for each in kept.results),
         FitsMemory(first, tuple(others)),
@@ -78,7 +78,7 @@ class _Kept(NamedTuple):
 
     parts: tuple[Function, ...]
     rest: Function
-    results: list[Node]
+    results: list[Enumerate]
     after: Node
 
 
@@ -95,9 +95,7 @@ def _kept(node: Map, zipped: Zip, moved: list[Node]) -> _Kept | None:
     results = []
     for side, (part, ahead) in enumerate(zip(parts, _ahead(parts, widths), strict=True)):
         if part:
-            after = MemoizedMap(
-                input=after, fn=part, num_parallel_calls=calls_of(node), ahead=ahead, side=side, line=node.line
-            )
+            after = memoized(node, part, after, ahead=ahead, side=side)
             results.append(after.kept)
     return _Kept(tuple(filter(None, parts)), rest, results, replace(node, fn=rest, input=after))
 

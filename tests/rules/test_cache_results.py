@@ -28,6 +28,10 @@ def parse(x):
     return tf.strings.to_number(x)
 
 
+def parse_length(x):
+    return tf.strings.to_number(tf.strings.as_string(x))
+
+
 def angle(x):
     return tf.sin(x)
 
@@ -192,9 +196,23 @@ def test_what_is_all_random_or_no_work_is_left_alone():
         assert_no_match(RULE, dataset)
 
 
-def test_an_order_that_is_free_is_refused():
-    dataset = TEXTS.shuffle(40).take(9).map(parse, num_parallel_calls=2, deterministic=False)
-    assert_no_match(RULE, dataset)
+@pytest.mark.parametrize("calls", [None, 2])
+def test_where_an_option_frees_the_order_elements_are_numbered_before_it_is_free(calls):
+    def freed():
+        options = tf.data.Options()
+        options.deterministic = False
+        return TEXTS.with_options(options).map(parse, num_parallel_calls=calls).repeat(3)
+
+    done = apply(RULE, freed())
+    order = "calls=2" if calls else "calls=AUTOTUNE, deterministic=True"
+    assert one_line(done.after) == f"tensor_slices | options | enumerate() | memoized_map(parse, {order}) | repeat(3)"
+    assert sorted(float(x) for x in build(done.after)) == sorted([float(number) for number in range(40)] * 3)
+
+
+def test_a_map_that_gives_results_as_they_are_ready_goes_on_doing_so():
+    done = apply(RULE, TEXTS.map(parse, num_parallel_calls=2, deterministic=False).repeat(2))
+    kept = "memoized_map(parse, calls=2, deterministic=False)"
+    assert one_line(done.after) == f"tensor_slices | enumerate() | {kept} | repeat(2)"
 
 
 def test_a_source_that_differs_from_epoch_to_epoch_is_refused():
@@ -202,12 +220,17 @@ def test_a_source_that_differs_from_epoch_to_epoch_is_refused():
     assert_refuses(RULE, mixed, "shuffle(40) gives each repetition its own order")
 
 
-def test_of_what_forbids_a_cache_as_well_nothing_more_is_said():
+def test_what_is_in_free_order_before_it_can_be_numbered_is_refused():
     options = tf.data.Options()
     options.deterministic = False
-    dataset = TEXTS.shuffle(40).take(30).map(parse).with_options(options)
+    dataset = TEXTS.batch(2, num_parallel_calls=2).unbatch().map(parse).with_options(options)
+    assert_refuses(RULE, dataset, "options.deterministic=False may free the order of unbatch()")
+
+
+def test_of_what_forbids_a_cache_as_well_nothing_more_is_said():
+    dataset = TEXTS.shuffle(40).batch(2).map(lambda pair: pair[0]).map(lambda x: tf.strings.length(x)).map(parse_length)
     assert_no_match(RULE, dataset)
-    assert "frees the order of each repetition" in apply("cache_fixed_work", dataset).refusals[0].reason
+    assert "shuffle(40) gives each repetition its own order" in apply("cache_fixed_work", dataset).refusals[0].reason
 
 
 def test_results_above_the_budget_are_refused():

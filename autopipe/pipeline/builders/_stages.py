@@ -50,8 +50,11 @@ def _memoized_map(node: ir.MemoizedMap, source: Any) -> Any:
     if node.num_parallel_calls is None:
         variant = tf.raw_ops.MapDataset(**common)
     else:
-        calls = tf.constant(node.num_parallel_calls, tf.int64)
-        variant = tf.raw_ops.ParallelMapDatasetV2(num_parallel_calls=calls, deterministic="true", **common)
+        variant = tf.raw_ops.ParallelMapDatasetV2(
+            num_parallel_calls=tf.constant(node.num_parallel_calls, tf.int64),
+            deterministic=deterministic(node.deterministic),
+            **common,
+        )
     return from_variant(variant, fn.output_spec)
 
 

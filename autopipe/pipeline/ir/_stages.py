@@ -239,6 +239,7 @@ class MemoizedMap(Unary):
 
     fn: Function
     num_parallel_calls: int | None = None
+    deterministic: bool | None = None
     ahead: int = 0
     side: int | None = None
     table: Any = field(default=None, compare=False, repr=False)
@@ -247,7 +248,7 @@ class MemoizedMap(Unary):
     on_disk: ClassVar[bool] = False
 
     @property
-    def kept(self) -> Node:
+    def kept(self) -> Enumerate:
         """What it holds once every element was read: results, each with its number."""
         sources = reduce(lambda first, second: Concatenate(first=first, second=second), self._sources(self.input))
         return Enumerate(input=Map(input=sources, fn=self.fn, num_parallel_calls=self.num_parallel_calls))

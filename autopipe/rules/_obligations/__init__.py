@@ -13,6 +13,7 @@ from autopipe.rules._obligations.epochs import (
     Reshuffles,
     SameElementsEveryEpoch,
     SameEveryEpoch,
+    SameNumbers,
 )
 from autopipe.rules._obligations.errors import (
     AllAreTaken,
@@ -102,6 +103,7 @@ __all__ = [
     "RowsApart",
     "SameElementsEveryEpoch",
     "SameEveryEpoch",
+    "SameNumbers",
     "SameOnSample",
     "SoonShuffled",
     "Waits",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import Proof, Site
-from autopipe.rules._obligations.epochs import SameEveryEpoch
+from autopipe.rules._obligations.epochs import SameEveryEpoch, SameNumbers
 from autopipe.rules._obligations.errors import NoErrorIsIgnored
 from autopipe.rules._obligations.reading import ReadToItsEnd
 
@@ -72,13 +72,13 @@ class NoCacheServes:
     """
 
     cached: ir.Map = field(repr=False)
-    kept: ir.Node = field(repr=False)
+    kept: ir.Enumerate = field(repr=False)
 
     def check(self, site: Site) -> Proof:
         """Ask what a cache takes; where it could stand, or what forbids it forbids both, there is no more to say."""
         for needed in (SameEveryEpoch(self.cached), NoErrorIsIgnored(), ReadToItsEnd(self.cached)):
             proof = needed.check(site)
             if not proof.holds:
-                forbids_both = SameEveryEpoch(self.kept).check(site).because == proof.because
+                forbids_both = SameNumbers(self.kept).check(site).because == proof.because
                 return Proof(False, "") if forbids_both else Proof(True, f"no cache can serve: {proof.because}")
         return Proof(False, "")

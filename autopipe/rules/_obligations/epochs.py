@@ -13,7 +13,7 @@ from autopipe.pipeline.text import stage
 from autopipe.rules._base import Keeps, Proof, Site
 from autopipe.rules._obligations.functions import Deterministic
 
-__all__ = ["NoRepeatAfter", "Reshuffles", "SameElementsEveryEpoch", "SameEveryEpoch"]
+__all__ = ["NoRepeatAfter", "Reshuffles", "SameElementsEveryEpoch", "SameEveryEpoch", "SameNumbers"]
 
 _ENDLESS = -1
 # Stages that give the same elements in every epoch when what they read from does.
@@ -36,6 +36,23 @@ _STEADY = (
     ir.Tensors,
     ir.ThreadPool,
     ir.Unbatch,
+    ir.Zip,
+)
+# Stages that TensorFlow runs one element after the other, whatever the options; readers if nobody asks for more.
+_IN_ORDER = (
+    ir.Concatenate,
+    ir.Enumerate,
+    ir.FilesReader,
+    ir.Options,
+    ir.Prefetch,
+    ir.Range,
+    ir.Repeat,
+    ir.Shard,
+    ir.Shuffle,
+    ir.Skip,
+    ir.Take,
+    ir.TensorSlices,
+    ir.Tensors,
     ir.Zip,
 )
 # Stages that do the same with an element, or with all that comes of it, whichever came before.
@@ -111,6 +128,31 @@ class SameEveryEpoch:
                 return Proof(False, change)
         assumed = "; assumes the files stay as they are" if _reads_files(self.pipeline) else ""
         return Proof(True, f"each repetition is the same{assumed}")
+
+
+@dataclass(frozen=True)
+class SameNumbers:
+    """An element has the same number whenever a pipeline runs, though its order may be free.
+
+    Args:
+        results: what is made of each element, with its number.
+    """
+
+    results: ir.Enumerate = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Look at what is numbered: an option frees the order of stages that are parallel, or may become so."""
+        if not _is_freed(site):
+            return SameEveryEpoch(self.results).check(site)
+        (source,) = self.results.input.inputs
+        for node in trees.walk(source):
+            if not isinstance(node, _IN_ORDER) or getattr(node, "num_parallel_reads", None) is not None:
+                return Proof(False, f"options.deterministic=False may free the order of {stage(node)}")
+            change = _changes_between_epochs(node, site)
+            if change:
+                return Proof(False, change)
+        assumed = "; assumes the files stay as they are" if _reads_files(self.results) else ""
+        return Proof(True, f"elements are numbered where they come one after the other{assumed}")
 
 
 @dataclass(frozen=True)
