@@ -13,7 +13,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import specs, trace
 
-__all__ = ["behind_number", "memoized", "new_table"]
+__all__ = ["memoized", "new_table"]
 
 
 def new_table() -> Any:
@@ -72,29 +72,6 @@ def memoized(fn: Function, ahead: tuple[Any, ...] = (), behind: tuple[Any, ...] 
         name=fn.name,
         input_spec=(number, fn.input_spec) if alone else (*ahead, number, *specs(fn.element_inputs), *behind),
         output_spec=fn.output_spec if alone else (*ahead, *specs(results), *behind),
-    )
-
-
-@remembered
-def behind_number(fn: Function) -> Function:
-    """Return the function that gives for an element with its number what ``fn`` gives for the element alone.
-
-    >>> import tensorflow as tf
-    >>> from autopipe.pipeline.extract import extract
-    >>> even = behind_number(extract(tf.data.Dataset.range(9).filter(lambda x: x % 2 == 0)).predicate).concrete
-    >>> bool(even(tf.constant(7, tf.int64), tf.constant(4, tf.int64))[0])
-    True
-    """
-    import tensorflow as tf
-
-    number = tf.TensorSpec((), tf.int64)
-    return trace(
-        lambda _, *element: run_whole(fn, element),
-        (number, *specs(fn.element_inputs)),
-        fn,
-        name=fn.name,
-        input_spec=(number, fn.input_spec),
-        output_spec=fn.output_spec,
     )
 
 

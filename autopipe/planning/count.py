@@ -66,6 +66,8 @@ def most_elements(node: ir.Node) -> int:
             return _once(_elements_of_each, node)
         case ir.Generator(fn=fn) | ir.Saved(fn=fn) if effects(fn).steady:
             return _once(_elements_of_all, node)
+        case ir.Concatenate(first=first, second=second):
+            return most_elements(first) + most_elements(second)
         case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size):
             return -(-most_elements(node.input) // size)
         case ir.Unbatch() if (batch := _batch_of_rows(node)) is not None:

@@ -1,18 +1,25 @@
 """Numbering elements where each epoch still has the same ones, before all that only moves or chooses them."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import reduce
 from itertools import count
+from typing import NamedTuple
 
 from autopipe.functions.fixed_part import changes_between_epochs
 from autopipe.functions.function import Function
-from autopipe.functions.memoized import behind_number
+from autopipe.functions.numbered import ELEMENTS_OF_FILE, behind_number, numbering_elements, reads_in_order
+from autopipe.pipeline.files import read_one
 from autopipe.pipeline.ir import (
     AUTOTUNE,
     AssertCardinality,
     ChooseFrom,
     Concatenate,
     Enumerate,
+    FilesReader,
     Filter,
+    FlatMap,
+    Interleave,
     Map,
     MemoizedMap,
     Node,
@@ -24,15 +31,23 @@ from autopipe.pipeline.ir import (
     Skip,
     Take,
 )
+from autopipe.pipeline.trees import walk
 
-__all__ = ["LEAST_SAVED_SECONDS", "is_plain", "memoized", "moved_since", "numbered"]
+__all__ = ["LEAST_SAVED_SECONDS", "Numbered", "is_plain", "memoized", "moved_since", "numbered"]
 
 # To find a result takes about 15 us.
 LEAST_SAVED_SECONDS = 100e-6
 # None of them looks at elements.
 _MOVING = (AssertCardinality, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take)
-# More than a source has elements.
-_APART = 2**40
+# More than a source has elements, and files.
+_ELEMENTS_OF_SOURCE = 2**52
+
+
+class Numbered(NamedTuple):
+    """Elements with the numbers they got at their sources, and all elements of these, without numbers."""
+
+    elements: Node
+    source: Node
 
 
 def is_plain(mapped: Map) -> bool:
@@ -40,16 +55,16 @@ def is_plain(mapped: Map) -> bool:
     return mapped.preserve_cardinality and not mapped.synchronous
 
 
-def memoized(mapped: Map, fn: Function, elements: Node, *, ahead: int = 0, side: int | None = None) -> MemoizedMap:
+def memoized(mapped: Map, fn: Function, elements: Node, source: Node, *, ahead: int = 0) -> MemoizedMap:
     """Return what calls a function as a map does, of elements with numbers."""
     return MemoizedMap(
         input=elements,
         fn=fn,
+        source=source,
         # TensorFlow makes a steady map parallel by itself.
         num_parallel_calls=AUTOTUNE if mapped.num_parallel_calls is None else mapped.num_parallel_calls,
         deterministic=mapped.deterministic,
         ahead=ahead,
-        side=side,
         line=mapped.line,
     )
 
@@ -63,29 +78,69 @@ def moved_since(node: Node) -> tuple[Node, list[Node]]:
     return node, moved
 
 
-def numbered(node: Node) -> Node:
-    """Return a pipeline of elements that have the numbers they got at their sources."""
+def numbered(node: Node) -> Numbered:
+    """Return a pipeline whose elements have numbers that tell them apart.
+
+    What is read of several files at once, or of shuffled ones, has the number of its file and its place there.
+    """
+    sources: list[Node] = []
+    starts = count(step=_ELEMENTS_OF_SOURCE)
+    elements = _number(node, sources, starts)
+    return Numbered(elements, _joined(sources))
+
+
+def _joined(sources: list[Node]) -> Node:
+    return reduce(lambda first, second: Concatenate(first=first, second=second), sources)
+
+
+def _number(node: Node, sources: list[Node], starts: Iterator[int]) -> Node:
     import tensorflow as tf
 
-    numbers = count(step=_APART)
+    if not _differs(node):
+        sources.append(node)
+        return Enumerate(input=node, start=next(starts))
+    match node:
+        case Concatenate():
+            return node.on(*(_number(each, sources, starts) for each in node.inputs))
+        case ChooseFrom(parts=parts):
+            spec = (tf.TensorSpec((), tf.int64), node.element_spec)
+            return replace(node, parts=tuple(_number(each, sources, starts) for each in parts), element_spec=spec)
+        case Filter():
+            return replace(node, input=_number(node.input, sources, starts), predicate=behind_number(node.predicate))
+        case FilesReader() | FlatMap() | Interleave():
+            opening = _opening(node)
+            names: list[Node] = []
+            files = _number(node.input, names, (start // ELEMENTS_OF_FILE for start in starts))
+            sources.append(node.on(_joined(names)))
+            return replace(opening, input=files, fn=numbering_elements(opening.fn))
+    assert isinstance(node, _MOVING)
+    return node.on(_number(node.input, sources, starts))
 
-    def number(each: Node) -> Node:
-        if isinstance(each, _MOVING) and _differs(each):
-            return each.on(number(each.input))
-        if isinstance(each, Filter) and _differs(each):
-            return replace(each, input=number(each.input), predicate=behind_number(each.predicate))
-        if isinstance(each, Concatenate):
-            return each.on(*map(number, each.inputs))
-        if isinstance(each, ChooseFrom):
-            spec = (tf.TensorSpec((), tf.int64), each.element_spec)
-            return replace(each, parts=tuple(map(number, each.parts)), element_spec=spec)
-        return Enumerate(input=each, start=next(numbers))
 
-    return number(node)
+def _opening(node: FilesReader | FlatMap | Interleave) -> FlatMap | Interleave:
+    """Return what opens files, as a stage that calls a function for each."""
+    if not isinstance(node, FilesReader):
+        return node
+    fn = read_one(replace(node, num_parallel_reads=None))
+    if node.num_parallel_reads is None:
+        return FlatMap(input=node.input, fn=fn, name=node.name, line=node.line)
+    calls = node.num_parallel_reads
+    return Interleave(
+        input=node.input,
+        fn=fn,
+        cycle_length=calls,
+        block_length=1,
+        num_parallel_calls=calls,
+        name=node.name,
+        line=node.line,
+    )
 
 
 def _differs(node: Node) -> bool:
-    """Return whether a place in a pipeline may have other elements in each epoch, or the same ones again and again."""
+    """Return whether a place in a pipeline may have other elements in each epoch, or the same ones again and again.
+
+    And whether elements can be numbered before that.
+    """
     match node:
         case Repeat() | ChooseFrom() | Concatenate():
             return True
@@ -93,4 +148,22 @@ def _differs(node: Node) -> bool:
             return True
         case Filter(predicate=predicate) if changes_between_epochs(predicate):
             return True
+        case FilesReader() | FlatMap() | Interleave() if _opens_files(node):
+            return _reads_at_once(node) or _differs(node.input)
     return isinstance(node, (*_MOVING, Filter)) and _differs(node.input)
+
+
+def _opens_files(node: FilesReader | FlatMap | Interleave) -> bool:
+    """Return whether a stage reads what each of some names stands for in order, and the names are no such elements."""
+    if any(isinstance(each, FilesReader | FlatMap | Interleave) for each in walk(node.input)):
+        return False
+    if isinstance(node, FilesReader):
+        return node.csv is None and node.num_parallel_reads in (None, AUTOTUNE)
+    return reads_in_order(node.fn)
+
+
+def _reads_at_once(node: FilesReader | FlatMap | Interleave) -> bool:
+    """Return whether a stage may read several files at once, and give what is ready first."""
+    if isinstance(node, FilesReader):
+        return node.num_parallel_reads is not None
+    return isinstance(node, Interleave) and node.num_parallel_calls is not None and node.deterministic is not True

@@ -8,7 +8,7 @@ from autopipe.functions.cut import IllegalCutError
 from autopipe.functions.fixed_part import changes_between_epochs, does_work, split_fixed_part
 from autopipe.functions.function import Function
 from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.pipeline.ir import Enumerate, IgnoreErrors, Map, Node
+from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
 from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, is_plain, memoized, numbered
@@ -31,24 +31,27 @@ def cache_results(node: Node) -> Rewrite | None:
     A cache holds one sequence, and only once it was read to its end. Where each epoch takes other elements of a
     shuffle, or draws them from several datasets, or leaves some out, or an ``ignore_errors`` downstream drops those
     that fail, no cache can serve. But elements can be numbered where each epoch still has the same ones, before all
-    that only moves or chooses them, and what f gives for a number be kept: for as many as are read, in any order. An
-    element that fails is tried again the next time, as before. It takes: a source that is the same in every epoch,
-    results that all fit the RAM budget, and work that costs more than finding its result.
+    that only moves or chooses them, and what f gives for a number be kept: for as many as are read, in any order. Those
+    of files that are shuffled, or read several at once, are numbered in their file. An element that fails is tried
+    again the next time, as before. It takes: a source that is the same in every epoch, results that all fit the RAM
+    budget, and work that costs more than finding its result.
     """
     if not isinstance(node, Map) or not is_plain(node):
         return None
     kept = _kept(node)
     if kept is None:
         return None
+    results = kept.memoized.kept
+    same = SameNumbers(kept.memoized.fn, kept.memoized.input)
     safe = (
         WorkBeforeChange(node.fn),
-        NoCacheServes(kept.cached, kept.results),
+        NoCacheServes(kept.cached, same),
         NotCachedYet(node),
-        SameNumbers(kept.results),
+        same,
         NoNewReadAhead(node),
     )
     # Those that fail cost time as well, and are no reason not to measure the others.
-    worth = (WorthCaching(IgnoreErrors(input=kept.results), LEAST_SAVED_SECONDS), FitsMemory(kept.results))
+    worth = (WorthCaching(IgnoreErrors(input=results), LEAST_SAVED_SECONDS), FitsMemory(results))
     if not kept.exact:
         return Rewrite(kept.after, (*safe, RoundingUnseen(kept.jump), *worth), Keeps.ELEMENTS)
     return Rewrite(kept.after, (*safe, *worth))
@@ -59,14 +62,14 @@ class _Kept(NamedTuple):
 
     Attributes:
         cached: what a cache would hold, if one could.
-        results: what is kept once every element was read.
+        memoized: what keeps results.
         after: what becomes of the site.
         exact: whether it gives the same bits.
         jump: an op that may make more of another rounding.
     """
 
     cached: Map
-    results: Enumerate
+    memoized: MemoizedMap
     after: Node
     exact: bool
     jump: str | None
@@ -83,11 +86,11 @@ def _kept(node: Map) -> _Kept | None:
     fixed = parts[0] if parts else node.fn
     before, maps = _maps_before(node)
     work = _composed([*maps, fixed])
-    kept = memoized(node, work, numbered(before))
+    kept = memoized(node, work, *numbered(before))
     mixed, _ = fixed_before_mixing(node.input)
     return _Kept(
         cached=replace(node, fn=fixed, input=mixed),
-        results=kept.kept,
+        memoized=kept,
         after=replace(node, fn=parts[1], input=kept) if parts else kept,
         exact=rounds_alike(work, *maps, fixed) and (parts is None or rounds_alike(node.fn, *parts)),
         jump=jumps_after_regrouping(work) or (jumps_after_regrouping(node.fn) if parts else None),

@@ -13,7 +13,7 @@ from autopipe.pipeline.ir import Enumerate, IgnoreErrors, Map, Node, Zip
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
-from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, is_plain, memoized, moved_since, numbered
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, Numbered, is_plain, memoized, moved_since, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
@@ -48,19 +48,21 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
         return None
     if kept is None:
         return None
-    first, *others = kept.results
     mixed, _ = fixed_before_mixing(node.input)
+    parts = tuple(part for part, _ in kept.worked)
+    same = [SameNumbers(part, elements) for part, elements in kept.worked]
+    first, *others = kept.results
     provided: tuple[Obligation, ...] = (
-        WorkOnSides(node.fn, kept.parts),
-        NoCacheServes(replace(node, fn=kept.parts[0], input=mixed), first),
+        WorkOnSides(node.fn, parts),
+        NoCacheServes(replace(node, fn=parts[0], input=mixed), same[0]),
         PlainTensors(zipped),
         NotCachedYet(node),
-        *(SameNumbers(each) for each in kept.results),
+        *same,
         NoNewReadAhead(node),
         *(WorthCaching(IgnoreErrors(input=each), LEAST_SAVED_SECONDS) for each in kept.results),
         FitsMemory(first, tuple(others)),
     )
-    if not rounds_alike(node.fn, *kept.parts, kept.rest):
+    if not rounds_alike(node.fn, *parts, kept.rest):
         unseen = RoundingUnseen(jumps_after_regrouping(node.fn))
         return Rewrite(kept.after, (*provided, unseen), Keeps.ELEMENTS)
     return Rewrite(kept.after, provided)
@@ -70,15 +72,15 @@ class _Kept(NamedTuple):
     """What becomes of a map.
 
     Attributes:
-        parts: what it does with each side that it does work on alone.
-        rest: what it does with their results.
-        results: what is kept of each of them once every element was read.
+        worked: what it does with each side that it does work on alone, and the elements there with their numbers.
+        results: what is kept of each of these once every element was read.
+        rest: what is done with the results.
         after: what becomes of the site.
     """
 
-    parts: tuple[Function, ...]
-    rest: Function
+    worked: list[tuple[Function, Node]]
     results: list[Enumerate]
+    rest: Function
     after: Node
 
 
@@ -88,16 +90,17 @@ def _kept(node: Map, zipped: Zip, moved: list[Node]) -> _Kept | None:
     if found is None:
         return None
     parts, rest = found
-    sides = (numbered(side) if part else side for part, side in zip(parts, zipped.parts, strict=True))
-    after: Node = zipped.on(*sides)
+    sides = [numbered(side) if part else Numbered(side, side) for part, side in zip(parts, zipped.parts, strict=True)]
+    after: Node = zipped.on(*(side.elements for side in sides))
     for stage in reversed(moved):
         after = stage.on(after)
-    results = []
-    for side, (part, ahead) in enumerate(zip(parts, _ahead(parts, widths), strict=True)):
+    worked, results = [], []
+    for part, side, ahead in zip(parts, sides, _ahead(parts, widths), strict=True):
         if part:
-            after = memoized(node, part, after, ahead=ahead, side=side)
+            after = memoized(node, part, after, side.source, ahead=ahead)
+            worked.append((part, side.elements))
             results.append(after.kept)
-    return _Kept(tuple(filter(None, parts)), rest, results, replace(node, fn=rest, input=after))
+    return _Kept(worked, results, rest, after=replace(node, fn=rest, input=after))
 
 
 def _width(node: Node) -> int:

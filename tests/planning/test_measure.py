@@ -67,7 +67,8 @@ def cache(count):
 
 def memoized(count):
     numbers = tf.data.Dataset.range(count)
-    return ir.MemoizedMap(input=extract(numbers.enumerate()), fn=extract(numbers.map(element)).fn)
+    mapped = extract(numbers.map(element))
+    return ir.MemoizedMap(input=extract(numbers.enumerate()), fn=mapped.fn, source=mapped.input)
 
 forecast = SampleMeasurements().cache_bytes({keeping}({count}).kept)
 read(build({keeping}(2000)))

@@ -36,8 +36,8 @@ def plus_one(x):
 
 
 def memoized(calls=None):
-    numbered = extract(NUMBERS.enumerate())
-    return ir.MemoizedMap(input=numbered, fn=extract(NUMBERS.map(plus_one)).fn, num_parallel_calls=calls)
+    mapped, numbered = extract(NUMBERS.map(plus_one)), extract(NUMBERS.enumerate())
+    return ir.MemoizedMap(input=numbered, fn=mapped.fn, source=mapped.input, num_parallel_calls=calls)
 
 
 def same(x):

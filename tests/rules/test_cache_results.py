@@ -159,7 +159,7 @@ def test_an_error_that_passes_costs_the_element_one_epoch_only():
 
     # It reads a variable, and no rule would keep its results: the stage does as it is told.
     mapped = extract(NUMBERS.map(fail_at_first))
-    kept = ir.MemoizedMap(input=extract(NUMBERS.enumerate()), fn=mapped.fn)
+    kept = ir.MemoizedMap(input=extract(NUMBERS.enumerate()), fn=mapped.fn, source=mapped.input)
     dataset = build(ir.IgnoreErrors(input=kept))
     first = [int(x) for x in dataset]
     ready.assign(True)

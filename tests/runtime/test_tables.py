@@ -15,7 +15,7 @@ Dataset = tf.data.Dataset
 def memoized(source, moving=lambda dataset: dataset):
     mapped = extract(source.map(lambda x: x * 2))
     moved = extract(moving(source.enumerate()))
-    return ir.MemoizedMap(input=moved, fn=mapped.fn, table=new_table())
+    return ir.MemoizedMap(input=moved, fn=mapped.fn, source=mapped.input, table=new_table())
 
 
 def epochs_until_full(tree, most=9):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, ClassVar
 
 from autopipe.functions.function import Function
 from autopipe.pipeline.ir._base import AUTOTUNE, Node, Unary
-from autopipe.pipeline.ir._joins import ChooseFrom, Concatenate, Zip
 
 __all__ = [
     "AssertCardinality",
@@ -232,16 +229,16 @@ class MemoizedMap(Unary):
 
     Attributes:
         fn: takes the element, without its number.
+        source: all the elements there are, as they are without numbers.
         ahead: how many tensors stand before the number. They are handed on, as those are that ``fn`` does not take.
-        side: where the elements were zipped since they were numbered, which of the zipped ones has the number.
         table: the live object that holds what was given; ``None`` makes one with the dataset.
     """
 
     fn: Function
+    source: Node = field(compare=False, repr=False)
     num_parallel_calls: int | None = None
     deterministic: bool | None = None
     ahead: int = 0
-    side: int | None = None
     table: Any = field(default=None, compare=False, repr=False)
 
     in_memory: ClassVar[bool] = True
@@ -250,21 +247,7 @@ class MemoizedMap(Unary):
     @property
     def kept(self) -> Enumerate:
         """What it holds once every element was read: results, each with its number."""
-        sources = reduce(lambda first, second: Concatenate(first=first, second=second), self._sources(self.input))
-        return Enumerate(input=Map(input=sources, fn=self.fn, num_parallel_calls=self.num_parallel_calls))
-
-    def _sources(self, node: Node) -> Iterator[Node]:
-        """Yield what was numbered of that."""
-        match node:
-            case Enumerate(input=source):
-                yield source
-            case Zip(parts=parts) if self.side is not None:
-                yield from self._sources(parts[self.side])
-            case ChooseFrom(parts=parts) | Concatenate(inputs=parts):
-                for part in parts:
-                    yield from self._sources(part)
-            case _:
-                yield from self._sources(node.inputs[0])
+        return Enumerate(input=Map(input=self.source, fn=self.fn, num_parallel_calls=self.num_parallel_calls))
 
 
 @dataclass(frozen=True, kw_only=True)

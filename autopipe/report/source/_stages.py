@@ -136,9 +136,9 @@ def _of_numbered(writer: Writer, node: ir.MemoizedMap) -> str:
     """Return the arguments of a map that calls a function for elements with numbers."""
     writer.lines.append("# Called in every epoch anew, where autopipe keeps what was given for each number.")
     calls = f"num_parallel_calls={_value(writer, node, 'num_parallel_calls')}"
-    if node.side is not None:
+    if node.ahead or signature(node).element_spec != node.fn.output_spec:
         given = writer.argument(
-            id(node.fn.concrete), "of_side", f"what {stage(node)} does with side {node.side} of (number, element) pairs"
+            id(node.fn.concrete), "of_side", f"what {stage(node)} does with one side of (number, element) pairs"
         )
         return f"{given}, {calls}"
     element = "*element" if isinstance(node.fn.input_spec, tuple) else "element"

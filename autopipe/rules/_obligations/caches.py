@@ -68,17 +68,17 @@ class NoCacheServes:
 
     Args:
         cached: what the cache would keep.
-        kept: what is kept here.
+        instead: what is needed here.
     """
 
     cached: ir.Map = field(repr=False)
-    kept: ir.Enumerate = field(repr=False)
+    instead: SameNumbers
 
     def check(self, site: Site) -> Proof:
         """Ask what a cache takes; where it could stand, or what forbids it forbids both, there is no more to say."""
         for needed in (SameEveryEpoch(self.cached), NoErrorIsIgnored(), ReadToItsEnd(self.cached)):
             proof = needed.check(site)
             if not proof.holds:
-                forbids_both = SameNumbers(self.kept).check(site).because == proof.because
+                forbids_both = self.instead.check(site).because == proof.because
                 return Proof(False, "") if forbids_both else Proof(True, f"no cache can serve: {proof.because}")
         return Proof(False, "")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autopipe.functions.effects import effects
+from autopipe.functions.function import Function
 from autopipe.functions.order_inside import op_of_free_order, op_that_counts
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
@@ -132,27 +133,48 @@ class SameEveryEpoch:
 
 @dataclass(frozen=True)
 class SameNumbers:
-    """An element has the same number whenever a pipeline runs, though its order may be free.
+    """What a function gives for an element, and the number of the element, are the same whenever a pipeline runs.
 
     Args:
-        results: what is made of each element, with its number.
+        fn: the function.
+        elements: the elements with their numbers; their order may be any.
     """
 
-    results: ir.Enumerate = field(repr=False)
+    fn: Function
+    elements: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look at what is numbered: an option frees the order of stages that are parallel, or may become so."""
-        if not _is_freed(site):
-            return SameEveryEpoch(self.results).check(site)
-        (source,) = self.results.input.inputs
-        for node in trees.walk(source):
-            if not isinstance(node, _IN_ORDER) or getattr(node, "num_parallel_reads", None) is not None:
-                return Proof(False, f"options.deterministic=False may free the order of {stage(node)}")
-            change = _changes_between_epochs(node, site)
-            if change:
-                return Proof(False, change)
-        assumed = "; assumes the files stay as they are" if _reads_files(self.results) else ""
-        return Proof(True, f"elements are numbered where they come one after the other{assumed}")
+        """Look at what was numbered, and at what opens the files whose elements were."""
+        found = list(_up_to_numbers(self.elements))
+        opening = (node.fn for node in found if isinstance(node, ir.FlatMap | ir.Interleave))
+        proofs = [Deterministic(fn).check(site) for fn in (self.fn, *opening)]
+        proofs += [_same_order(node.input, site) for node in found if isinstance(node, ir.Enumerate)]
+        unsteady = next((proof for proof in proofs if not proof.holds), None)
+        read = effects(self.fn).file_reads or _reads_files(self.elements)
+        assumed = "; assumes the files stay as they are" if read else ""
+        return unsteady or Proof(True, f"each element has the same number in every epoch{assumed}")
+
+
+def _up_to_numbers(node: ir.Node) -> Iterator[ir.Node]:
+    """Yield the stages from the end to where elements were numbered."""
+    yield node
+    if isinstance(node, ir.Enumerate):
+        return
+    for each in node.parts if isinstance(node, ir.ChooseFrom) else node.inputs:
+        yield from _up_to_numbers(each)
+
+
+def _same_order(source: ir.Node, site: Site) -> Proof:
+    """Return whether a pipeline gives its elements in the same order each time, also where an option frees it."""
+    if not _is_freed(site):
+        return SameEveryEpoch(source).check(site)
+    for node in trees.walk(source):
+        if not isinstance(node, _IN_ORDER) or getattr(node, "num_parallel_reads", None) is not None:
+            return Proof(False, f"options.deterministic=False may free the order of {stage(node)}")
+        change = _changes_between_epochs(node, site)
+        if change:
+            return Proof(False, change)
+    return Proof(True, "")
 
 
 @dataclass(frozen=True)
