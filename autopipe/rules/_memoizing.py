@@ -30,7 +30,9 @@ from autopipe.pipeline.ir import (
     Shuffle,
     Skip,
     Take,
+    Unbatch,
 )
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.trees import walk
 
 __all__ = ["LEAST_SAVED_SECONDS", "Numbered", "is_plain", "memoized", "moved_since", "numbered"]
@@ -39,8 +41,9 @@ __all__ = ["LEAST_SAVED_SECONDS", "Numbered", "is_plain", "memoized", "moved_sin
 LEAST_SAVED_SECONDS = 100e-6
 # None of them looks at elements.
 _MOVING = (AssertCardinality, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take)
-# More than a source has elements, and files.
+# More than a source has elements.
 _ELEMENTS_OF_SOURCE = 2**52
+_MOST_FILES = _ELEMENTS_OF_SOURCE // ELEMENTS_OF_FILE
 
 
 class Numbered(NamedTuple):
@@ -154,8 +157,12 @@ def _differs(node: Node) -> bool:
 
 
 def _opens_files(node: FilesReader | FlatMap | Interleave) -> bool:
-    """Return whether a stage reads what each of some names stands for in order, and the names are no such elements."""
-    if any(isinstance(each, FilesReader | FlatMap | Interleave) for each in walk(node.input)):
+    """Return whether a stage reads what each of some names stands for in order, and the names are known beforehand."""
+    stages = list(walk(node.input))
+    if any(isinstance(each, FilesReader | FlatMap | Interleave | Unbatch) for each in stages):
+        return False
+    counts = [signature(each).cardinality for each in stages if not each.inputs]
+    if not all(0 <= each <= _MOST_FILES for each in counts):
         return False
     if isinstance(node, FilesReader):
         return node.csv is None and node.num_parallel_reads in (None, AUTOTUNE)

@@ -27,6 +27,10 @@ def lines(name):
     return tf.data.TextLineDataset(name)
 
 
+def digits(number):
+    return Dataset.from_tensors(tf.strings.as_string(number))
+
+
 def twice(name):
     return tf.data.TextLineDataset(name).take(3).concatenate(tf.data.TextLineDataset(name).skip(3))
 
@@ -104,6 +108,7 @@ def test_the_order_stays_where_it_is_not_free():
         (lambda: tf.data.TextLineDataset(NAMES.shuffle(3), num_parallel_reads=2), "shuffle(3) gives each"),
         (lambda: NAMES.shuffle(3).flat_map(lines).map(lambda x: FILES[0]).flat_map(lines), "shuffle(3) gives each"),
         (lambda: freed(tf.data.TextLineDataset(FILES, num_parallel_reads=2)), "may free the order"),
+        (lambda: Dataset.range(2**21).shuffle(3).flat_map(digits), "shuffle(3) gives each"),
     ],
 )
 def test_what_cannot_be_numbered_is_kept_by_nothing(make, reason):
