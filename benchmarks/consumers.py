@@ -47,9 +47,9 @@ class BatchInMemory:
         return whole.concatenate(self.rows.take(self.rest).batch(self.size)) if self.rest else whole
 
 
-def compiled(name: str, memory: BatchInMemory) -> Any:
+def compiled(name: str, memory: BatchInMemory, *, large: bool = False) -> Any:
     """Return a new model that has traced its step for every size of batch; its weights are the initial ones."""
-    model = make_model(name, memory.free().element_spec)
+    model = make_model(name, memory.free().element_spec, large=large)
     model.optimizer.build(model.trainable_variables)
     variables = [*model.variables, *model.optimizer.variables]
     initial = [variable.numpy() for variable in variables]

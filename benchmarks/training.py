@@ -125,13 +125,14 @@ def train_all(
         warnings.simplefilter("ignore", TelemetryWarning)
         # Keras says so of every pipeline whose length it does not know, such as one of TFRecord files.
         warnings.filterwarnings("ignore", message="Your input ran out of data")
+        gpu = _gpu_name()
         memory = BatchInMemory.of(case, data)
         trainees: dict[str, _Trainee] = {}
         tuning: dict[str, TuningRun] = {}
         first: dict[str, float] = {}
         for variant in TRAINED:
             on_epoch(variant)
-            trainees[variant] = trainee = _Trainee.of(case, variant, data, memory)
+            trainees[variant] = trainee = _Trainee.of(case, variant, data, memory, large=gpu is not None)
             if variant == TUNED:
                 first[variant], tuning[variant] = trainee.tune(tuning_seconds)
             else:
@@ -141,7 +142,6 @@ def train_all(
             for variant in rotated(TRAINED, number):
                 on_epoch(variant)
                 turns[variant].append(trainees[variant].turn(least_seconds))
-        gpu = _gpu_name()
     results = {
         variant: VariantTraining(
             preparing_seconds=trainees[variant].preparing_seconds,
@@ -192,9 +192,9 @@ class _Trainee:
     preparing_seconds: float
 
     @classmethod
-    def of(cls, case: Case, variant: str, data: Any, memory: BatchInMemory) -> _Trainee:
+    def of(cls, case: Case, variant: str, data: Any, memory: BatchInMemory, *, large: bool) -> _Trainee:
         dataset, seconds = _prepared(case, variant, data, memory)
-        return cls(compiled(case.name, memory), dataset, seconds)
+        return cls(compiled(case.name, memory, large=large), dataset, seconds)
 
     def turn(self, least_seconds: float = 0.0) -> _Turn:
         epochs: list[_Epoch] = []

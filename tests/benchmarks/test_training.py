@@ -10,7 +10,7 @@ from small_model import small_model
 
 from benchmarks import report, training
 from benchmarks.cases import a_flowers, d_fused_map, e_parse_example
-from benchmarks.models import MODELS, make_model
+from benchmarks.models import LARGE_MODELS, MODELS, make_model
 from benchmarks.training import TRAINED, TUNED, is_trained, train_all
 
 RECORDS = 1_500
@@ -72,7 +72,10 @@ def test_the_report_has_a_row_for_each_variant(result):
     assert rows[0].startswith("| e | parse_example | naive |  | ")
     assert "did not wait for data" in text
     assert "| 1.00 (1.00-1.00) |" in rows[1]
-    assert "utilization of the A100" in report.markdown(report.Results(training=[replace(result, gpu="A100")]))
+    assert "A small Keras model for each pipeline" in text
+    on_gpu = report.markdown(report.Results(training=[replace(result, gpu="A100")]))
+    assert "utilization of the A100" in on_gpu
+    assert "ResNet-50 for images" in on_gpu
 
 
 def test_the_figures_are_plain_values(result):
@@ -91,6 +94,34 @@ def test_each_model_learns_from_its_case(case, amount, tmp_path):
         "loss"
     ]
     assert losses[-1] < losses[0]
+
+
+def test_the_large_model_of_images_is_resnet50_and_of_the_rest_the_usual_one():
+    images = tf.TensorSpec((None, 64, 64, 3)), tf.TensorSpec((None,), tf.int64)
+    large, again = (make_model("flowers", images, large=True) for _ in range(2))
+    assert "resnet50" in [layer.name for layer in large.layers]
+    for one, other in zip(large.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    pixels = np.random.default_rng(0).uniform(size=(4, 64, 64, 3))
+    assert np.isfinite(large.predict(pixels, verbose=0)).all()
+    assert set(LARGE_MODELS) == {name for name in MODELS if name != TINY.name}
+
+
+@pytest.mark.parametrize(("gpu", "large"), [("H200", True), (None, False)])
+def test_the_large_models_are_trained_where_there_is_a_gpu(gpu, large, tmp_path, monkeypatch):
+    asked = []
+
+    def make(element_spec, of):
+        asked.append(of)
+        return small_model(element_spec)
+
+    monkeypatch.setattr(training, "_gpu_name", lambda: gpu)
+    monkeypatch.setitem(MODELS, TINY.name, partial(make, of=False))
+    monkeypatch.setitem(LARGE_MODELS, TINY.name, partial(make, of=True))
+    case = replace(TINY, make_data=partial(e_parse_example.make_data, records=200))
+    result = train_all(case, tmp_path, rounds=1, least_seconds=0.0, tuning_seconds=0.1)
+    assert result.gpu == gpu
+    assert asked == [large] * len(TRAINED)
 
 
 def test_the_gpu_is_busy_as_it_was_when_the_turn_before_no_longer_counts():
