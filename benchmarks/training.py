@@ -51,7 +51,7 @@ class TuningRun:
 
 @dataclass(frozen=True)
 class VariantTraining:
-    """One model, trained from one pipeline.
+    """The model, trained from one pipeline.
 
     Attributes:
         preparing_seconds: what ``optimize()`` took; 0 for a pipeline written by hand.
@@ -107,10 +107,10 @@ def train_all(
     tuning_seconds: float,
     on_epoch: Callable[[str], None] = lambda variant: None,
 ) -> TrainingResult:
-    """Train a model of its own from each pipeline: a first epoch each, then an epoch of each in turn.
+    """Train a model from each pipeline: a first epoch each, then an epoch of each in turn.
 
-    All models begin with the same weights. All pipelines go through ``optimize()``, those written by hand without
-    rules, which leaves them as they are: so one meter sees the waiting in all of them.
+    It is one model: a step takes as long whatever it has learnt. All pipelines go through ``optimize()``, those
+    written by hand without rules, which leaves them as they are: so one meter sees the waiting in all of them.
 
     Args:
         case: a job that :func:`is_trained`.
@@ -127,12 +127,13 @@ def train_all(
         warnings.filterwarnings("ignore", message="Your input ran out of data")
         gpu = _gpu_name()
         memory = BatchInMemory.of(case, data)
+        model = compiled(case.name, memory, large=gpu is not None)
         trainees: dict[str, _Trainee] = {}
         tuning: dict[str, TuningRun] = {}
         first: dict[str, float] = {}
         for variant in TRAINED:
             on_epoch(variant)
-            trainees[variant] = trainee = _Trainee.of(case, variant, data, memory, large=gpu is not None)
+            trainees[variant] = trainee = _Trainee(model, *_prepared(case, variant, data, memory))
             if variant == TUNED:
                 first[variant], tuning[variant] = trainee.tune(tuning_seconds)
             else:
@@ -190,11 +191,6 @@ class _Trainee:
     model: Any
     dataset: Any
     preparing_seconds: float
-
-    @classmethod
-    def of(cls, case: Case, variant: str, data: Any, memory: BatchInMemory, *, large: bool) -> _Trainee:
-        dataset, seconds = _prepared(case, variant, data, memory)
-        return cls(compiled(case.name, memory, large=large), dataset, seconds)
 
     def turn(self, least_seconds: float = 0.0) -> _Turn:
         epochs: list[_Epoch] = []

@@ -17,11 +17,11 @@ def training_lines(results: Sequence[TrainingResult]) -> list[str]:
         return []
     gpu = results[0].gpu
     busy = f"utilization of the {gpu}" if gpu else "share of the epoch in which the model did not wait for data"
-    model = "ResNet-50 for images, a small Keras model for the rest" if gpu else "A small Keras model for each pipeline"
+    model = "ResNet-50 for images, a small Keras model for the rest" if gpu else "A small Keras model for each"
     lines = [
         "## Training",
         "",
-        f"{model}, all with the same initial weights, an epoch of each in turn. Seconds "
+        f"{model}, trained from each variant of the pipeline, an epoch in turn. Seconds "
         f"per epoch: the median of the turns after the first. Busy: the {busy}. Of the ceiling: steps per second as a "
         f"share of those on {FREE}, the same model on one batch from memory. Ratios are taken within a round: the "
         "median, with the lowest and highest.",
