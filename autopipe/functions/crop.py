@@ -13,7 +13,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import copy_into_trace, specs, stand_ins, trace
+from autopipe.functions.swapped import with_swaps
 
 __all__ = ["crop_while_decoding"]
 
@@ -27,26 +27,11 @@ def crop_while_decoding(fn: Function) -> Function | None:
 
     The window may be fixed, random or depend on the size of the image, which is read from the head of the file.
     """
-    graph = fn.concrete.graph
     replacements: dict[Any, Callable[..., Any]] = {}
-    for op in graph.get_operations():
+    for op in fn.concrete.graph.get_operations():
         if op.type == "DecodeJpeg" and op.get_attr("ratio") == 1:
             replacements |= _replacements(op) or {}
-    if not replacements:
-        return None
-
-    def cropping(*tensors: Any) -> list[Any]:
-        known = stand_ins(fn.element_inputs, tensors)
-        return copy_into_trace(graph, graph.outputs, known, also=graph.control_outputs, replace=replacements)
-
-    return trace(
-        cropping,
-        specs(fn.element_inputs),
-        fn,
-        name=f"{fn.name} cropping as it decodes",
-        input_spec=fn.input_spec,
-        output_spec=fn.output_spec,
-    )
+    return with_swaps(fn, replacements, f"{fn.name} cropping as it decodes") if replacements else None
 
 
 def _replacements(decode: Any) -> dict[Any, Callable[..., Any]] | None:

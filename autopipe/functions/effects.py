@@ -89,6 +89,11 @@ class Effects:
         """Whether nobody can see when, in what order or how often it runs, but for those who share its generator."""
         return not (self.python or self.variable_reads or self.table_reads or self.other)
 
+    @property
+    def leaves_traces(self) -> bool:
+        """Whether to run it once more may change something: what only reads state does not."""
+        return bool(self.python or self.other)
+
     def describe(self) -> str:
         """Return the effects as a phrase, such as ``draws random numbers (RandomUniform)``."""
         phrases = {

@@ -15,10 +15,12 @@ from autopipe.functions.function import Function
 from autopipe.functions.source import copy_source
 
 __all__ = [
+    "branches",
     "called_graphs",
     "copy_into_trace",
     "fed_by",
     "fused_op",
+    "joined_ops",
     "needed_ops",
     "origin",
     "regrouped",
@@ -80,7 +82,17 @@ def origin(tensor: Any) -> Any:
 def called_graphs(graph: Any, op: Any) -> list[Any]:
     """Return the graphs of the functions that an op of a graph calls; ``None`` for one that was not traced here."""
     names = [name for attribute in op.node_def.attr.values() for name in _functions_named(attribute)]
-    return [getattr(graph._get_function(name), "graph", None) for name in names]
+    return [_graph_named(graph, name) for name in names]
+
+
+def branches(graph: Any, op: Any) -> tuple[Any, Any]:
+    """Return the graphs of the branches of a ``tf.cond``, the first for where its condition holds, in the same way."""
+    then, otherwise = (op.get_attr(f"{name}_branch").name for name in ("then", "else"))
+    return _graph_named(graph, then), _graph_named(graph, otherwise)
+
+
+def _graph_named(graph: Any, name: str) -> Any:
+    return getattr(graph._get_function(name), "graph", None)
 
 
 def with_called(definition: Any) -> Iterator[Any]:
@@ -114,6 +126,16 @@ def regrouped_ops(graph: Any) -> set[Any]:
         called = (body for body in called_graphs(graph, op) if body is not None)
         if any(_is_regrouped(each, op) for each in floats) or any(map(regrouped, called)):
             found.add(op)
+    return found
+
+
+def joined_ops(graph: Any) -> set[Any]:
+    """Return both ops of each of those pairs."""
+    found = set()
+    for op in graph.get_operations():
+        for tensor in op.inputs:
+            if (tensor.dtype.is_floating or tensor.dtype.is_complex) and _is_regrouped(tensor, op):
+                found |= {op, origin(tensor).op}
     return found
 
 

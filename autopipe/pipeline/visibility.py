@@ -5,7 +5,7 @@ from __future__ import annotations
 from autopipe.functions.effects import effects
 from autopipe.pipeline import ir, trees
 
-__all__ = ["who_would_see"]
+__all__ = ["who_leaves_traces", "who_would_see"]
 
 
 def who_would_see(pipeline: ir.Node, *, draws_count: bool = True) -> str | None:
@@ -23,5 +23,20 @@ def who_would_see(pipeline: ir.Node, *, draws_count: bool = True) -> str | None:
         for fn in trees.called_by(node):
             found = effects(fn)
             if not found.unseen or (found.generator and draws_count):
+                return f"{fn} {found.describe()}"
+    return None
+
+
+def who_leaves_traces(pipeline: ir.Node) -> str | None:
+    """Return what may change something by running once more, as for a comparison; ``None`` if nothing does.
+
+    Reading a variable or a table changes nothing; Python code and unknown state might.
+    """
+    for node in trees.walk(pipeline):
+        if isinstance(node, ir.Opaque):
+            return f"autopipe cannot see inside {node.label}, which might keep state"
+        for fn in trees.called_by(node):
+            found = effects(fn)
+            if found.leaves_traces:
                 return f"{fn} {found.describe()}"
     return None

@@ -16,7 +16,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
-from autopipe.pipeline.visibility import who_would_see
+from autopipe.pipeline.visibility import who_leaves_traces, who_would_see
 from autopipe.planning.caching import caching_cost
 from autopipe.planning.content import UnknownContentError
 from autopipe.planning.count import most_elements
@@ -274,7 +274,7 @@ class SampleMeasurements:
         if over is not None:
             source = _without_end(self._sample_source(over))
             sides = [trees.substitute(side, over, source) for side in sides]
-        refuse_if_nothing_passes(sides[0])
+        refuse_if_nothing_passes(_repeatable(sides[0]))
         each = elements_in_one_turn(sides[0])
         old, new = (taking_turns(side, each) for side in sides)
         return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()))
@@ -360,7 +360,15 @@ def _failures_are_unmeasurable() -> Iterator[None]:
 
 
 def _run(pipeline: ir.Node, over: ir.Node, source: ir.Node) -> Iterator[Any]:
-    return iter(build(trees.substitute(pipeline, over, source)))
+    return iter(build(_repeatable(trees.substitute(pipeline, over, source))))
+
+
+def _repeatable(pipeline: ir.Node) -> ir.Node:
+    """Return a pipeline, unless running it once more may change something."""
+    witness = who_leaves_traces(pipeline)
+    if witness:
+        raise MeasurementError(f"a run would show, since {witness}")
+    return pipeline
 
 
 def _is_rounding(old: Any, new: Any) -> bool:

@@ -69,6 +69,25 @@ def test_each_effect_is_found(name):
     assert found.pure is (not kinds)
 
 
+def test_only_python_and_unknown_state_leave_traces():
+    number = tf.Variable(1, dtype=tf.int64)
+    generator = tf.random.Generator.from_seed(1)
+    left = {
+        name: effects(extract(Dataset.range(3).map(function)).fn).leaves_traces
+        for name, function in {
+            "computes": lambda x: x + 1,
+            "reads a variable": lambda x: x + number,
+            "draws": lambda x: tf.random.uniform(()),
+            "draws from a generator": lambda x: generator.uniform(()),
+            "reads a file": lambda x: tf.io.read_file(tf.as_string(x)),
+            "assigns": lambda x: number.assign_add(x),
+            "runs Python": lambda x: tf.py_function(lambda y: y, [x], tf.int64),
+            "prints": lambda x: (tf.print(x), x)[1],
+        }.items()
+    }
+    assert {name for name, traces in left.items() if traces} == {"assigns", "runs Python", "prints"}
+
+
 def test_a_captured_dataset_may_do_anything():
     augmented = tf.data.Dataset.range(40).map(lambda x: tf.cast(x, tf.float32) + tf.random.uniform(()))
     sharded = tf.data.Dataset.range(4).interleave(lambda number: augmented.shard(4, number))

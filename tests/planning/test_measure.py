@@ -263,6 +263,33 @@ def test_caching_of_nothing_and_of_what_would_be_seen_is_not_measured():
         SampleMeasurements().caching(extract(python))
 
 
+def test_what_may_change_something_is_neither_timed_nor_compared():
+    calls = []
+
+    def counted(x):
+        return tf.ensure_shape(tf.py_function(lambda y: calls.append(1) or y, [x], tf.int64), ())
+
+    mapped = extract(Dataset.range(9).map(counted))
+    endless = extract(Dataset.range(9).repeat().map(counted))
+    questions = [
+        lambda: SampleMeasurements().same(mapped, mapped, over=mapped.input, exact=True),
+        lambda: SampleMeasurements().speed(mapped, mapped, over=mapped.input),
+        lambda: SampleMeasurements().speed(endless, endless, over=None),
+        lambda: SampleMeasurements().working(mapped),
+    ]
+    for question in questions:
+        with pytest.raises(MeasurementError, match="a run would show, since counted runs Python code"):
+            question()
+    assert not calls
+
+
+def test_what_reads_a_variable_is_timed_and_compared():
+    one = tf.Variable(1, dtype=tf.int64)
+    mapped = extract(Dataset.range(9).map(lambda x: x + one))
+    assert SampleMeasurements().same(mapped, mapped, over=mapped.input, exact=True) is None
+    assert SampleMeasurements().speed(mapped, mapped, over=mapped.input)[0] > 0
+
+
 @pytest.mark.timeout(60)
 def test_a_filter_that_drops_the_whole_sample_is_not_timed_without_end():
     tree = extract(Dataset.range(1000).map(lambda x: x * 2).filter(lambda x: x > 1900))

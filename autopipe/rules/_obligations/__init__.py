@@ -31,6 +31,7 @@ from autopipe.rules._obligations.functions import (
     Pure,
     RoundingUnseen,
     RowsApart,
+    SameBits,
     WorkBeforeChange,
     WorkOnSides,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "Reshuffles",
     "RoundingUnseen",
     "RowsApart",
+    "SameBits",
     "SameElementsEveryEpoch",
     "SameEveryEpoch",
     "SameNumbers",

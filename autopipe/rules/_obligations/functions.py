@@ -24,6 +24,7 @@ __all__ = [
     "Pure",
     "RoundingUnseen",
     "RowsApart",
+    "SameBits",
     "WorkBeforeChange",
     "WorkOnSides",
 ]
@@ -188,6 +189,21 @@ class RowsApart:
         if mixing is None:
             return Proof(True, f"every op of {self.fn} treats the rows of a batch apart")
         return Proof(False, f"what {self.fn} makes of a row may depend on the others of its batch: {mixing}")
+
+
+@dataclass(frozen=True)
+class SameBits:
+    """Ops that take the place of others give the same bits.
+
+    Args:
+        instead: which took the place of which.
+    """
+
+    instead: str
+
+    def check(self, site: Site) -> Proof:
+        """Name them; only such are swapped."""
+        return Proof(True, f"each value comes of the same operation on the same values: {self.instead}")
 
 
 @dataclass(frozen=True)
