@@ -20,6 +20,7 @@ from autopipe.pipeline.visibility import who_leaves_traces, who_would_see
 from autopipe.planning.caching import caching_cost
 from autopipe.planning.content import UnknownContentError
 from autopipe.planning.count import most_elements
+from autopipe.planning.differences import difference
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.ledger import promised_bytes
 from autopipe.planning.machine import Machine, queued_seconds, resident_bytes
@@ -37,7 +38,7 @@ from autopipe.planning.samples import (
     without_calls,
 )
 from autopipe.planning.small_shuffles import small_shuffle
-from autopipe.planning.stopwatch import compare_speeds
+from autopipe.planning.stopwatch import Stopwatch, compare_speeds
 from autopipe.planning.turns import elements_in_one_turn, taking_turns, without_last_prefetch
 from autopipe.rules import MeasurementError
 
@@ -56,11 +57,9 @@ _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
 _WORKING_SECONDS, _WORKING_CALLS = 0.05, 64
 _COMPARED_SECONDS = 1.0
+_EPOCH_SECONDS = 0.1
 _FEWEST_COMPARED = 16
 _END = object()
-# Rounding of one float32 operation is 2**-24 relative; a chain of tens of them stays well within this.
-_RELATIVE_TOLERANCE = 1e-4
-_ROUNDING_OF_LARGEST = 1e-5
 
 
 @dataclass(eq=False)
@@ -84,6 +83,7 @@ class SampleMeasurements:
     _sources: dict[ir.Node, ir.Node] = field(default_factory=dict, init=False, repr=False)
     _speeds: dict[Hashable, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
     _workings: dict[Hashable, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
+    _costs: dict[tuple[ir.Node, bool], tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
     _differences: dict[Hashable, str | None] = field(default_factory=dict, init=False, repr=False)
 
     def bytes_beside_caches(self, pipeline: ir.Node) -> int:
@@ -147,9 +147,9 @@ class SampleMeasurements:
                 return None
             if left is _END or right is _END:
                 return "there are more of one than of the other"
-            difference = _difference(left, right, exact)
-            if difference:
-                return difference
+            found = difference(left, right, exact)
+            if found:
+                return found
             held += bytes_of(left)
         return None
 
@@ -222,11 +222,12 @@ class SampleMeasurements:
 
     def caching(self, node: ir.Node, *, on_disk: bool = False) -> tuple[float, float]:
         """Time the same elements once as they are made, and then as a cache serves them."""
-        if self.exhausted:
-            raise MeasurementError(self.exhausted)
-        witness = who_would_see(node, draws_count=False)
-        if witness:
-            raise MeasurementError(f"a sample would show, since {witness}")
+        if (node, on_disk) not in self._costs:
+            self._costs[node, on_disk] = self._time_caching(node, on_disk)
+        return self._costs[node, on_disk]
+
+    def _time_caching(self, node: ir.Node, on_disk: bool) -> tuple[float, float]:
+        self._refuse_to_run(node)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(node)):
             cost = caching_cost(node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None)
         if len(cost.made) >= _FEWEST_COMPARED and sum(map(bytes_of, cost.made)) >= _LARGE_SAMPLE:
@@ -238,11 +239,7 @@ class SampleMeasurements:
         self, before: ir.Node, after: ir.Node, consumer_seconds: float = _FASTEST_CONSUMER
     ) -> tuple[float, float, float]:
         """Time two pipelines from their sources to their ends, as a consumer sees them from the second epoch on."""
-        if self.exhausted:
-            raise MeasurementError(self.exhausted)
-        witness = who_would_see(before, draws_count=False)
-        if witness:
-            raise MeasurementError(f"a run would show, since {witness}")
+        self._refuse_to_run(before)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
             sides = [self._in_later_epochs(side) for side in (before, after)]
             if sides[0] == sides[1]:
@@ -252,6 +249,23 @@ class SampleMeasurements:
             old, new = map(taking_turns, sides)
             seconds = min(_SPEED_SECONDS, self._seconds_left())
             return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True)
+
+    def epoch_seconds(self, pipeline: ir.Node) -> float:
+        """Return how long a pipeline takes for an epoch, from the second one on, if nothing else takes time."""
+        self._refuse_to_run(pipeline)
+        with _failures_are_unmeasurable(), undisturbed_generators(_functions(pipeline)):
+            endless = self._in_later_epochs(pipeline)
+            refuse_if_nothing_passes(endless)
+            watch = Stopwatch(taking_turns(endless))
+            watch.warm_up()
+            return most_elements(pipeline) * watch.seconds_per_batch(_EPOCH_SECONDS)
+
+    def _refuse_to_run(self, pipeline: ir.Node) -> None:
+        if self.exhausted:
+            raise MeasurementError(self.exhausted)
+        witness = who_would_see(pipeline, draws_count=False)
+        if witness:
+            raise MeasurementError(f"a run would show, since {witness}")
 
     def _in_later_epochs(self, tree: ir.Node) -> ir.Node:
         """Return an endless pipeline like one whose caches are full and whose shuffle buffers take no time to fill."""
@@ -369,32 +383,3 @@ def _repeatable(pipeline: ir.Node) -> ir.Node:
     if witness:
         raise MeasurementError(f"a run would show, since {witness}")
     return pipeline
-
-
-def _is_rounding(old: Any, new: Any) -> bool:
-    """Return whether two arrays differ by rounding: of each number, or near zero of the largest among them."""
-    import numpy as np
-
-    finite = np.abs(old[np.isfinite(old)])
-    largest = float(finite.max()) if finite.size else 0.0
-    near_zero = max(_ROUNDING_OF_LARGEST * largest, 1e-6)
-    return bool(np.allclose(old, new, rtol=_RELATIVE_TOLERANCE, atol=near_zero, equal_nan=True))
-
-
-def _difference(left: Any, right: Any, exact: bool) -> str | None:
-    import numpy as np
-    import tensorflow as tf
-
-    sides = (tf.nest.flatten(side, expand_composites=True) for side in (left, right))
-    for ours, theirs in zip(*sides, strict=True):
-        old, new = np.asarray(ours), np.asarray(theirs)
-        if old.shape != new.shape:
-            return f"shape {old.shape} became {new.shape}"
-        if (old == new).all():
-            continue
-        inexact = np.issubdtype(old.dtype, np.inexact)
-        if inexact and not exact and _is_rounding(old, new):
-            continue
-        if not np.array_equal(old, new, equal_nan=inexact):
-            return "values differ"
-    return None

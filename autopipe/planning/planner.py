@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from autopipe.optimizer import Refusal, Rewriting, new_caches, rewrite
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
+from autopipe.planning.count import most_elements
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules import FitsDisk, Keeps, MeasurementError, OutgrowsMemory, Phase, Rule, decides_caches
 
@@ -14,6 +16,11 @@ __all__ = ["plan"]
 
 # What two runs of one pipeline differ by on a busy machine.
 _NOISE = 0.97
+# A cache that holds more is worth the time to see whether it is missed, where it saves less of each element.
+_MUCH_MEMORY = 64 * 2**20
+_MUCH_WORK = 500e-6
+# Of an epoch, on one core.
+_LITTLE_GAIN = 0.03
 
 
 @dataclass(frozen=True)
@@ -106,13 +113,14 @@ def _new_cache(rewriting: Rewriting) -> ir.Keeping | None:
 def _worth_its_memory(
     best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
 ) -> Rewriting:
-    """Return the rewriting, or one without new caches where work by the batch is as fast: that holds no memory.
+    """Return the rewriting, or one without new caches where that is as fast: it holds no memory.
 
-    What it takes more counts also where no consumer would wait for it: it takes cores.
+    So it may be where the batch does the work, or where what is left of it takes many times as long. What it takes more
+    counts also where no consumer would wait for it: it takes cores.
     """
     if not any(decides_caches(step.rule) for step in best.steps):
         return best
-    if not _has_more_work_for_batches(best, rules, keeps, measurements):
+    if not _saves_little(best, measurements) and not _has_more_work_for_batches(best, rules, keeps, measurements):
         return best
     without = _without_caches(best, rules, keeps, measurements)
     try:
@@ -121,8 +129,28 @@ def _worth_its_memory(
         return best
     if speed < _NOISE:
         return best
-    reason = f"without it, and with more work done by the batch, the whole measured {speed:.2f}x its speed"
-    return _instead(best, without, reason)
+    return _instead(best, without, f"without it, the whole measured {speed:.2f}x its speed")
+
+
+def _saves_little(best: Rewriting, measurements: SampleMeasurements) -> bool:
+    """Return whether the new cache holds much, and nobody would miss it: all that it saves is little of an epoch."""
+    cache = _new_cache(best)
+    if not isinstance(cache, ir.Cache) or cache.on_disk or best.new_cache_bytes < _MUCH_MEMORY:
+        return False
+    try:
+        making, reading = measurements.caching(cache.kept)
+        if making - reading >= _MUCH_WORK:
+            return False
+        saved = (making - reading) * most_elements(cache) * _times_read(cache, best.after)
+        return saved < _LITTLE_GAIN * measurements.epoch_seconds(best.after)
+    except MeasurementError:
+        return False
+
+
+def _times_read(cache: ir.Node, pipeline: ir.Node) -> float:
+    """Return how often a cache is read in an epoch, at the most."""
+    repeats = (node for node in trees.walk(pipeline) if isinstance(node, ir.Repeat) and cache in trees.walk(node))
+    return math.prod(math.inf if repeat.count < 0 else repeat.count for repeat in repeats)
 
 
 def _has_more_work_for_batches(

@@ -9,7 +9,7 @@ from autopipe.pipeline.text import one_line
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.planning.planner import plan
-from autopipe.rules import Keeps, MeasurementError, catalogue
+from autopipe.rules import Keeps, MeasurementError, Phase, catalogue
 from sides import AlwaysFaster, named
 
 WRITTEN = extract(tf.data.Dataset.range(500).map(lambda x: x * 3).filter(lambda x: x % 2 == 1).batch(16).repeat(2))
@@ -203,3 +203,60 @@ def test_the_budget_holds_too_where_the_whole_could_not_be_measured():
     done = plan(extract(images), catalogue(), keeps=Keeps.TRAINING, measurements=Grown())
     assert "cache_fixed_work" not in {step.rule for step in done.steps}
     assert any("above the RAM budget" in each.reason for each in done.refusals if each.rule == "cache_fixed_work")
+
+
+class Epochs(Wholes):
+    """Says what a cache saves, how long an epoch takes, and that all wholes are as fast."""
+
+    def __init__(self, saved, epoch, size=2**28):
+        super().__init__(("", 1.0))
+        object.__setattr__(self, "saved", saved)
+        object.__setattr__(self, "epoch", epoch)
+        object.__setattr__(self, "size", size)
+
+    def caching(self, node, *, on_disk=False):
+        return self.saved + 1e-6, 1e-6
+
+    def epoch_seconds(self, pipeline):
+        return self.epoch
+
+    def cache_bytes(self, node):
+        return self.size
+
+
+@pytest.mark.parametrize(
+    ("measured", "kept"),
+    [
+        (Epochs(100e-6, 2.0), True),
+        (Epochs(100e-6, 4.0), False),
+        (Epochs(100e-6, 4.0, size=2**20), True),
+        (Epochs(600e-6, 100.0), True),
+    ],
+    ids=["a twentieth of an epoch", "a fortieth", "a fortieth, of a small cache", "much of an element"],
+)
+@pytest.mark.parametrize("repeats", [1, 10])
+def test_a_large_cache_that_saves_next_to_nothing_is_left_out(measured, kept, repeats):
+    images = tf.data.Dataset.from_tensor_slices([JPEG] * (1000 // repeats)).map(decode)
+    written = extract(images.repeat(repeats).map(brighten))
+    rules = [rule for rule in catalogue() if rule.phase is not Phase.BATCH]
+    done = plan(written, rules, keeps=Keeps.TRAINING, measurements=measured)
+    assert ("cache()" in one_line(done.after)) is kept
+    reasons = [each.reason for each in done.refusals if each.rule.startswith("cache")]
+    assert kept or "without it, the whole measured 1.00x its speed" in reasons
+
+
+def test_a_cache_that_may_be_read_any_number_of_times_is_no_small_gain():
+    images = tf.data.Dataset.from_tensor_slices([JPEG] * 100).map(decode).repeat().map(brighten).take(1000)
+    rules = [rule for rule in catalogue() if rule.phase is not Phase.BATCH]
+    done = plan(extract(images), rules, keeps=Keeps.TRAINING, measurements=Epochs(100e-6, 100.0))
+    assert "cache()" in one_line(done.after)
+
+
+def test_an_epoch_takes_as_long_as_its_elements_do_once_caches_are_full():
+    tree = extract(tf.data.Dataset.range(1000).map(lambda x: tf.random.uniform((200, 200)) + tf.cast(x, tf.float32)))
+    cached = ir.Cache(input=tree)
+    measurements = SampleMeasurements()
+    made, read = map(measurements.epoch_seconds, (tree, cached))
+    assert made > read > 0
+    with pytest.raises(MeasurementError):
+        measurements.epoch_seconds(ir.Repeat(input=tree))

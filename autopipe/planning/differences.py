@@ -1,0 +1,52 @@
+"""Whether two elements are the same, bit by bit or but for rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["difference"]
+
+# Rounding of one float32 operation is 2**-24 relative; a chain of tens of them stays well within this.
+_RELATIVE_TOLERANCE = 1e-4
+_ROUNDING_OF_LARGEST = 1e-5
+
+
+def difference(left: Any, right: Any, exact: bool) -> str | None:
+    """Return how two elements differ; ``None`` if they do not.
+
+    Args:
+        left: an element.
+        right: another one of the same structure.
+        exact: whether a difference by rounding counts.
+
+    >>> difference(([1.0],), ([1.0000001],), exact=False) is None
+    True
+    >>> difference([1, 2], [1, 3], exact=False)
+    'values differ'
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    sides = (tf.nest.flatten(side, expand_composites=True) for side in (left, right))
+    for ours, theirs in zip(*sides, strict=True):
+        old, new = np.asarray(ours), np.asarray(theirs)
+        if old.shape != new.shape:
+            return f"shape {old.shape} became {new.shape}"
+        if (old == new).all():
+            continue
+        inexact = np.issubdtype(old.dtype, np.inexact)
+        if inexact and not exact and _is_rounding(old, new):
+            continue
+        if not np.array_equal(old, new, equal_nan=inexact):
+            return "values differ"
+    return None
+
+
+def _is_rounding(old: Any, new: Any) -> bool:
+    """Return whether two arrays differ by rounding: of each number, or near zero of the largest among them."""
+    import numpy as np
+
+    finite = np.abs(old[np.isfinite(old)])
+    largest = float(finite.max()) if finite.size else 0.0
+    near_zero = max(_ROUNDING_OF_LARGEST * largest, 1e-6)
+    return bool(np.allclose(old, new, rtol=_RELATIVE_TOLERANCE, atol=near_zero, equal_nan=True))
