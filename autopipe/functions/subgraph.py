@@ -102,19 +102,24 @@ def with_called(definition: Any) -> Iterator[Any]:
         yield from function.node_def
 
 
-def regrouped(graph: Any) -> int:
+def regrouped(graph: Any, *, across_calls: bool = True) -> int:
     """Return how many pairs of ops TensorFlow may compute in another order or form than written, rounding differently.
 
     Of ``image + a + b`` it adds up ``a + b`` first if they are small; it takes products likewise. It does so inside
     one function only: where one function does the work of two, or two that of one, the last bits are the same only if
     no such pair is joined or parted.
+
+    Args:
+        graph: the graph of a function.
+        across_calls: whether to count the pairs that a call may make, whatever it calls.
     """
     pairs = 0
     for op in graph.get_operations():
         for tensor in op.inputs:
             if tensor.dtype.is_floating or tensor.dtype.is_complex:
-                pairs += _is_regrouped(tensor, op)
-        pairs += sum(regrouped(body) for body in called_graphs(graph, op) if body is not None)
+                pairs += (across_calls or not _meets_call(tensor, op)) and _is_regrouped(tensor, op)
+        bodies = filter(None, called_graphs(graph, op))
+        pairs += sum(regrouped(body, across_calls=across_calls) for body in bodies)
     return pairs
 
 
@@ -155,12 +160,16 @@ def fused_op(graph: Any) -> str | None:
 
 def _is_regrouped(tensor: Any, op: Any) -> bool:
     earlier, later = origin(tensor).op.type, op.type
-    if earlier in _CALLS or later in _CALLS or later == "Pow":
+    if _meets_call(tensor, op) or later == "Pow":
         return bool(earlier != "Placeholder")
     match earlier, later:
         case ("Mul", "Mul") | ("Sqrt", "RealDiv") | ("Sigmoid", "Mul"):
             return True
     return (earlier in _SUMS and later in _SUMS) or _is_fused(tensor, op)
+
+
+def _meets_call(tensor: Any, op: Any) -> bool:
+    return origin(tensor).op.type in _CALLS or op.type in _CALLS
 
 
 def _is_fused(tensor: Any, op: Any) -> bool:

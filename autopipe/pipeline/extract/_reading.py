@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from autopipe.functions.function import Function, describe_callable
+from autopipe.functions.inlined import inlined
 from autopipe.pipeline import ir
 from autopipe.pipeline.lines import with_line
 from autopipe.pipeline.serialized import HiddenArgumentError
@@ -144,7 +145,7 @@ def function_of(dataset: Any) -> Function:
 def function_from(wrapper: Any, dataset: Any) -> Function:
     """Read one of the functions of a dataset."""
     name, location = describe_callable(wrapper._func)
-    return Function(
+    fn = Function(
         concrete=wrapper.function,
         input_spec=wrapper._input_structure,
         output_spec=wrapper.output_structure,
@@ -154,6 +155,7 @@ def function_from(wrapper: Any, dataset: Any) -> Function:
         location=location,
         keeps_alive=(wrapper,),
     )
+    return inlined(fn)
 
 
 def scalar(tensor: Any) -> Any:
