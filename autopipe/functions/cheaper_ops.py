@@ -100,17 +100,13 @@ def _channels_turned_around(op: Any) -> Swap | None:
     """Turn the last axis around, in place of stacking its parts from the last to the first."""
     import tensorflow as tf
 
-    if (
-        op.type != "Pack"
-        or op.get_attr("axis") not in (-1, op.inputs[0].shape.rank)
-        or not _may_be_large(op.outputs[0])
-    ):
+    if op.type != "Pack" or op.get_attr("axis") not in (-1, op.inputs[0].shape.rank):
         return None
     channels = [_channel(each) for each in op.inputs]
     images = {id(image): image for image, _ in channels}
     (image,) = images.values() if len(images) == 1 else [None]
     backwards = [number for _, number in channels] == [*range(len(channels))][::-1]
-    if image is None or not backwards or image.shape[-1] != len(channels):
+    if image is None or not backwards or image.shape[-1] != len(channels) or not _may_be_large(image):
         return None
     return lambda first, *_: [tf.reverse(origin(first).op.inputs[0], [-1])]
 
@@ -118,7 +114,7 @@ def _channels_turned_around(op: Any) -> Swap | None:
 def _channel(tensor: Any) -> tuple[Any, int | None]:
     """Return the tensor of which this one is a part, if it is all that has one place along its last axis; the place."""
     op = origin(tensor).op
-    if op.type != "StridedSlice" or op.inputs[0].shape[-1:].rank is None or op.inputs[0].shape.rank is None:
+    if op.type != "StridedSlice" or op.inputs[0].shape.rank is None:
         return None, None
     image = op.inputs[0]
     parts = _parts(op, shrinking=True) or {}
@@ -158,12 +154,12 @@ def _parts(sliced: Any, *, shrinking: bool = False) -> dict[int, tuple[int, int,
 
 def _by_rows(op: Any, any_size: bool) -> Swap | None:
     """Compute with a number for each channel as with a row of pixels, in which these numbers recur."""
-    if op.type not in _BY_VALUE or op in joined_ops(op.graph):
+    if op.type not in _BY_VALUE:
         return None
     for large in range(2):
         image, numbers = op.inputs[large], op.inputs[1 - large]
         if _are_of_channels(numbers, image) and (any_size or image.shape.is_fully_defined()):
-            return _ByRows(op, large)
+            return None if op in joined_ops(op.graph) else _ByRows(op, large)
     return None
 
 

@@ -34,6 +34,7 @@ from autopipe.planning.samples import (
     of_one_shape,
     one_sentence,
     take_sample,
+    with_calls,
     without_buffers,
     without_calls,
 )
@@ -221,10 +222,14 @@ class SampleMeasurements:
             raise MeasurementError(f"the folder cannot be written to ({error})") from error
 
     def caching(self, node: ir.Node, *, on_disk: bool = False) -> tuple[float, float]:
-        """Time the same elements once as they are made, and then as a cache serves them."""
-        if (node, on_disk) not in self._costs:
-            self._costs[node, on_disk] = self._time_caching(node, on_disk)
-        return self._costs[node, on_disk]
+        """Time the same elements once as they are made, and then as a cache serves them.
+
+        What was found stands also where later rules make more of them at once.
+        """
+        question = with_calls(node, None), on_disk
+        if question not in self._costs:
+            self._costs[question] = self._time_caching(node, on_disk)
+        return self._costs[question]
 
     def _time_caching(self, node: ir.Node, on_disk: bool) -> tuple[float, float]:
         self._refuse_to_run(node)

@@ -1,5 +1,6 @@
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from autopipe import optimize
@@ -68,10 +69,20 @@ def test_a_seed_draws_the_numbers_that_it_drew():
         tf.random.set_seed(None)
 
 
-def test_all_rules_together_keep_what_is_normalized_after_a_random_flip_of_a_seed():
-    def augment(image):
-        return normalize(tf.image.random_flip_left_right(image, seed=1))
+def mirrored(image):
+    return normalize(tf.image.random_flip_left_right(image, seed=1))
 
+
+def turned(image):
+    return normalize(tf.where(tf.random.uniform((), seed=2) < 0.5, image[:, ::-1], image))
+
+
+def shaded(image):
+    return tf.cond(tf.random.uniform((), seed=3) < 0.5, lambda: normalize(image), lambda: normalize(image[..., ::-1]))
+
+
+@pytest.mark.parametrize("augment", [mirrored, turned, shaded])
+def test_all_rules_together_keep_what_comes_after_the_draws_of_a_seed(augment):
     dataset = images().map(augment).batch(4)
     for one, other in zip(dataset, with_all_rules(dataset, Keeps.ELEMENTS), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
