@@ -90,6 +90,8 @@ def _failing(graph: Any, op: Any) -> str | None:
         fine = _fit_together(op.inputs) and _divides(op.inputs[1])
     elif op.type == "GatherV2":
         fine = _finds_all(op)
+    elif op.type == "Reshape" and _has_whole_parts(op):
+        fine = True
     else:
         fine = op.type in _NEVER_FAIL or (op.type in _FAIL_BY_SHAPE and _is_settled(op))
     return None if fine else str(op.type)
@@ -123,6 +125,15 @@ def _finds_all(gather: Any) -> bool:
         return False
     size = params.shape[int(along)]
     return size is not None and bool(((places >= 0) & (places < size)).all())
+
+
+def _has_whole_parts(reshape: Any) -> bool:
+    """Return whether what there is of each part along the first axis makes whole ones of the new shape."""
+    given, new = reshape.inputs[0].shape[1:] if reshape.inputs[0].shape.rank else None, _constant(reshape.inputs[1])
+    if given is None or new is None or not given.is_fully_defined() or (new < 0).sum() != 1:
+        return False
+    whole = int(new[new >= 0].prod())
+    return bool(whole and given.num_elements() % whole == 0)
 
 
 def _constant(tensor: Any) -> Any:

@@ -150,8 +150,20 @@ def test_what_is_small_stays():
 
 def test_sizes_that_nobody_knows_stay_where_a_function_could_not_fail():
     assert swapped(lambda x: x - NUMBERS, of((None, None, 3))) is None
-    known = swapped(lambda x: x - NUMBERS, of(SIDES))
-    assert may_fail(known.fn) is None
+    assert swapped(lambda x: x - NUMBERS, of((None, None, 40, 3))) is None
+    assert swapped(lambda x: x - NUMBERS, of((None, 0, 40, 3))) is None
+
+
+@pytest.mark.parametrize("sizes", [SIDES, (None, *SIDES), (5, *SIDES), (None, 40, 3), (None, 2, *SIDES)])
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_any_number_of_images_is_taken_and_cannot_fail(sizes, count):
+    if sizes[0] is not None and count != 5:
+        pytest.skip("there is one number only")
+    found = swapped(lambda x: (x - NUMBERS) / NUMBERS, of(sizes))
+    assert found.instead == "Sub by rows, RealDiv by rows"
+    assert may_fail(found.fn) is None
+    assert found.fn.concrete.outputs[0].shape.as_list() == list(sizes)
+    assert_same_bits(found, floats([size or count for size in sizes]))
 
 
 @pytest.mark.parametrize("shape", [(48, 40), (0, 7), (7, 0), (0, 0), (1, 1)])

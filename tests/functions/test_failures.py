@@ -53,6 +53,27 @@ def test_an_op_that_could_fail_on_some_element_is_named(function, op):
     assert op in blame(NUMBERS, function)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "fails"),
+    [
+        ((-1, 24), False),
+        ((-1, 2, 12), False),
+        ((-1, 12), False),
+        ((2, -1, 6), False),
+        ((2, -1, 24), True),
+        ((-1, 5), True),
+        ((0, -1), True),
+    ],
+)
+def test_a_batch_of_any_size_is_reshaped_where_every_row_makes_whole_ones(sizes, fails):
+    batches = tf.data.Dataset.from_tensors(tf.zeros((4, 6))).repeat(5).batch(2)
+    assert (blame(batches, lambda x: tf.reshape(x, sizes)) == "Reshape") is fails
+    known_only_in_part = tf.data.Dataset.from_generator(
+        lambda: iter(()), output_signature=tf.TensorSpec((None, None, 6))
+    )
+    assert blame(known_only_in_part, lambda x: tf.reshape(x, (-1, 6))) == "Reshape"
+
+
 def test_parsing_text_may_fail_and_measuring_it_may_not():
     assert blame(WORDS, tf.strings.to_number) == "StringToNumber"
     assert blame(WORDS, tf.strings.length) is None
