@@ -53,9 +53,11 @@ def memoized(fn: Function, ahead: tuple[Any, ...] = (), behind: tuple[Any, ...] 
         there, *known = _unpacked(found, [tf.bool, *(each.dtype for each in results)])
 
         def call() -> list[Any]:
-            made = run_whole(fn, element)
-            kept = _packed([tf.constant(True), *made])
-            tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=number, values=kept)
+            made, checks = _with_checks(fn, element)
+            # What only has to run, as an assertion, may fail after the result is there.
+            with tf.control_dependencies(checks):
+                kept = _packed([tf.constant(True), *made])
+                tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=number, values=kept)
             return made
 
         made = tf.cond(there, lambda: known, call)
@@ -73,6 +75,16 @@ def memoized(fn: Function, ahead: tuple[Any, ...] = (), behind: tuple[Any, ...] 
         input_spec=(number, fn.input_spec) if alone else (*ahead, number, *specs(fn.element_inputs), *behind),
         output_spec=fn.output_spec if alone else (*ahead, *specs(results), *behind),
     )
+
+
+def _with_checks(fn: Function, element: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Return what a function gives, and the ops of it that do more than compute."""
+    import tensorflow as tf
+
+    graph = tf.compat.v1.get_default_graph()
+    before = len(graph.get_operations())
+    made = run_whole(fn, element)
+    return made, [op for op in graph.get_operations()[before:] if op.op_def.is_stateful]
 
 
 def _split(tensors: Sequence[Any], first: int, last: int) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:

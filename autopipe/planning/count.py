@@ -101,11 +101,15 @@ def examples_in_batch(node: ir.Node) -> int | None:
 
 def _once(count: Callable[[Any], int], node: ir.Node) -> int:
     """Return what counting comes to, counted once."""
+    import tensorflow as tf
+
     if node not in _COUNTED:
         try:
             _COUNTED[node] = count(node)
         except MeasurementError as unknown:
             _COUNTED[node] = str(unknown)
+        except tf.errors.OpError as failed:
+            _COUNTED[node] = f"an element raised while they were counted: {one_sentence(failed)}"
     known = _COUNTED[node]
     if isinstance(known, str):
         raise MeasurementError(known)
@@ -211,20 +215,7 @@ def _of_one(stage: ir.Node, element: Any) -> Any:
 
 
 def _count(dataset: Any, end: float) -> int | None:
-    """Return the number of elements; ``None`` if time is up before.
-
-    Raises:
-        MeasurementError: if an element fails.
-    """
-    import tensorflow as tf
-
-    try:
-        return _count_in_time(dataset, end)
-    except tf.errors.OpError as error:
-        raise MeasurementError(f"an element raised while they were counted: {one_sentence(error)}") from error
-
-
-def _count_in_time(dataset: Any, end: float) -> int | None:
+    """Return the number of elements; ``None`` if time is up before."""
     import tensorflow as tf
 
     began = time.perf_counter()

@@ -102,3 +102,23 @@ def test_what_a_table_holds_goes_with_it():
     del table
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("in_branch", [False, True])
+def test_what_fails_an_assertion_alone_is_kept_by_no_race(in_branch):
+    def checked(x):
+        def check():
+            # Slower than all else, so that the result is there long before it fails.
+            spun = tf.while_loop(lambda i: i < 300, lambda i: (i + 1,), (0,))[0]
+            tf.debugging.assert_none_equal(x + tf.cast(spun, tf.int64), tf.constant(305, tf.int64))
+            return x
+
+        return tf.cond(x > 2, check, lambda: x) if in_branch else check()
+
+    function, table = memoized(extract(Dataset.range(9).map(checked)).fn), new_table()
+    for _ in range(20):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="assertion failed"):
+            call(function, 5, 5, table)
+    assert int(tf.raw_ops.LookupTableSizeV2(table_handle=table)) == 0
+    assert int(call(function, 6, 6, table)[0]) == 6
+    assert int(tf.raw_ops.LookupTableSizeV2(table_handle=table)) == 1

@@ -113,6 +113,17 @@ def test_what_fails_while_it_is_counted_has_no_number():
         most_elements(extract(failing))
 
 
+def test_where_an_element_fails_of_which_others_are_made_there_is_no_number():
+    def checked(x):
+        tf.debugging.assert_none_equal(x, tf.constant(3, tf.int64))
+        return x
+
+    made = Dataset.range(9).map(checked).interleave(lambda x: Dataset.from_tensors(x).repeat(2), 1, 1)
+    for tree in [extract(made), extract(made.map(lambda x: x + 1))]:
+        with pytest.raises(MeasurementError, match="an element raised while they were counted: assertion failed"):
+            most_elements(tree)
+
+
 def test_a_number_that_is_not_known_holds_nothing_of_who_asked_for_it():
     failing = extract(
         Dataset.range(20).flat_map(lambda x: Dataset.from_tensors(tf.debugging.check_numerics(x / 0, "")))
