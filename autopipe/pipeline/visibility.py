@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from autopipe.functions.effects import effects
+from collections.abc import Callable
+
+from autopipe.functions.effects import Effects, effects
 from autopipe.pipeline import ir, trees
 
 __all__ = ["who_leaves_traces", "who_would_see"]
@@ -17,14 +19,7 @@ def who_would_see(pipeline: ir.Node, *, draws_count: bool = True) -> str | None:
         pipeline: the last node of what would run.
         draws_count: whether it counts as seen that a generator, which others may share, is drawn from.
     """
-    for node in trees.walk(pipeline):
-        if isinstance(node, ir.Opaque):
-            return f"autopipe cannot see inside {node.label}, which might keep state"
-        for fn in trees.called_by(node):
-            found = effects(fn)
-            if not found.unseen or (found.generator and draws_count):
-                return f"{fn} {found.describe()}"
-    return None
+    return _who(pipeline, lambda found: not found.unseen or bool(found.generator and draws_count))
 
 
 def who_leaves_traces(pipeline: ir.Node) -> str | None:
@@ -32,11 +27,16 @@ def who_leaves_traces(pipeline: ir.Node) -> str | None:
 
     Reading a variable or a table changes nothing; Python code and unknown state might.
     """
+    return _who(pipeline, lambda found: found.leaves_traces)
+
+
+def _who(pipeline: ir.Node, does: Callable[[Effects], bool]) -> str | None:
+    """Return the first function that does it, or stage that might, for all that is known."""
     for node in trees.walk(pipeline):
         if isinstance(node, ir.Opaque):
             return f"autopipe cannot see inside {node.label}, which might keep state"
         for fn in trees.called_by(node):
             found = effects(fn)
-            if found.leaves_traces:
+            if does(found):
                 return f"{fn} {found.describe()}"
     return None
