@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 
 from autopipe.errors import RewriteError
 from autopipe.pipeline import ir, trees
@@ -82,7 +83,9 @@ class Rewriting:
     verified: str | None = None
 
 
-def rewrite(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Measurements) -> Rewriting:
+def rewrite(
+    tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Measurements, script: Sequence[Rule] = ()
+) -> Rewriting:
     """Apply rules to a pipeline until none of them changes it any more.
 
     Args:
@@ -90,6 +93,7 @@ def rewrite(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements:
         rules: the rules to try, in this order, each at every node from the end to the sources.
         keeps: what must be kept. Where the author asked for reproducibility, the sequence is.
         measurements: what obligations ask about the user's elements.
+        script: rules to apply before that, each once, in this order. It ends where one does not apply.
 
     Returns:
         The rewritten pipeline, its steps and what was refused.
@@ -99,10 +103,13 @@ def rewrite(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements:
     """
     state = ir.End(input=tree)
     known = signature(tree)
-    driver = _Driver(tuple(rules), keeps, measurements)
+    driver = _Driver(keeps, measurements)
     steps: list[Step] = []
     filled = 0
-    while found := driver.first_rewrite(state):
+    for turn in chain(((each,) for each in script), repeat(rules)):
+        found = driver.first_rewrite(state, turn)
+        if found is None:
+            break
         state, step = found
         steps.append(step)
         known = _checked(step, known)
@@ -147,16 +154,15 @@ def _checked(step: Step, before: Signature) -> Signature:
 class _Driver:
     """Tries rules at every node, and asks no rule twice at a node where it was refused."""
 
-    rules: tuple[Rule, ...]
     keeps: Keeps
     measurements: Measurements
     refused: dict[tuple[str, ir.Node], Refusal] = field(default_factory=dict)
     not_tried: dict[str, Refusal] = field(default_factory=dict)
 
-    def first_rewrite(self, state: ir.End) -> tuple[ir.End, Step] | None:
+    def first_rewrite(self, state: ir.End, rules: Sequence[Rule]) -> tuple[ir.End, Step] | None:
         """Return what becomes of the pipeline by the first rewrite that is allowed, and the record of it."""
         cached = {below for node in trees.walk(state) if isinstance(node, ir.Keeping) for below in trees.walk(node)}
-        for rule in self.rules:
+        for rule in rules:
             if self.measurements.exhausted and rule.measures:
                 self.not_tried[rule.name] = Refusal(rule.name, "the pipeline", self.measurements.exhausted)
                 continue

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from autopipe.optimizer import Rewriting, Step, rewrite
 from autopipe.pipeline import ir
+from autopipe.pipeline.knobs import read_knobs, with_thread_pool
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.planning.plan import Plan
 from autopipe.rules import Keeps, Proof, Rule
@@ -24,8 +25,9 @@ def replay(
     """Apply the rules of a plan wherever they are safe, and take for granted that they make this pipeline faster.
 
     What is timed anew comes out differently now and then: on another machine, and where two are nearly as fast. The
-    numbers of the plan are for the stages it was made with, so that these must come out again. What must hold for
-    safety (the same results on a sample, room in memory) is proved here as it was there.
+    numbers of the plan are for the stages it was made with, so that these must come out again: by the same rules in
+    the same order, after which none of them applies any more. What must hold for safety (the same results on a sample,
+    room in memory) is proved here as it was there.
 
     Args:
         tree: the pipeline as it was written.
@@ -36,11 +38,15 @@ def replay(
 
     Returns:
         The rewriting; ``None`` where it is not that of the plan: a rule is not safe here, or applies elsewhere too,
-        where it was not faster. Then all has to be measured.
+        where it was not faster, or a knob of the plan is not there. Then all has to be measured.
     """
     granted = _AsPlanned(measurements.ram_budget, measurements.seconds, measurements.disk)
-    found = rewrite(tree, rules, keeps=keeps, measurements=granted)
+    named = {rule.name: rule for rule in rules}
+    script = [named[name] for name in plan.rules]
+    found = rewrite(tree, rules, keeps=keeps, measurements=granted, script=script)
     if tuple(step.rule for step in found.steps) != plan.rules:
+        return None
+    if not plan.knobs.keys() <= {knob.name for knob in read_knobs(with_thread_pool(found.after))}:
         return None
     beside = granted.bytes_beside_caches(found.after)
     if found.new_cache_bytes and found.new_cache_bytes + beside > granted.ram_budget:

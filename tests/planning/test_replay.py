@@ -15,7 +15,7 @@ from autopipe.planning.machine import Machine
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.planning.plan import fingerprint
 from autopipe.planning.replay import replay
-from autopipe.rules import Keeps, MeasurementError, Proof, Rewrite, rule
+from autopipe.rules import Keeps, MeasurementError, Proof, Rewrite, catalogue, rule
 
 Dataset = tf.data.Dataset
 RULES = ("vectorize_map", "parallel_map", "prefetch_at_end")
@@ -73,6 +73,13 @@ def test_a_plan_that_applied_a_rule_once_is_not_replayed_where_it_would_apply_tw
     assert once.plan.carried.refused == ("vectorize_map",)
 
 
+@pytest.mark.usefixtures("_nothing_can_be_timed")
+def test_rules_are_applied_in_the_order_of_the_plan_where_it_is_not_that_of_their_phases():
+    """One of an early phase may have been refused until a later one changed what it stands on."""
+    late = ("parallel_map", "vectorize_map", "prefetch_at_end")
+    assert autopipe.optimize(numbers(), plan=plan_for(numbers(), rules=late)).plan.rules == late
+
+
 class Worthwhile:
     """What it says of a time is its own affair."""
 
@@ -95,6 +102,14 @@ def test_the_plan_stands_for_what_was_timed_and_for_nothing_else():
     plan, measurements = plan_for(ahead, rules=("drop_prefetch",)), SampleMeasurements()
     done = replay(extract(ahead), plan, [drop_prefetch], keeps=Keeps.SEQUENCE, measurements=measurements)
     assert [proof.because for proof in done.steps[0].proofs] == ["the plan found it to be faster", "it pays"]
+
+
+def test_a_plan_with_a_number_for_a_stage_that_does_not_come_out_again_is_not_replayed():
+    plan, measurements = plan_for(numbers(), rules=("prefetch_at_end",)), SampleMeasurements()
+    rules = [each for each in catalogue() if each.name in plan.rules]
+    assert replay(extract(numbers()), plan, rules, keeps=Keeps.SEQUENCE, measurements=measurements)
+    plan = replace(plan, knobs={CALLS: 3})
+    assert replay(extract(numbers()), plan, rules, keeps=Keeps.SEQUENCE, measurements=measurements) is None
 
 
 def test_a_cache_that_does_not_fit_here_is_refused_and_its_knobs_are_left_out():
