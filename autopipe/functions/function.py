@@ -26,6 +26,7 @@ class Function:
         element_shapes: the flat shapes of the same.
         name: the name the user gave it, such as ``load_image`` or ``<lambda>``.
         location: where the user wrote it, as ``file.py:12``; ``None`` when Python cannot tell.
+        rows_apart: whether it was made to do with each row of a batch what another does with an element.
     """
 
     concrete: Any
@@ -35,6 +36,7 @@ class Function:
     element_shapes: tuple[Any, ...]
     name: str = "<lambda>"
     location: str | None = None
+    rows_apart: bool = False
     keeps_alive: tuple[Any, ...] = field(default=(), repr=False)
 
     def __eq__(self, other: object) -> bool:

@@ -36,6 +36,8 @@ def who_mixes_rows(fn: Function) -> str | None:
     """
     import tensorflow as tf
 
+    if fn.rows_apart:
+        return None
     if not all(tensor.shape.rank for tensor in fn.element_inputs):
         return "an element that has no rows"
     parts = tf.nest.flatten(fn.output_spec)

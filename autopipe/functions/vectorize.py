@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from autopipe.functions.batched_ops import BATCHED_OPS, add_batched_form, is_batched_wrongly
@@ -184,7 +185,7 @@ def vectorize(fn: Function, batch_size: int | None) -> Function:
     inputs = [tf.TensorSpec(batch + tensor.shape, tensor.dtype) for tensor in fn.element_inputs]
     try:
         with _quiet_logging():
-            return trace(
+            vectorized = trace(
                 lambda *batches: _batched(fn, batches, batch),
                 inputs,
                 fn,
@@ -196,6 +197,7 @@ def vectorize(fn: Function, batch_size: int | None) -> Function:
         op_type = _missing_op(refused)
         reason = f"its op {op_type} has no batched form" if op_type else _why(refused)
         raise NotVectorizableError(reason, op_type) from refused
+    return replace(vectorized, rows_apart=True)
 
 
 def _batched(fn: Function, batches: tuple[Any, ...], batch: Any) -> list[Any]:

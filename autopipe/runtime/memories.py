@@ -10,12 +10,13 @@ from typing import Any
 import tensorflow as tf
 
 from autopipe.optimizer import Rewriting
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build, memory_caches
 from autopipe.pipeline.failing import who_may_fail
 from autopipe.rules import decides_caches
 from autopipe.runtime.disposal import resource_of
 from autopipe.runtime.repoint import state_of
+from autopipe.runtime.whole import Whole, whole
 
 __all__ = ["Memories", "may_leave_out"]
 
@@ -27,8 +28,8 @@ class Memories:
     fills a cache wrongly if another has filled it meanwhile: restored, it would be at its end.
 
     A cache is full for TensorFlow even where an element failed and a prefetch went on: that element is not in it, and
-    would be missing from then on. Where autopipe put a cache, such a one is not full: what fills it must have been read
-    to its end, which nobody does after an error.
+    would be missing from then on. Where autopipe put a cache, such a one is not full: it must hold as many as there
+    are; where that is not known, what fills it must have been read to its end, which nobody does after an error.
 
     Args:
         tree: the pipeline.
@@ -46,10 +47,14 @@ class Memories:
 
     def __init__(self, tree: ir.Node, *, guarded: bool = False) -> None:
         self.caches = memory_caches(tree)
-        self._memories = [_Memory(cache) for cache in self.caches]
+        # What somebody leaves out after a cache is missing from it for good.
+        counted = guarded and not any(isinstance(node, ir.IgnoreErrors) for node in trees.walk(tree))
+        wholes = [whole(cache.inputs[0]) if counted else None for cache in self.caches]
+        self._memories = [_Memory(*each) for each in zip(self.caches, wholes, strict=True)]
+        self._guarded = guarded
         self._full = False
         with tf.device("CPU:0"):
-            self._ended = tf.Variable(False, trainable=False) if guarded else None
+            self._ended = tf.Variable(False, trainable=False) if guarded and None in wholes else None
 
     def successor(self) -> Memories:
         """Return memories of their own that hold what these do, once the state of an iterator is restored into them.
@@ -70,9 +75,14 @@ class Memories:
             self._ended.assign(True)
 
     @property
+    def must_end(self) -> bool:
+        """Whether :meth:`note_end` is needed for them to be full."""
+        return self._ended is not None
+
+    @property
     def watches(self) -> bool:
         """Whether :meth:`note_end` is to be called."""
-        return self._ended is not None and not self.full
+        return self.must_end and not self.full
 
     @property
     def full(self) -> bool:
@@ -83,7 +93,7 @@ class Memories:
     @property
     def may_lack_elements(self) -> bool:
         """Whether an element may be missing from what they hold, or will hold once whoever fills them is done."""
-        return not self._was_read_to_its_end()
+        return self._guarded and not self.full
 
     def hold_more_than(self, count: int) -> bool:
         """Return whether a full cache holds more elements than that."""
@@ -101,10 +111,16 @@ def may_leave_out(rewriting: Rewriting) -> bool:
 
 
 class _Memory:
-    """Where one cache keeps its elements. What is known of a full one stays true."""
+    """Where one cache keeps its elements. What is known of a full one stays true.
 
-    def __init__(self, cache: ir.Node) -> None:
+    Args:
+        cache: the cache.
+        whole: what it holds where no element failed; ``None`` if that is not known, or somebody else's affair.
+    """
+
+    def __init__(self, cache: ir.Node, whole: Whole | None) -> None:
         self._cache = cache
+        self._whole = whole
         # What frees the memory when it goes is the second.
         self.handle, self._deleter = tf.raw_ops.AnonymousMemoryCache()
         self._full = False
@@ -116,7 +132,7 @@ class _Memory:
         if not self._full:
             with contextlib.suppress(tf.errors.FailedPreconditionError):
                 next(iter(self._alone), None)
-                self._full = True
+                self._full = self._whole is None or self._whole.is_in(self._alone)
         return self._full
 
     def holds_more_than(self, count: int) -> bool:
@@ -127,7 +143,7 @@ class _Memory:
 
     def successor(self) -> _Memory:
         """Return another one, with the elements if this one is full: the state of an iterator over it has them all."""
-        made = _Memory(self._cache)
+        made = _Memory(self._cache, self._whole)
         if self.full:
             full, empty = iter(self._alone), iter(made._alone)
             tf.raw_ops.DeserializeIterator(resource_handle=resource_of(empty), serialized=state_of(full))

@@ -54,6 +54,11 @@ class Stores:
         """Whether its memory caches hold all they will."""
         return self._memories.full
 
+    @property
+    def must_end(self) -> bool:
+        """Whether only the end of an iterator tells that what its caches hold is whole."""
+        return self._memories.must_end or self._disk is not None
+
     def next_memories(self, in_use: Sequence[Memories]) -> Memories:
         """Return the memories of the next iterator: those that are full, or that no other iterator fills.
 

@@ -206,6 +206,66 @@ def test_a_cache_that_was_added_is_filled_once_when_every_step_swaps(number):
     assert len(calls) == made
 
 
+def endless(elements, stages=lambda made: made):
+    """An optimized dataset without end, with a cache that its author did not write there."""
+    written = elements.apply(stages).repeat().prefetch(100)
+    tree = extract(elements.cache().apply(stages).repeat().prefetch(100))
+    step = Step("cache_fixed_work", "", "", Keeps.SEQUENCE, (), tree)
+    return OptimizedDataset(written, Rewriting(extract(written), tree, (step,), ()), Plan("none"))
+
+
+def rows(made):
+    return [int(x) for each in made for x in np.ravel(each)]
+
+
+ENDLESS = {
+    "elements": (lambda made: made, lambda made: made),
+    "batches": (lambda made: made.batch(5), lambda made: made),
+    "mapped batches": (lambda made: made.batch(4).map(add_one).map(lambda x: x - 1), lambda made: made),
+    "the rest is dropped": (lambda made: made, lambda made: made.batch(5, drop_remainder=True)),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_cache_under_an_endless_repeat_is_filled_once_for_all_iterators(name):
+    calls = []
+
+    def count(x):
+        calls.append(int(x))
+        return x
+
+    before, after = ENDLESS[name]
+    counting = Dataset.range(12).map(lambda x: tf.ensure_shape(tf.py_function(count, [x], tf.int64), []))
+    dataset = endless(counting.apply(before), after)
+    for _fit in range(3):
+        iterator = iter(dataset)
+        assert rows(islice(iterator, 2)) == rows(islice(endless(Dataset.range(12).apply(before), after), 2))
+        time.sleep(0.3)  # The prefetch reads to the end meanwhile.
+        del iterator
+    assert sorted(calls) == list(range(12))
+    assert dataset.caches_are_full
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_element_that_failed_under_an_endless_repeat_is_not_missing_for_the_next_iterator(name):
+    bad = tf.Variable(7, dtype=tf.int64)
+
+    def checked(x):
+        tf.debugging.assert_none_equal(x, bad)
+        return x
+
+    before, after = ENDLESS[name]
+    dataset = endless(Dataset.range(12).map(checked).apply(before), after)
+    for _fit in range(2):
+        iterator = iter(dataset)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            list(iterator)
+        time.sleep(0.3)  # The prefetch goes on meanwhile.
+    bad.assign(-1)
+    whole = islice(endless(Dataset.range(12).apply(before), after), 6)
+    assert rows(islice(dataset, 6)) == rows(whole)
+
+
 def test_in_a_cache_that_its_author_wrote_what_failed_stays_missing_as_it_did():
     seen = []
 

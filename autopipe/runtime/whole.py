@@ -1,0 +1,82 @@
+"""Whether a memory cache lacks an element that failed: by how many it must hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from autopipe.functions.rows import who_mixes_rows
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.signature import signature
+
+__all__ = ["Whole", "whole"]
+
+# Each leaves a gap where an element fails, and gives no other in its place, as a take or a batch in the midst would.
+_LEAVES_A_GAP = (
+    ir.Enumerate | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Range | ir.Shuffle | ir.TensorSlices
+    | ir.Tensors | ir.Zip
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a cache holds if none of its elements failed.
+
+    Attributes:
+        number: of its elements; or of the rows of all, where they are batches: one that failed is missing in those,
+            while there may be as many batches.
+        in_rows: whether it is that of rows.
+    """
+
+    number: int
+    in_rows: bool = False
+
+    def is_in(self, cached: Any) -> bool:
+        """Return whether a dataset of what the cache holds has so many."""
+        if not self.number:
+            return True
+        if self.in_rows:
+            return int(cached.reduce(tf.constant(0, tf.int64), _with_rows)) == self.number
+        return len(list(cached.skip(self.number - 1))) == 1
+
+
+def whole(kept: ir.Node) -> Whole | None:
+    """Return what a cache of a pipeline holds if no element failed; ``None`` where a number does not tell.
+
+    >>> from autopipe.pipeline.extract import extract
+    >>> numbers = tf.data.Dataset.range(10).map(lambda x: x + 1)
+    >>> whole(extract(numbers)), whole(extract(numbers.batch(4)))
+    (Whole(number=10, in_rows=False), Whole(number=10, in_rows=True))
+    >>> whole(extract(numbers.batch(4, drop_remainder=True))) is whole(extract(numbers.take(4))) is None
+    True
+    """
+    batch = _batch_of_rows(kept)
+    if batch is None:
+        return _whole_elements(kept)
+    elements = _whole_elements(batch.input)
+    if elements is None or not isinstance(tf.nest.flatten(signature(kept).element_spec)[0], tf.TensorSpec):
+        return None
+    # One of those that are dropped would take the place of an element that failed.
+    dropped = elements.number % batch.batch_size if batch.drop_remainder else 0
+    return None if dropped else Whole(elements.number, in_rows=True)
+
+
+def _batch_of_rows(kept: ir.Node) -> ir.Batch | ir.PaddedBatch | None:
+    """Return the batch whose rows come through to the end; what happens to each does not change how many there are."""
+    while isinstance(kept, ir.Prefetch | ir.Shuffle) or (isinstance(kept, ir.Map) and who_mixes_rows(kept.fn) is None):
+        kept = kept.input
+    return kept if isinstance(kept, ir.Batch | ir.PaddedBatch) else None
+
+
+def _whole_elements(kept: ir.Node) -> Whole | None:
+    cardinality = signature(kept).cardinality
+    if cardinality < 0 or not all(isinstance(node, _LEAVES_A_GAP) for node in trees.walk(kept)):
+        return None
+    return Whole(cardinality)
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def _with_rows(so_far: Any, *element: Any) -> Any:
+    return so_far + tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]

@@ -1,0 +1,79 @@
+"""What a cache must hold is said only where an element that failed is bound to be missing in it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autopipe.functions.vectorize import vectorize
+from autopipe.pipeline import ir
+from autopipe.pipeline.extract import extract
+from autopipe.runtime.whole import Whole, whole
+
+Dataset = tf.data.Dataset
+
+
+def ten():
+    return Dataset.range(10).map(lambda x: x + 1)
+
+
+COUNTED = {
+    "elements": (lambda: ten().prefetch(2).shuffle(3).enumerate(), 10, False),
+    "zipped": (lambda: Dataset.zip((ten(), Dataset.range(7))), 7, False),
+    "none": (lambda: Dataset.range(0).map(lambda x: x), 0, False),
+    "batches": (lambda: ten().batch(4), 10, True),
+    "padded batches": (lambda: ten().map(lambda x: tf.range(x)).padded_batch(4), 10, True),
+    "mapped batches": (lambda: ten().batch(4).map(lambda x: x * 2).prefetch(1), 10, True),
+    "batches without a rest": (lambda: ten().batch(5, drop_remainder=True), 10, True),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_the_number_is_in_the_elements_and_in_no_fewer(name):
+    make, number, in_rows = COUNTED[name]
+    found = whole(extract(make()))
+    assert found == Whole(number, in_rows)
+    assert found.is_in(make())
+    assert number == 0 or not found.is_in(make().skip(1))
+
+
+def test_of_vectorized_batches_rows_are_counted_whatever_their_ops():
+    matrices = Dataset.range(10).map(lambda x: tf.eye(2, dtype=tf.float64) * tf.cast(x, tf.float64))
+    elements = extract(matrices.map(tf.linalg.inv))
+    batches = ir.Batch(input=elements.input, batch_size=4)
+    assert whole(ir.Map(input=batches, fn=vectorize(elements.fn, None))) == Whole(10, in_rows=True)
+    assert whole(extract(matrices.batch(4).map(tf.linalg.inv))) is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ten().take(5),
+        lambda: ten().skip(5),
+        lambda: ten().filter(lambda x: x > 2),
+        lambda: ten().batch(4, drop_remainder=True),
+        lambda: ten().batch(2).batch(2),
+        lambda: ten().batch(4).map(lambda x: tf.reduce_sum(x)),
+        lambda: ten().batch(5).unbatch(),
+        lambda: ten().repeat(2),
+        lambda: ten().repeat(),
+        lambda: ten().ignore_errors(),
+        lambda: ten().interleave(lambda x: Dataset.range(x)),
+        lambda: ten().apply(tf.data.experimental.assert_cardinality(10)),
+        lambda: Dataset.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64)),
+    ],
+)
+def test_what_may_give_another_element_in_place_of_one_that_failed_is_not_counted(make):
+    assert whole(extract(make())) is None
+
+
+def not_five(x):
+    tf.debugging.assert_none_equal(x, np.int64(5))
+    return x
+
+
+def test_batches_that_were_put_together_anew_after_an_element_that_failed_are_told_by_their_rows():
+    """As many batches come out, the last of them shorter."""
+    checked = Dataset.range(10).map(not_five)
+    found = checked.ignore_errors().batch(4)
+    assert len(list(found)) == 3
+    assert not whole(extract(checked.batch(4))).is_in(found)
