@@ -233,8 +233,8 @@ class WatchingCallback(keras.callbacks.Callback):
             self._warned_unseen = True
             warnings.warn(
                 f"{type(self).__name__} follows a dataset that autopipe.optimize() returned, but fit() reads none. "
-                "Pass it to fit() itself, or with maps and prefetches after it, but with no other transformation, and "
-                "under no distribution strategy.",
+                "Pass it to fit() itself, or what batch, filter, map, padded_batch, prefetch, repeat and with_options "
+                "make of it, and under no distribution strategy.",
                 stacklevel=2,
             )
 

@@ -28,7 +28,7 @@ from autopipe.rules import Keeps
 from autopipe.runtime.checkpoints import save_without_tables
 from autopipe.runtime.disposal import dispose_aside
 from autopipe.runtime.ending import number_taken, telling_its_end
-from autopipe.runtime.following import built_after, followed_by
+from autopipe.runtime.following import Followable, Followed, built_after
 from autopipe.runtime.memories import Memories, may_leave_out
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
 from autopipe.runtime.ready import ReadyPipeline, filling_at_once, while_filling, with_files
@@ -49,7 +49,7 @@ from autopipe.telemetry.stall import StallCounter, metered
 __all__ = ["OptimizedDataset"]
 
 
-class OptimizedDataset(tf.data.Dataset):
+class OptimizedDataset(Followable):
     """A rewritten pipeline. It is used as any ``tf.data.Dataset``, and undone by ``.original``.
 
     Attributes:
@@ -89,20 +89,16 @@ class OptimizedDataset(tf.data.Dataset):
         return [self.original]
 
     @property
+    def _following(self) -> tuple[Followed, Stages]:
+        return self, ()
+
+    @property
     def element_spec(self) -> Any:
         """The structure of one element, as in the original."""
         return self.original.element_spec
 
     def __iter__(self) -> Any:
         return self.iterator() if tf.executing_eagerly() else super().__iter__()
-
-    def map(self, *given: Any, **named: Any) -> Any:
-        """Map it, as any dataset; what follows it stays live, so that Keras may weigh classes."""
-        return followed_by(self, (), super().map(*given, **named))
-
-    def prefetch(self, *given: Any, **named: Any) -> Any:
-        """Prefetch from it, as from any dataset; what follows it stays live."""
-        return followed_by(self, (), super().prefetch(*given, **named))
 
     def iterator(self, after: Stages = ()) -> Any:
         """Return an iterator over this dataset with stages after it; :meth:`retune` changes it as any other."""
@@ -156,6 +152,11 @@ class OptimizedDataset(tf.data.Dataset):
     def caches_are_full(self) -> bool:
         """Whether what it keeps in memory is there, or nearly all of it where epochs differ."""
         return self._stores.memories_are_full and self._tables.are_full
+
+    @property
+    def must_end(self) -> bool:
+        """Whether its caches serve no other iterator until one comes to its end: only that tells that none failed."""
+        return self._stores.must_end
 
     @cached_property
     def counts_its_stages(self) -> bool:
@@ -274,7 +275,8 @@ class OptimizedDataset(tf.data.Dataset):
         writes = not self._stores.are_whole(files)
         taken = number_taken() if writes or memories.watches else None
         filling = while_filling(tree)
-        fills = filling is not tree and not memories.full
+        repeated = any(isinstance(stage, ir.Repeat) for stage in after)
+        fills = filling is not tree and not memories.full and not repeated
         reading = Reading(self, after, _knobs_of(tree), memories, taken, files, writes, fills=fills)
         tree = filling if fills else tree
         ready = self._made_before(tree, reading, early=early) if taken is None else None
@@ -350,7 +352,7 @@ class OptimizedDataset(tf.data.Dataset):
             return
         self._stores.succeed(reading.memories, memories)
         reading.knobs, reading.memories = knobs, memories
-        if repeats_a_seeded_shuffle(own):
+        if repeats_a_seeded_shuffle(tree_after(own, reading.after)):
             self._draw_on_after(own)
 
     def _draw_on_after(self, own: ir.Node) -> None:

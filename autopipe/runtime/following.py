@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from functools import reduce
 from typing import Any, Protocol
 
@@ -12,7 +14,10 @@ from autopipe.pipeline.builders import build_stage
 from autopipe.pipeline.extract import extract
 from autopipe.runtime.reading import Stages, tree_after
 
-__all__ = ["FollowingDataset", "built_after", "followed_by"]
+__all__ = ["Followable", "FollowingDataset", "built_after"]
+
+# Each reads all there is. A take or a skip does not, and is rather how somebody looks at some elements beside training.
+_FOLLOWING = ir.Batch | ir.Filter | ir.Map | ir.Options | ir.PaddedBatch | ir.Prefetch | ir.Repeat
 
 
 class Followed(Protocol):
@@ -28,6 +33,11 @@ class Followed(Protocol):
         """The pipeline as it runs now."""
         ...
 
+    @property
+    def must_end(self) -> bool:
+        """Whether its caches serve no other iterator until one comes to its end."""
+        ...
+
     def iterator(self, after: Stages = ()) -> Any:
         """Return an iterator over it with stages after it."""
         ...
@@ -38,24 +48,49 @@ def built_after(dataset: Any, stages: Stages) -> Any:
     return reduce(lambda made, stage: build_stage(stage, made), stages, dataset)
 
 
-def followed_by(optimized: Followed, stages: Stages, derived: Any) -> Any:
-    """Return a dataset that TensorFlow derived from another, as one that stays live where autopipe can read it.
+def _staying_live(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of any dataset whose result stays live, if it is one that autopipe can read."""
 
-    Args:
-        optimized: the dataset at the start.
-        stages: those of the other dataset after it.
-        derived: a map of the other dataset, or a prefetch.
-    """
-    if not tf.executing_eagerly():
-        return derived
-    stage = extract(derived)
-    if not isinstance(stage, ir.Map | ir.Prefetch):
-        return derived
-    return FollowingDataset(optimized, (*stages, stage), derived)
+    def derive(self: Followable, *given: Any, **named: Any) -> Any:
+        derived = method(self, *given, **named)
+        optimized, stages = self._following
+        stage = _stage_after(optimized, derived)
+        return derived if stage is None else FollowingDataset(optimized, (*stages, stage), derived)
+
+    derive.__name__ = method.__name__
+    derive.__doc__ = f"Do as any dataset; what :meth:`tf.data.Dataset.{method.__name__}` returns stays live."
+    derive.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    return derive
 
 
-class FollowingDataset(tf.data.Dataset):
-    """An optimized dataset with maps and prefetches after it.
+def _stage_after(optimized: Followed, derived: Any) -> ir.Unary | None:
+    """Return the stage that a dataset ends with, if it may follow; ``None`` inside a traced function, too."""
+    stage = extract(derived) if tf.executing_eagerly() else None
+    if not isinstance(stage, _FOLLOWING):
+        return None
+    is_endless = isinstance(stage, ir.Repeat) and stage.count < 0
+    return None if is_endless and optimized.must_end else stage
+
+
+class Followable(tf.data.Dataset):
+    """A dataset that stays live with more stages after it."""
+
+    @property
+    def _following(self) -> tuple[Followed, Stages]:
+        """The optimized dataset it is, or follows, and the stages between."""
+        raise NotImplementedError
+
+    batch = _staying_live(tf.data.Dataset.batch)
+    filter = _staying_live(tf.data.Dataset.filter)
+    map = _staying_live(tf.data.Dataset.map)
+    padded_batch = _staying_live(tf.data.Dataset.padded_batch)
+    prefetch = _staying_live(tf.data.Dataset.prefetch)
+    repeat = _staying_live(tf.data.Dataset.repeat)
+    with_options = _staying_live(tf.data.Dataset.with_options)
+
+
+class FollowingDataset(Followable):
+    """An optimized dataset with stages after it, such as a batch, a repeat or a map.
 
     Its iterators are those of the optimized dataset: callbacks see them, and ``retune()`` changes them. Its
     ``original`` is that of the optimized dataset with the same stages after it.
@@ -81,6 +116,10 @@ class FollowingDataset(tf.data.Dataset):
         return [self._derived]
 
     @property
+    def _following(self) -> tuple[Followed, Stages]:
+        return self._optimized, self._stages
+
+    @property
     def element_spec(self) -> Any:
         """The structure of one element."""
         return self._derived.element_spec
@@ -99,11 +138,3 @@ class FollowingDataset(tf.data.Dataset):
 
     def __iter__(self) -> Any:
         return self._optimized.iterator(self._stages) if tf.executing_eagerly() else super().__iter__()
-
-    def map(self, *given: Any, **named: Any) -> Any:
-        """Map it, as any dataset."""
-        return followed_by(self._optimized, self._stages, super().map(*given, **named))
-
-    def prefetch(self, *given: Any, **named: Any) -> Any:
-        """Prefetch from it, as from any dataset."""
-        return followed_by(self._optimized, self._stages, super().prefetch(*given, **named))

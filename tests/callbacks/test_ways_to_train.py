@@ -213,6 +213,17 @@ def test_endless_data_in_epochs_of_so_many_steps(per_execution):
     assert tuner.swaps
 
 
+def test_batches_and_a_repeat_after_what_was_optimized():
+    """The tuner goes on under both."""
+    data = autopipe.optimize(rows().shuffle(ROWS).map(same), seconds=0)
+    model = Recorder()
+    tuner = Swapper(trials=2)
+    train(model, data.batch(BATCH).repeat(), [tuner], epochs=3, steps_per_epoch=STEPS)
+    assert model.sorted_epochs == [WHOLE] * 3
+    assert tuner.swaps
+    assert tuner.dataset is data
+
+
 def test_train_on_batch():
     model, data = Recorder(), dataset()
     with Swapper(trials=2) as tuner:

@@ -34,6 +34,17 @@ def test_an_iterator_goes_on_from_a_checkpoint(tmp_path):
     assert len(expected) == 22
 
 
+def test_so_does_one_over_batches_of_what_was_optimized(tmp_path):
+    iterator = iter(memoized().batch(4))
+    next(iterator)
+    checkpoint = tf.train.Checkpoint(iterator=iterator)
+    path = checkpoint.save(str(tmp_path / "saved"))
+    expected = [batch.numpy().tolist() for batch in iterator]
+    checkpoint.restore(path)
+    assert [batch.numpy().tolist() for batch in iterator] == expected
+    assert len(expected) == 7
+
+
 def test_another_process_would_work_out_what_it_needs(tmp_path):
     first, other = iter(memoized()), iter(memoized())
     for _ in range(10):

@@ -1,14 +1,20 @@
-"""Maps and prefetches after an optimized dataset stay live; all else is TensorFlow's own."""
+"""Stages after an optimized dataset that read all of it stay live; all else is TensorFlow's own."""
 
 import gc
 import weakref
+from itertools import islice
 
 import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.optimizer import Rewriting
+from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
+from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.plan import Plan
+from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.following import FollowingDataset
 from autopipe.runtime.reading import observe, stop_observing
 
@@ -110,8 +116,85 @@ def test_it_can_be_optimized_again():
     assert values(autopipe.optimize(after)) == values(after)
 
 
+STAYS = {
+    "batch": lambda d: d.batch(3),
+    "parallel batch": lambda d: d.batch(3, drop_remainder=True, num_parallel_calls=2),
+    "padded batch": lambda d: d.padded_batch(3),
+    "filter": lambda d: d.filter(lambda x: x > 20),
+    "repeat": lambda d: d.repeat(2),
+    "repeated batches": lambda d: d.batch(3).repeat(2).prefetch(1),
+    "options": lambda d: d.with_options(tf.data.Options()),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_reads_all_of_it_stays_live_and_swaps_lose_and_repeat_none(name, listener):
+    derive = STAYS[name]
+    optimized, plain = tens(10), tf.data.Dataset.range(10).map(lambda x: x * 10)
+    after = derive(optimized)
+    assert isinstance(after, FollowingDataset)
+    assert after.element_spec == derive(plain).element_spec
+    assert int(after.cardinality()) == int(derive(plain).cardinality())
+    for _epoch in range(2):
+        seen = []
+        for number, x in enumerate(after):
+            seen.append(x.numpy().tolist())
+            optimized.retune({"prefetch.buffer_size": 1 + number % 5})
+            assert listener.readings[-1].knobs == optimized.knobs
+        assert seen == [x.numpy().tolist() for x in derive(plain)]
+    assert [x.numpy().tolist() for x in after.original] == seen
+
+
+@pytest.mark.parametrize("name", ["batch", "repeat"])
+def test_a_cache_is_filled_once_for_it_and_for_others(name):
+    made = tf.Variable(0)
+
+    def count(x):
+        made.assign_add(1)
+        return x
+
+    optimized = autopipe.optimize(tf.data.Dataset.range(6).map(count).cache(), rules=[])
+    for _epoch in range(2):
+        list(STAYS[name](optimized))
+        list(optimized)
+    assert int(made) == 6
+
+
+def jpegs(count):
+    one = tf.io.encode_jpeg(tf.zeros([8, 8, 3], tf.uint8)).numpy()
+    return tf.data.Dataset.from_tensor_slices([one] * count)
+
+
+@pytest.mark.usefixtures("as_fast")
 @pytest.mark.parametrize(
-    "derive", [lambda d: d.take(3), lambda d: d.batch(2), lambda d: d.repeat(2), lambda d: d.shuffle(2)]
+    ("source", "follows"), [(jpegs(6), True), (jpegs(9).take(6), False)], ids=["counted", "not counted"]
+)
+def test_an_endless_repeat_follows_where_it_is_known_by_number_that_no_element_failed(source, follows, monkeypatch):
+    """Its iterators never come to an end, which is what tells it elsewhere."""
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    optimized = autopipe.optimize(source.map(tf.io.decode_jpeg), rules=["cache_fixed_work"])
+    assert optimized.plan.rules == ("cache_fixed_work",)
+    assert isinstance(optimized.batch(2), FollowingDataset)
+    endless = optimized.batch(2).repeat()
+    assert isinstance(endless, FollowingDataset) is follows
+    for _fit in range(2):
+        assert len(list(islice(endless, 7))) == 7
+    assert optimized.caches_are_full is follows
+
+
+def test_a_shuffle_that_would_not_wait_for_a_cache_waits_where_it_is_repeated(monkeypatch):
+    """One iterator would mix all its epochs as little as the first."""
+    tree = ir.Shuffle(input=extract(tf.data.Dataset.range(100).cache()), buffer_size=100, while_filling=1)
+    optimized = OptimizedDataset(tf.data.Dataset.range(100), Rewriting(tree, tree, (), ()), Plan("none"))
+    assert values(optimized) == list(range(100))
+    other = OptimizedDataset(tf.data.Dataset.range(100), Rewriting(tree, tree, (), ()), Plan("none"))
+    mixed = values(other.repeat(2))
+    assert mixed[:100] != list(range(100))
+    assert sorted(mixed[:100]) == sorted(mixed[100:]) == list(range(100))
+
+
+@pytest.mark.parametrize(
+    "derive", [lambda d: d.take(3), lambda d: d.skip(2), lambda d: d.shuffle(2), lambda d: d.cache()]
 )
 def test_other_stages_after_it_are_those_of_any_dataset(derive):
     assert not isinstance(derive(tens()), FollowingDataset)
