@@ -19,19 +19,17 @@ from autopipe.functions.fingerprint import function_fingerprint
 from autopipe.functions.function import Function
 from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.knobs import PER_CORE, Knob, largest_number
+from autopipe.pipeline.knobs import PER_CORE, Knob
 from autopipe.pipeline.signature import signature
+from autopipe.planning.plan_fields import first_wrong
 
 __all__ = ["Carried", "Plan", "carry_over", "fingerprint", "stage_fingerprint"]
 
 _SCHEMA = 1
-_PROMISES = ("sequence", "elements", "training")
 _MOST_BYTES = 2**20
 _MOST_DIGITS = 19
-_DEEPEST = 4
 # More threads and calls at once than this are for who asks for them.
 _MOST_SCALED = 1024
-_CORES = (0.01, 1_000_000)
 # Where data lies and which objects hold it differ between machines; the pipeline is the same.
 _NOT_IDENTITY = frozenset(
     {"dataset", "components", "filename", "options", "reason", "line", "seed_generator", "origin", "classes"}
@@ -87,11 +85,15 @@ class Plan:
 
         Raises:
             ArgumentError: if ``path`` is no file in a folder that can be written to.
+            OSError: if it cannot be written after all, as on a full disk.
         """
         target = file_to_write("path", path)
         draft = target.with_name(f".{target.name}.{os.getpid()}")
-        draft.write_text(self.to_json(), encoding="utf-8")
-        draft.replace(target)
+        try:
+            draft.write_text(self.to_json(), encoding="utf-8")
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
@@ -125,7 +127,7 @@ class Plan:
         if content.get("schema") != _SCHEMA or isinstance(content["schema"], bool):
             received = shortened(content.get("schema"))
             raise PlanError(_law(where, f"its schema is {received}, and this release reads {_SCHEMA}"))
-        wrong = _first_wrong(content)
+        wrong = first_wrong(content, _STORED)
         if wrong:
             raise PlanError(_law(where, wrong))
         return cls(**{**content, "rules": tuple(content.get("rules", ()))})
@@ -332,64 +334,6 @@ def _finite(digits: str) -> float:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number that JSON has")
-
-
-def _first_wrong(content: dict[str, Any]) -> str | None:
-    """Return what is wrong with the fields of a plan; ``None`` if nothing is."""
-    kinds: dict[str, type] = {"fingerprint": str, "keeps": str, "rules": list}
-    kinds.update(dict.fromkeys(("knobs", "machine", "measured", "versions"), dict))
-    unknown = sorted(set(content) - set(_STORED))
-    if unknown:
-        return f"it has the unknown field {shortened(unknown[0])}"
-    if "fingerprint" not in content:
-        return "it has no fingerprint"
-    for name, kind in kinds.items():
-        if name in content and not isinstance(content[name], kind):
-            return f"its {name} is a {type(content[name]).__name__}"
-    if content.get("keeps", _PROMISES[0]) not in _PROMISES:
-        return f"its keeps is {shortened(content['keeps'])}, and not one of {', '.join(_PROMISES)}"
-    for name, texts in (("rules", content.get("rules", ())), ("versions", content.get("versions", {}).values())):
-        if not all(isinstance(text, str) for text in texts):
-            return f"its {name} are not all texts"
-    elsewhere = content.get("measured", {}).get("machine", {})
-    if not isinstance(elsewhere, dict):
-        return "the machine in its measured is no object"
-    wrong = _flaw(content, _DEEPEST) or _wrong_knob(content.get("knobs", {}))
-    return wrong or _wrong_machine(content.get("machine", {})) or _wrong_machine(elsewhere)
-
-
-def _flaw(value: Any, levels: int) -> str | None:
-    if isinstance(value, str) and not value.isprintable():
-        return f"is a text that cannot be printed: {shortened(value)}"
-    if not isinstance(value, dict | list):
-        return None
-    if not levels:
-        return "its fields are nested too deeply"
-    parts = [*value, *value.values()] if isinstance(value, dict) else value
-    return next((flaw for part in parts if (flaw := _flaw(part, levels - 1))), None)
-
-
-def _wrong_knob(knobs: dict[str, Any]) -> str | None:
-    if not all(isinstance(number, int) and not isinstance(number, bool) for number in knobs.values()):
-        return "its knobs are not all whole numbers"
-    for name, number in knobs.items():
-        most = largest_number(name)
-        if not -1 <= number <= most:
-            return f"its knob {shortened(name)} is {number}, and not from -1 to {most:,}"
-    return None
-
-
-def _wrong_machine(machine: Mapping[str, Any]) -> str | None:
-    for name in ("cores", "memory_bytes", "available_bytes"):
-        number = machine.get(name, 1)
-        if isinstance(number, bool) or not isinstance(number, int | float) or number < 0:
-            return f"its machine's {name} is {shortened(number)}, and not a number"
-    cores, (least, most) = machine.get("cores", 1), _CORES
-    if not least <= cores <= most:
-        return f"its machine's cores are {cores}, and not from {least} to {most:,}"
-    if not isinstance(machine.get("host", ""), str):
-        return f"its machine's host is a {type(machine['host']).__name__}"
-    return None
 
 
 def _law(where: str, received: str) -> str:

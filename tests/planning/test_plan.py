@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -190,6 +191,19 @@ def test_a_plan_replaces_the_one_that_was_there(tmp_path):
     Plan("one").save(path)
     Plan("two", knobs={"a": 1}, rules=("x",)).save(path)
     assert Plan.load(path) == Plan("two", knobs={"a": 1}, rules=("x",))
+    assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_a_plan_that_cannot_be_written_whole_leaves_the_one_before_and_nothing_else(tmp_path):
+    Plan("one").save(tmp_path / "plan.json")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            Plan("two").save(tmp_path / "plan.json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert Plan.load(tmp_path / "plan.json") == Plan("one")
     assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
 
 
