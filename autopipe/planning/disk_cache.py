@@ -79,7 +79,6 @@ class DiskCache:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).absolute()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
             _writer(self.folder)
             self._remove_what_is_left()
         except OSError as error:
@@ -149,6 +148,7 @@ def _writer(folder: Path) -> str:
     known = _writers.get(folder)
     if known is not None and _lock_of(folder, known).exists():
         return known
+    folder.mkdir(parents=True, exist_ok=True)
     name = f"{_here()}.{uuid.uuid4().hex[:12]}"
     draft = folder / f"{name}.new"
     handle = os.open(draft, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Sequence
 
 from autopipe.pipeline import ir
@@ -80,9 +82,23 @@ class Stores:
             self._memories = successor
 
     def next_files(self) -> tuple[str, ...]:
-        """Return the file of each disk cache: the one that is whole, or a new one that nobody else writes."""
-        if self._disk is not None:
+        """Return the file of each disk cache: the one that is whole, or a new one that nobody else writes.
+
+        Returns:
+            None, with a warning, where the folder cannot be written to any more: elements pass its caches then.
+        """
+        if self._disk is None:
+            return ()
+        try:
             self._files = tuple(map(self._disk.again, self._files))
+        except OSError as error:
+            folder = os.fspath(self._disk.folder)
+            warnings.warn(
+                f"The folder of a disk cache must stay one that can be written to, but {folder!r} is not any more "
+                f"({error.strerror}). Training goes on without what is kept there.",
+                stacklevel=2,
+            )
+            return ()
         return self._files
 
     @property

@@ -1,5 +1,7 @@
 """Iterators share what is full, and fill each their own."""
 
+import shutil
+
 import pytest
 import tensorflow as tf
 
@@ -92,6 +94,25 @@ def test_a_file_is_whole_once_somebody_read_to_its_end(tmp_path, monkeypatch):
     stores.note_end(memories, files)
     assert stores.files_are_whole
     assert stores.next_files() == files
+
+
+def test_a_folder_that_is_gone_is_said_and_training_goes_on_without(tmp_path, monkeypatch):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    folder = tmp_path / "kept"
+    dataset = autopipe.optimize(
+        Dataset.range(4).map(lambda x: tf.strings.length(tf.strings.as_string(x))),
+        rules=("cache_fixed_work_on_disk",),
+        disk_cache=folder,
+        ram_budget=0,
+    )
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+    with pytest.warns(UserWarning, match=r"must stay one that can be written to, but '.*kept' is not any more"):
+        assert list(map(int, dataset)) == [1, 1, 1, 1]
+    folder.unlink()
+    for _epoch in range(2):
+        assert list(map(int, dataset)) == [1, 1, 1, 1]
+    assert dataset._stores.files_are_whole
 
 
 @pytest.mark.usefixtures("as_fast")
