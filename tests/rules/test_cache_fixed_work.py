@@ -170,8 +170,17 @@ def test_refuses_what_does_not_fit():
 
 
 def test_refuses_what_costs_no_more_than_memory():
-    cheap = Answers(caching=(2e-5, 1e-5))
-    assert_refuses(RULE, JPEGS.map(augment), "20 us to make an element, 10 us to read it", answers=cheap)
+    cheap = Answers(caching=(1e-5, 8e-6))
+    assert_refuses(RULE, JPEGS.map(augment), "10 us to make an element, 8 us to read it", answers=cheap)
+
+
+def test_what_takes_as_long_as_a_call_is_worth_a_cache_only_where_no_batch_could_do_it():
+    little = Answers(caching=(18e-6, 1e-6))
+    assert any(isinstance(node, ir.Cache) for node in trees.walk(apply(RULE, JPEGS.map(decode), answers=little).after))
+    dense = NUMBERS(9).map(lambda x: tf.linalg.inv(tf.eye(3) + tf.cast(x, tf.float32)))
+    assert_refuses(RULE, dense, "18 us to make an element, 1 us to read it", answers=little)
+    batches = NUMBERS(9).batch(3).map(lambda x: tf.strings.to_number(tf.strings.as_string(x)))
+    assert_refuses(RULE, batches, "18 us to make an element, 1 us to read it", answers=little)
 
 
 def test_refuses_what_is_not_the_same_in_every_epoch():

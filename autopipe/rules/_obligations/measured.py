@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from autopipe.functions.vectorize import NotVectorizableError, vectorize
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import MeasurementError, Proof, Site
@@ -39,8 +40,10 @@ _LEAST_GAIN = 1.05
 # What is larger comes from memory where the sample, smaller than the data, still came from the cache of a core.
 _CACHE_OF_CORE = 4 * _MEBIBYTE
 _LEAST_GAIN_OF_LARGE = 1.3
-# Less than this per element is the cost of a call, which a batch pays once: no reason to hold elements in memory.
+# Less than this per element is the cost of a call, which a batch pays once: no reason to hold elements in memory. Where
+# there is no batched form, each element pays for it.
 _CALL_SECONDS = 20e-6
+_LEAST_OF_EACH = 5e-6
 _LEAST_CACHING_GAIN = 2.0
 # So much later may an epoch begin, of the least it took. A shuffle takes a fifth of what is measured: nothing is handed
 # to Python.
@@ -292,7 +295,7 @@ class WorthCaching:
 
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
-    least_saved_seconds: float = _CALL_SECONDS
+    least_saved_seconds: float | None = None
 
     def check(self, site: Site) -> Proof:
         """Time both on a sample; a cache of what costs little only takes memory."""
@@ -326,19 +329,38 @@ class WorthCachingOnDisk:
 
     def check(self, site: Site) -> Proof:
         """Time both on a sample, read from the disk itself and not from the kernel's copy of it."""
-        return _worth(self.pipeline, site, _CALL_SECONDS, on_disk=True)
+        return _worth(self.pipeline, site, None, on_disk=True)
 
 
-def _worth(pipeline: ir.Node, site: Site, least_saved: float, *, on_disk: bool) -> Proof:
+def _worth(pipeline: ir.Node, site: Site, least_saved: float | None, *, on_disk: bool) -> Proof:
     try:
         making, reading = site.measurements.caching(pipeline, on_disk=on_disk)
     except MeasurementError as unknown:
         return Proof(False, f"it is not known what it would save: {unknown}")
     where = "disk" if on_disk else "memory"
     figures = f"{making * 1e6:,.0f} us to make an element, {reading * 1e6:,.0f} us to read it from {where}"
-    worth = making - reading >= least_saved and making >= _LEAST_CACHING_GAIN * reading
+    saved = making - reading
+    enough = _is_more_than_a_call(saved, pipeline) if least_saved is None else saved >= least_saved
+    worth = enough and making >= _LEAST_CACHING_GAIN * reading
     because = f"it takes {figures}; from the second epoch on" if worth else f"it takes {figures}"
     return Proof(worth, because, timed=True)
+
+
+def _is_more_than_a_call(saved: float, pipeline: ir.Node) -> bool:
+    if saved >= _CALL_SECONDS:
+        return True
+    return saved >= _LEAST_OF_EACH and any(map(_is_called_for_each, trees.walk(pipeline)))
+
+
+def _is_called_for_each(node: ir.Node) -> bool:
+    """Return whether a map works on single elements, which no batch could do for all of its own at once."""
+    if not isinstance(node, ir.Map) or any(isinstance(each, ir.Batch | ir.PaddedBatch) for each in trees.walk(node)):
+        return False
+    try:
+        vectorize(node.fn, None)
+    except NotVectorizableError:
+        return True
+    return False
 
 
 @dataclass(frozen=True)
