@@ -33,6 +33,11 @@ def test_an_empty_dataset_is_refused(empty):
         autopipe.optimize(empty)
 
 
+def test_a_dataset_of_a_program_without_eager_execution_is_refused():
+    with tf.Graph().as_default(), pytest.raises(DatasetError, match="made while eager execution was off.*TensorFlow 2"):
+        autopipe.optimize(Dataset.range(4))
+
+
 def test_a_dataset_made_inside_a_tf_function_is_refused():
     @tf.function
     def inside():

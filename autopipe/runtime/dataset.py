@@ -31,7 +31,7 @@ from autopipe.runtime.ending import number_taken, telling_its_end
 from autopipe.runtime.following import Followable, Followed, built_after
 from autopipe.runtime.memories import Memories, may_leave_out
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
-from autopipe.runtime.ready import ReadyPipeline, filling_at_once, while_filling, with_files
+from autopipe.runtime.ready import ReadyPipeline, ReadyPipelines, filling_at_once, while_filling, with_files
 from autopipe.runtime.repoint import (
     MOST_HELD,
     has_large_buffer,
@@ -77,7 +77,7 @@ class OptimizedDataset(Followable):
         self._holds_much = False
         # Iterators hold their readings, and those this dataset: it is gone with the last of them, and its memories too.
         self._readings: list[Callable[[], Reading | None]] = []
-        self._ready: list[ReadyPipeline] = []
+        self._ready = ReadyPipelines()
         self._offered: Callable[[], Any] = _gone
         self._tried_next: ir.Node | None = None
         self._lock = threading.Lock()
@@ -274,12 +274,14 @@ class OptimizedDataset(Followable):
         files, memories = self._stores.next_files(), self._stores.next_memories(self._memories_in_use())
         writes = not self._stores.are_whole(files)
         taken = number_taken() if writes or memories.watches else None
-        filling = while_filling(tree)
-        repeated = any(isinstance(stage, ir.Repeat) for stage in after)
-        fills = filling is not tree and not memories.full and not repeated
+        filling = while_filling(tree, after)
+        fills = filling is not tree and not memories.full
         reading = Reading(self, after, _knobs_of(tree), memories, taken, files, writes, fills=fills)
         tree = filling if fills else tree
-        ready = self._made_before(tree, reading, early=early) if taken is None else None
+        ready = None
+        if taken is None:
+            in_use = (tree, self._autopipe_tree)
+            ready = self._ready.one_for(reading, tree, in_use, early=early, metered=bool(observers()))
         if ready is None:
             ready = self._make(tree, reading, early=early)
         iterator = iter(ready.pipeline)
@@ -301,17 +303,8 @@ class OptimizedDataset(Followable):
         pipeline = filling_at_once(pipeline) if early else pipeline
         ready = ReadyPipeline(tree, reading.after, files, memories, early, pipeline, stall)
         if reading.taken is None:
-            self._ready.append(ready)
+            self._ready.add(ready)
         return ready
-
-    def _made_before(self, tree: ir.Node, reading: Reading, *, early: bool) -> ReadyPipeline | None:
-        """Return a pipeline that an iterator before ran, as this one is to: TensorFlow has rewritten it already."""
-        self._ready = [each for each in self._ready if each.may_serve((tree, self._autopipe_tree), reading)]
-        for ready in self._ready:
-            if ready.serves(tree, reading, early=early, metered=bool(observers())):
-                ready.stall = ready.stall.hand_on() if ready.stall is not None else None
-                return ready
-        return None
 
     def _take_offered(self, after: Stages) -> tuple[Any, Reading] | None:
         iterator, self._offered = self._offered(), _gone
@@ -344,7 +337,7 @@ class OptimizedDataset(Followable):
             return
         # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
         tree = with_knobs(tree, knobs)
-        own = trees.transform(while_filling(tree) if reading.fills else tree, with_new_seed_generator)
+        own = trees.transform(while_filling(tree, reading.after) if reading.fills else tree, with_new_seed_generator)
         memories = self._memories_for(reading)
         dataset = memories.build(with_files(own, reading.files))
         pipeline = self._pipeline(dataset, reading, reading.stall, memories)

@@ -13,7 +13,7 @@ from autopipe.runtime.memories import Memories
 from autopipe.runtime.reading import Reading, Stages
 from autopipe.telemetry.stall import StallCounter
 
-__all__ = ["ReadyPipeline", "caches_on_disk", "filling_at_once", "while_filling", "with_files"]
+__all__ = ["ReadyPipeline", "ReadyPipelines", "caches_on_disk", "filling_at_once", "while_filling", "with_files"]
 
 
 @dataclass
@@ -49,6 +49,35 @@ class ReadyPipeline:
         return not metered or self.iterator() is None
 
 
+class ReadyPipelines:
+    """Those that iterators before ran: TensorFlow has rewritten them already."""
+
+    def __init__(self) -> None:
+        self._made: list[ReadyPipeline] = []
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def one_for(
+        self, reading: Reading, tree: ir.Node, trees_in_use: Sequence[ir.Node], *, early: bool, metered: bool
+    ) -> ReadyPipeline | None:
+        """Return one that an iterator may run; those that no other will need are let go."""
+        self._made = [each for each in self._made if each.may_serve(trees_in_use, reading)]
+        for ready in self._made:
+            if ready.serves(tree, reading, early=early, metered=metered):
+                ready.stall = ready.stall.hand_on() if ready.stall is not None else None
+                return ready
+        return None
+
+    def add(self, ready: ReadyPipeline) -> None:
+        """Take one that was made for an iterator, for those after it."""
+        self._made.append(ready)
+
+    def clear(self) -> None:
+        """Let all go."""
+        self._made.clear()
+
+
 def filling_at_once(dataset: Any) -> Any:
     """Return a dataset whose iterators fill their buffers before the first element is asked for.
 
@@ -73,8 +102,13 @@ def with_files(tree: ir.Node, files: tuple[str, ...]) -> ir.Node:
     return tree
 
 
-def while_filling(tree: ir.Node) -> ir.Node:
-    """Return the tree for an iterator that fills memory caches: no shuffle waits until they are full."""
+def while_filling(tree: ir.Node, after: Stages) -> ir.Node:
+    """Return the tree for an iterator that fills memory caches: no shuffle waits until they are full.
+
+    One that goes on for more epochs, by a repeat among the stages after, would mix all of them as little as the first.
+    """
+    if any(isinstance(stage, ir.Repeat) for stage in after):
+        return tree
     return trees.transform(tree, _not_waiting)
 
 

@@ -30,7 +30,7 @@ def extract(dataset: Any) -> ir.Node:
         source; nothing upstream of it is read.
 
     Raises:
-        DatasetError: if ``dataset`` is not a ``tf.data.Dataset``, or was made inside a ``tf.function``.
+        DatasetError: if ``dataset`` is not a ``tf.data.Dataset``, or was not made eagerly.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.text import one_line
@@ -47,9 +47,12 @@ def extract(dataset: Any) -> ir.Node:
             "or tf.data.Dataset.from_generator."
         )
     if tf.is_symbolic_tensor(dataset._variant_tensor):
+        in_function = tf.compat.v1.executing_eagerly_outside_functions()
+        where = "inside a tf.function" if in_function else "while eager execution was off"
+        place = "where the training script calls fit()" if in_function else "in a program of TensorFlow 2"
         raise DatasetError(
-            "autopipe reads a dataset that was made eagerly, but received one made inside a tf.function. "
-            "Call autopipe.optimize() where the training script calls fit()."
+            f"autopipe reads a dataset that was made eagerly, but received one made {where}. "
+            f"Call autopipe.optimize() {place}."
         )
     return read_tree(dataset, _READERS)
 
