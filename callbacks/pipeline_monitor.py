@@ -83,7 +83,7 @@ class PipelineMonitor(WatchingCallback):
     def _look_at(self, reading: Reading) -> None:
         # In a training loop of one's own there is no model.
         self._batches_in_step = int(getattr(self.model, "steps_per_execution", 1) or 1)
-        if reading.iterator() is not None and reading.dataset.counts_its_stages and self._may_look():
+        if reading.iterator() is not None and reading.counts_its_stages and self._may_look():
             metered = reading.stall is not None
             self._looks = Looks(reading.tree, reading.iterator, metered=metered, distance=_SECONDS_BETWEEN_LOOKS)
 

@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -157,11 +157,6 @@ class OptimizedDataset(Followable):
     def must_end(self) -> bool:
         """Whether its caches serve no other iterator until one comes to its end: only that tells that none failed."""
         return self._stores.must_end
-
-    @cached_property
-    def counts_its_stages(self) -> bool:
-        """Whether TensorFlow counts what each stage does: not without its AUTOTUNE."""
-        return self.options().autotune.enabled is not False
 
     @property
     def plan(self) -> Plan:

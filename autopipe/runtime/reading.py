@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from autopipe.pipeline import ir, trees
@@ -88,6 +89,12 @@ class Reading:
     def tree(self) -> ir.Node:
         """The pipeline that the iterator runs, to its last stage."""
         return tree_after(self.dataset.tree, self.after)
+
+    @cached_property
+    def counts_its_stages(self) -> bool:
+        """Whether TensorFlow counts what each stage does: not without its AUTOTUNE."""
+        chosen = (options.autotune.enabled for options in trees.options_of(self.tree))
+        return next((each for each in chosen if each is not None), True)
 
     @property
     def ends_synchronously(self) -> bool:
