@@ -95,6 +95,9 @@ class FollowingDataset(Followable):
     Its iterators are those of the optimized dataset: callbacks see them, and ``retune()`` changes them. Its
     ``original`` is that of the optimized dataset with the same stages after it.
 
+    Attributes:
+        optimized: the optimized dataset, which has ``explain()``, ``plan``, ``knobs`` and ``retune()``.
+
     >>> import autopipe
     >>> optimized = autopipe.optimize(tf.data.Dataset.range(4).map(lambda x: x * 10), seconds=0)
     >>> iterator = iter(optimized.map(lambda x: x + 1))
@@ -107,7 +110,7 @@ class FollowingDataset(Followable):
     """
 
     def __init__(self, optimized: Followed, stages: Stages, derived: Any) -> None:
-        self._optimized = optimized
+        self.optimized = optimized
         self._stages = stages
         self._derived = derived
         super().__init__(tf.data.experimental.to_variant(derived))
@@ -117,7 +120,7 @@ class FollowingDataset(Followable):
 
     @property
     def _following(self) -> tuple[Followed, Stages]:
-        return self._optimized, self._stages
+        return self.optimized, self._stages
 
     @property
     def element_spec(self) -> Any:
@@ -127,14 +130,14 @@ class FollowingDataset(Followable):
     @property
     def original(self) -> Any:
         """The dataset as it would be without autopipe."""
-        written = self._optimized.original
+        written = self.optimized.original
         original = built_after(written, self._stages)
         original._autopipe_tree = tree_after(extract(written), self._stages)
         return original
 
     @property
     def _autopipe_tree(self) -> ir.Node:
-        return tree_after(self._optimized.tree, self._stages)
+        return tree_after(self.optimized.tree, self._stages)
 
     def __iter__(self) -> Any:
-        return self._optimized.iterator(self._stages) if tf.executing_eagerly() else super().__iter__()
+        return self.optimized.iterator(self._stages) if tf.executing_eagerly() else super().__iter__()

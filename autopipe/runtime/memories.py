@@ -49,7 +49,7 @@ class Memories:
         self.caches = memory_caches(tree)
         # What somebody leaves out after a cache is missing from it for good.
         counted = guarded and not any(isinstance(node, ir.IgnoreErrors) for node in trees.walk(tree))
-        wholes = [whole(cache.inputs[0]) if counted else None for cache in self.caches]
+        wholes = [whole(cache, tree) if counted else None for cache in self.caches]
         self._memories = [_Memory(*each) for each in zip(self.caches, wholes, strict=True)]
         self._guarded = guarded
         self._full = False

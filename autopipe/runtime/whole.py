@@ -15,9 +15,10 @@ __all__ = ["Whole", "whole"]
 
 # Each leaves a gap where an element fails, and gives no other in its place, as a take or a batch in the midst would.
 _LEAVES_A_GAP = (
-    ir.Enumerate | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Range | ir.Shuffle | ir.TensorSlices
-    | ir.Tensors | ir.Zip
+    ir.AssertCardinality | ir.Concatenate | ir.Enumerate | ir.FilesReader | ir.Filter | ir.FlatMap | ir.Interleave
+    | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Range | ir.Shuffle | ir.TensorSlices | ir.Tensors | ir.Zip
 )  # fmt: skip
+_ONE_FOR_ONE = ir.Enumerate | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Shuffle
 
 
 @dataclass(frozen=True)
@@ -42,25 +43,34 @@ class Whole:
         return len(list(cached.skip(self.number - 1))) == 1
 
 
-def whole(kept: ir.Node) -> Whole | None:
+def whole(cache: ir.Cache, pipeline: ir.Node) -> Whole | None:
     """Return what a cache of a pipeline holds if no element failed; ``None`` where a number does not tell.
 
+    Args:
+        cache: the cache.
+        pipeline: all of it: how many elements there are may be asserted after the cache.
+
     >>> from autopipe.pipeline.extract import extract
+    >>> def of(dataset):
+    ...     cache = extract(dataset.cache())
+    ...     return whole(cache, cache)
     >>> numbers = tf.data.Dataset.range(10).map(lambda x: x + 1)
-    >>> whole(extract(numbers)), whole(extract(numbers.batch(4)))
+    >>> of(numbers), of(numbers.batch(4))
     (Whole(number=10, in_rows=False), Whole(number=10, in_rows=True))
-    >>> whole(extract(numbers.batch(4, drop_remainder=True))) is whole(extract(numbers.take(4))) is None
+    >>> of(numbers.batch(4, drop_remainder=True)) is of(numbers.take(4)) is None
     True
     """
+    kept = cache.input
     batch = _batch_of_rows(kept)
     if batch is None:
-        return _whole_elements(kept)
-    elements = _whole_elements(batch.input)
-    if elements is None or not isinstance(tf.nest.flatten(signature(kept).element_spec)[0], tf.TensorSpec):
+        number = _number_without_gaps(kept, _number_asserted_after(cache, pipeline))
+        return None if number is None else Whole(number)
+    number = _number_without_gaps(batch.input)
+    if number is None or not isinstance(tf.nest.flatten(signature(kept).element_spec)[0], tf.TensorSpec):
         return None
     # One of those that are dropped would take the place of an element that failed.
-    dropped = elements.number % batch.batch_size if batch.drop_remainder else 0
-    return None if dropped else Whole(elements.number, in_rows=True)
+    dropped = number % batch.batch_size if batch.drop_remainder else 0
+    return None if dropped else Whole(number, in_rows=True)
 
 
 def _batch_of_rows(kept: ir.Node) -> ir.Batch | ir.PaddedBatch | None:
@@ -70,11 +80,23 @@ def _batch_of_rows(kept: ir.Node) -> ir.Batch | ir.PaddedBatch | None:
     return kept if isinstance(kept, ir.Batch | ir.PaddedBatch) else None
 
 
-def _whole_elements(kept: ir.Node) -> Whole | None:
-    cardinality = signature(kept).cardinality
-    if cardinality < 0 or not all(isinstance(node, _LEAVES_A_GAP) for node in trees.walk(kept)):
+def _number_asserted_after(cache: ir.Cache, pipeline: ir.Node) -> int | None:
+    for node in trees.walk(pipeline):
+        if isinstance(node, ir.AssertCardinality):
+            below = node.input
+            while isinstance(below, _ONE_FOR_ONE):
+                below = below.input
+            if below == cache:
+                return node.count
+    return None
+
+
+def _number_without_gaps(kept: ir.Node, asserted: int | None = None) -> int | None:
+    """Return how many elements there are if none failed: one that did is missing in the number then."""
+    if not all(isinstance(node, _LEAVES_A_GAP) for node in trees.walk(kept)):
         return None
-    return Whole(cardinality)
+    number = signature(kept).cardinality if asserted is None else asserted
+    return number if number >= 0 else None
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]

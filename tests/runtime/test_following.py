@@ -55,6 +55,11 @@ def test_its_elements_spec_length_and_options_are_those_of_the_whole_pipeline():
     assert isinstance(optimized.prefetch(1).map(lambda x: x), FollowingDataset)
 
 
+def test_the_optimized_dataset_that_it_follows_is_at_hand():
+    optimized = tens()
+    assert optimized.batch(2).repeat(2).optimized is optimized
+
+
 def test_a_swap_after_every_element_loses_and_repeats_none(listener):
     optimized = tens(20)
     after = optimized.map(lambda x: x + 1, num_parallel_calls=3).prefetch(2)

@@ -266,6 +266,19 @@ def test_an_element_that_failed_under_an_endless_repeat_is_not_missing_for_the_n
     assert rows(islice(dataset, 6)) == rows(whole)
 
 
+def test_records_under_an_endless_repeat_are_cached_for_all_iterators_where_their_number_is_asserted(tmp_path):
+    path = str(tmp_path / "numbers")
+    with tf.io.TFRecordWriter(path) as writer:
+        for number in range(12):
+            writer.write(str(number))
+    records = tf.data.TFRecordDataset(path).map(lambda record: tf.strings.to_number(record, tf.int64))
+    for elements, full in ((records, False), (records.apply(tf.data.experimental.assert_cardinality(12)), True)):
+        dataset = endless(elements)
+        for _fit in range(2):
+            assert rows(islice(dataset, 15)) == [*range(12), 0, 1, 2]
+        assert dataset.caches_are_full is full
+
+
 def test_in_a_cache_that_its_author_wrote_what_failed_stays_missing_as_it_did():
     seen = []
 

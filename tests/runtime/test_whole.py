@@ -6,10 +6,17 @@ import tensorflow as tf
 
 from autopipe.functions.vectorize import vectorize
 from autopipe.pipeline import ir
+from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.extract import extract
 from autopipe.runtime.whole import Whole, whole
 
 Dataset = tf.data.Dataset
+
+
+def of(kept, after=lambda cached: cached):
+    pipeline = extract(after(kept.cache()))
+    (cache,) = memory_caches(pipeline)
+    return whole(cache, pipeline)
 
 
 def ten():
@@ -30,7 +37,7 @@ COUNTED = {
 @pytest.mark.parametrize("name", COUNTED)
 def test_the_number_is_in_the_elements_and_in_no_fewer(name):
     make, number, in_rows = COUNTED[name]
-    found = whole(extract(make()))
+    found = of(make())
     assert found == Whole(number, in_rows)
     assert found.is_in(make())
     assert number == 0 or not found.is_in(make().skip(1))
@@ -40,8 +47,23 @@ def test_of_vectorized_batches_rows_are_counted_whatever_their_ops():
     matrices = Dataset.range(10).map(lambda x: tf.eye(2, dtype=tf.float64) * tf.cast(x, tf.float64))
     elements = extract(matrices.map(tf.linalg.inv))
     batches = ir.Batch(input=elements.input, batch_size=4)
-    assert whole(ir.Map(input=batches, fn=vectorize(elements.fn, None))) == Whole(10, in_rows=True)
-    assert whole(extract(matrices.batch(4).map(tf.linalg.inv))) is None
+    cache = ir.Cache(input=ir.Map(input=batches, fn=vectorize(elements.fn, None)))
+    assert whole(cache, cache) == Whole(10, in_rows=True)
+    assert of(matrices.batch(4).map(tf.linalg.inv)) is None
+
+
+def asserted(dataset):
+    return dataset.apply(tf.data.experimental.assert_cardinality(10))
+
+
+def test_how_many_records_there_are_may_be_asserted_before_the_cache_or_after_it():
+    records = Dataset.from_tensors("some file").apply(tf.data.TFRecordDataset).map(tf.strings.length)
+    assert of(records) is None
+    assert of(asserted(records)) == Whole(10)
+    assert of(records, asserted) == Whole(10)
+    assert of(records, lambda cached: asserted(cached.shuffle(5).map(lambda x: x + 1))) == Whole(10)
+    assert of(records, lambda cached: asserted(cached.skip(5))) is None
+    assert of(records.take(12), asserted) is None
 
 
 @pytest.mark.parametrize(
@@ -58,12 +80,12 @@ def test_of_vectorized_batches_rows_are_counted_whatever_their_ops():
         lambda: ten().repeat(),
         lambda: ten().ignore_errors(),
         lambda: ten().interleave(lambda x: Dataset.range(x)),
-        lambda: ten().apply(tf.data.experimental.assert_cardinality(10)),
+        lambda: ten().take(5).apply(tf.data.experimental.assert_cardinality(5)),
         lambda: Dataset.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64)),
     ],
 )
 def test_what_may_give_another_element_in_place_of_one_that_failed_is_not_counted(make):
-    assert whole(extract(make())) is None
+    assert of(make()) is None
 
 
 def not_five(x):
@@ -76,4 +98,4 @@ def test_batches_that_were_put_together_anew_after_an_element_that_failed_are_to
     checked = Dataset.range(10).map(not_five)
     found = checked.ignore_errors().batch(4)
     assert len(list(found)) == 3
-    assert not whole(extract(checked.batch(4))).is_in(found)
+    assert not of(checked.batch(4)).is_in(found)
