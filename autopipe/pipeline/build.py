@@ -7,7 +7,7 @@ seeds, which the methods of ``tf.data.Dataset`` would trace or draw anew, and th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.builders import arguments_of, build_stage, from_variant
@@ -43,12 +43,12 @@ def build(node: ir.Node, memories: Iterator[Any] | None = None) -> Any:
     return trees.fold(node, built)
 
 
-def memory_caches(node: ir.Node) -> list[ir.Node]:
+def memory_caches(node: ir.Node) -> list[ir.Cache]:
     """Return the memory caches of a pipeline in the order they are built; one that is used twice comes once."""
-    return list(filter(_is_memory_cache, trees.inputs_first(node)))
+    return [each for each in trees.inputs_first(node) if _is_memory_cache(each)]
 
 
-def _is_memory_cache(node: ir.Node) -> bool:
+def _is_memory_cache(node: ir.Node) -> TypeGuard[ir.Cache]:
     return isinstance(node, ir.Cache) and node.in_memory
 
 

@@ -107,7 +107,7 @@ def may_leave_out(rewriting: Rewriting) -> bool:
     """Return whether a memory cache gets elements that may fail, which its author did not put into it."""
     if not any(decides_caches(step.rule) for step in rewriting.steps):
         return False
-    return any(who_may_fail(each.inputs[0]) is not None for each in memory_caches(rewriting.after))
+    return any(who_may_fail(each.input) is not None for each in memory_caches(rewriting.after))
 
 
 class _Memory:
@@ -118,7 +118,7 @@ class _Memory:
         whole: what it holds where no element failed; ``None`` if that is not known, or somebody else's affair.
     """
 
-    def __init__(self, cache: ir.Node, whole: Whole | None) -> None:
+    def __init__(self, cache: ir.Cache, whole: Whole | None) -> None:
         self._cache = cache
         self._whole = whole
         # What frees the memory when it goes is the second.
@@ -153,7 +153,7 @@ class _Memory:
     @cached_property
     def _alone(self) -> Any:
         """A dataset of what it holds; where that is not everything, its first element fails."""
-        failing = build(self._cache.inputs[0]).take(0).apply(tf.data.experimental.assert_cardinality(1))
+        failing = build(self._cache.input).take(0).apply(tf.data.experimental.assert_cardinality(1))
         options = tf.data.Options()
         options.autotune.enabled = False
         options.experimental_optimization.apply_default_optimizations = False
