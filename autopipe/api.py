@@ -217,9 +217,11 @@ def _folder(disk_cache: str | os.PathLike[str]) -> str | os.PathLike[str]:
 
 
 def _verified(rewriting: Rewriting) -> Rewriting:
+    from autopipe.report.waiting import shown_if_long
     from autopipe.verify import verify
 
-    return replace(rewriting, verified=verify(rewriting))
+    with shown_if_long("autopipe compares the pipeline with the one as written"):
+        return replace(rewriting, verified=verify(rewriting))
 
 
 def _keeps(name: str) -> Keeps:
@@ -274,13 +276,15 @@ def _rewriting(
     """Return what becomes of a pipeline: what a plan says if that is safe here too, or else what measures best."""
     from autopipe.planning.planner import plan as make_plan
     from autopipe.planning.replay import replay
+    from autopipe.report.waiting import shown_if_long
 
     if given is not None and rules is None:
         rules = given.rules
         again = replay(tree, given, _rules(rules), keeps=keeps, measurements=measurements)
         if again is not None:
             return again
-    return make_plan(tree, _rules(rules), keeps=keeps, measurements=measurements)
+    with shown_if_long("autopipe measures the pipeline on its own elements"):
+        return make_plan(tree, _rules(rules), keeps=keeps, measurements=measurements)
 
 
 def _check_plan(plan: Plan, identity: str) -> None:
