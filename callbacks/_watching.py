@@ -234,7 +234,8 @@ class WatchingCallback(keras.callbacks.Callback):
             warnings.warn(
                 f"{type(self).__name__} follows a dataset that autopipe.optimize() returned, but fit() reads none. "
                 "Pass it to fit() itself, or what batch, filter, map, padded_batch, prefetch, repeat and with_options "
-                "make of it, and under no distribution strategy.",
+                "make of it (repeat() without end, of files, only if assert_cardinality() says what they hold), and "
+                "under no distribution strategy.",
                 stacklevel=2,
             )
 

@@ -55,7 +55,7 @@ CACHED = {
 }
 
 
-def counted(calls):
+def counted(calls, elements=None):
     def count(x):
         calls.append(int(x))
         return x
@@ -63,7 +63,7 @@ def counted(calls):
     def counting(x):
         return tf.ensure_shape(tf.py_function(count, [x], tf.int64), [])
 
-    return Dataset.range(COUNT).map(counting, num_parallel_calls=2)
+    return (elements or Dataset.range(COUNT)).map(counting, num_parallel_calls=2)
 
 
 @pytest.mark.parametrize("metered", [False, True], ids=["plain", "metered"])
@@ -192,13 +192,7 @@ def test_an_element_that_failed_is_not_missing_from_the_cache_in_the_next_epoch(
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_cache_that_was_added_is_filled_once_when_every_step_swaps(number):
     calls = []
-
-    def count(x):
-        calls.append(int(x))
-        return x
-
-    failing = NUMBERS[number]().map(lambda x: tf.ensure_shape(tf.py_function(count, [x], tf.int64), []))
-    dataset = caching(failing)
+    dataset = caching(counted(calls, NUMBERS[number]()))
     for _epoch in range(3):
         assert flat(read_retuning(dataset)) == list(range(1, 13))
     made = len(calls)
@@ -229,14 +223,8 @@ ENDLESS = {
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_cache_under_an_endless_repeat_is_filled_once_for_all_iterators(name):
     calls = []
-
-    def count(x):
-        calls.append(int(x))
-        return x
-
     before, after = ENDLESS[name]
-    counting = Dataset.range(12).map(lambda x: tf.ensure_shape(tf.py_function(count, [x], tf.int64), []))
-    dataset = endless(counting.apply(before), after)
+    dataset = endless(counted(calls, Dataset.range(12)).apply(before), after)
     for _fit in range(3):
         iterator = iter(dataset)
         assert rows(islice(iterator, 2)) == rows(islice(endless(Dataset.range(12).apply(before), after), 2))

@@ -2,23 +2,10 @@
 
 import pytest
 import tensorflow as tf
+from retuning import listening
 
 import autopipe
 from autopipe.pipeline.text import one_line
-from autopipe.runtime.reading import observe, stop_observing
-
-
-class Listener:
-    def reading_started(self, reading):
-        self.reading = reading
-
-
-@pytest.fixture
-def listener():
-    made = Listener()
-    observe(made)
-    yield made
-    stop_observing(made)
 
 
 def autotune(enabled):
@@ -41,11 +28,13 @@ def optimized(options):
         (lambda: optimized(autotune(False)).batch(2), False),
     ],
 )
-def test_stages_are_counted_unless_the_last_to_say_so_turned_autotune_off(make, counts, listener):
-    assert len(list(make())) > 0
-    assert listener.reading.counts_its_stages is counts
+def test_stages_are_counted_unless_the_last_to_say_so_turned_autotune_off(make, counts):
+    with listening() as readings:
+        assert len(list(make())) > 0
+    assert [reading.counts_its_stages for reading in readings] == [counts]
 
 
-def test_the_tree_goes_to_the_last_stage_after_the_dataset(listener):
-    list(optimized(tf.data.Options()).batch(2).repeat(3))
-    assert one_line(listener.reading.tree).endswith("| batch(2) | repeat(3)")
+def test_the_tree_goes_to_the_last_stage_after_the_dataset():
+    with listening() as readings:
+        list(optimized(tf.data.Options()).batch(2).repeat(3))
+    assert one_line(readings[0].tree).endswith("| batch(2) | repeat(3)")
