@@ -34,8 +34,7 @@ __all__ = [
 ]
 
 EPOCHS = 2
-# Processes that do the same were seen to differ by so much, or by a batch: how far AUTOTUNE reads ahead depends on the
-# time.
+# Processes that do the same were seen to differ by so much: how far AUTOTUNE reads ahead depends on the time.
 NOISE_BYTES = 20_000_000
 # Without it, glibc keeps up to 64 MB of free memory for each of many threads: mallopt(3), M_TRIM_THRESHOLD.
 GIVING_BACK = {"MALLOC_TRIM_THRESHOLD_": "131072"}
@@ -120,10 +119,9 @@ class MemoryResult:
         return ours.reading - self.variants[REFERENCE].reading - ours.stated_cache
 
     def is_above(self, variant: str) -> bool:
-        """Return whether that is more than processes of the same variant differ by, a batch for one."""
-        ours = self.variants[variant]
-        spread = ours.reading_spread + self.variants[REFERENCE].reading_spread
-        return self.above_allowed(variant) > max(spread, ours.batch, NOISE_BYTES)
+        """Return whether that is more than processes of the same variant differ by."""
+        spread = self.variants[variant].reading_spread + self.variants[REFERENCE].reading_spread
+        return self.above_allowed(variant) > max(spread, NOISE_BYTES)
 
 
 def measure_memory(

@@ -23,9 +23,9 @@ def memory_lines(results: Sequence[MemoryResult]) -> list[str]:
         f"Resident memory in MB above what the process held before the pipeline was made, at its peak while {EPOCHS} "
         "epochs were read, each variant in a fresh process; medians, with how far the processes lie apart. What "
         f"TensorFlow, XLA and autopipe take when they are first used, {_loaded(results)} MB, is held before. Allowed "
-        "is what *expert* takes and what autopipe says the caches take that it added; less than the spread, a "
-        f"batch or {_megabytes(NOISE_BYTES)} MB is noise. `optimize()` has a peak of its own, and leaves some memory "
-        "with the process, which counts in what follows." + _environment(results),
+        "is what *expert* takes and what autopipe says the caches take that it added; less than the spread, or "
+        f"{_megabytes(NOISE_BYTES)} MB, is noise. `optimize()` has a peak of its own, and leaves some memory with the "
+        "process, which counts in what follows." + _environment(results),
         "",
         "| | pipeline | a batch | naive | expert | best by hand | optimized | peak | stated cache "
         "| above what is allowed | peak of `optimize()` | left by it |",

@@ -95,18 +95,9 @@ def test_what_a_child_says_of_its_failure_is_told():
         run_child("benchmarks.memory", case="parse_example")
 
 
-def variant(*peaks, stated=0, batch=14):
-    runs = (MemoryRun(*(size * MEGABYTE for size in (3, 1, peak, stated, 30, batch))) for peak in peaks)
+def variant(*peaks, stated=0):
+    runs = (MemoryRun(*(size * MEGABYTE for size in (3, 1, peak, stated, 30, 14))) for peak in peaks)
     return VariantMemory(tuple(runs))
-
-
-def test_a_batch_more_is_what_equal_pipelines_differ_by():
-    expert = variant(300, 300)
-    for batch, above in ((14, True), (28, False)):
-        ours = variant(327, 327, batch=batch)
-        assert (
-            MemoryResult("a", "job", {"expert": expert, "autopipe(naive)": ours}).is_above("autopipe(naive)") is above
-        )
 
 
 def test_a_peak_may_be_the_experts_and_the_stated_cache():
