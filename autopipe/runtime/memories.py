@@ -123,16 +123,17 @@ class _Memory:
         self._whole = whole
         # What frees the memory when it goes is the second.
         self.handle, self._deleter = tf.raw_ops.AnonymousMemoryCache()
-        self._full = False
+        self._full = self._lacks = False
         self._longer_than: dict[int, bool] = {}
 
     @property
     def full(self) -> bool:
         """Whether it holds all elements: one that does not asks its input, and here that fails."""
-        if not self._full:
+        if not self._full and not self._lacks:
             with contextlib.suppress(tf.errors.FailedPreconditionError):
                 next(iter(self._alone), None)
                 self._full = self._whole is None or self._whole.is_in(self._alone)
+                self._lacks = not self._full
         return self._full
 
     def holds_more_than(self, count: int) -> bool:
