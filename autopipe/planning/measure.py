@@ -39,7 +39,7 @@ from autopipe.planning.samples import (
     without_calls,
 )
 from autopipe.planning.small_shuffles import small_shuffle
-from autopipe.planning.stopwatch import Stopwatch, compare_speeds
+from autopipe.planning.stopwatch import compare_speeds, longer_than
 from autopipe.planning.turns import elements_in_one_turn, taking_turns, without_last_prefetch
 from autopipe.rules import MeasurementError
 
@@ -58,7 +58,6 @@ _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
 _WORKING_SECONDS, _WORKING_CALLS = 0.05, 64
 _COMPARED_SECONDS = 1.0
-_EPOCH_SECONDS = 0.1
 _FEWEST_COMPARED = 16
 _END = object()
 
@@ -231,6 +230,21 @@ class SampleMeasurements:
             self._costs[question] = self._time_caching(node, on_disk)
         return self._costs[question]
 
+    def saving(self, node: ir.Node) -> float:
+        """Return the seconds of work on an element that a cache of ``node`` saves, at the least.
+
+        A cache before a map was seen to save as much where its elements are no smaller than those that the map makes.
+        """
+        upstream = node
+        while isinstance(upstream, ir.Map):
+            upstream = upstream.input
+            known = self._costs.get((with_calls(upstream, None), False))
+            if known is not None and self.element_bytes(upstream) >= self.element_bytes(node):
+                making, reading = known
+                return making - reading
+        making, reading = self.caching(node)
+        return making - reading
+
     def _time_caching(self, node: ir.Node, on_disk: bool) -> tuple[float, float]:
         self._refuse_to_run(node)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(node)):
@@ -255,15 +269,13 @@ class SampleMeasurements:
             seconds = min(_SPEED_SECONDS, self._seconds_left())
             return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True)
 
-    def epoch_seconds(self, pipeline: ir.Node) -> float:
-        """Return how long a pipeline takes for an epoch, from the second one on, if nothing else takes time."""
+    def epoch_outlasts(self, pipeline: ir.Node, seconds: float) -> bool:
+        """Return whether an epoch takes longer than that, from the second one on, if nothing else takes time."""
         self._refuse_to_run(pipeline)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(pipeline)):
             endless = self._in_later_epochs(pipeline)
             refuse_if_nothing_passes(endless)
-            watch = Stopwatch(taking_turns(endless))
-            watch.warm_up()
-            return most_elements(pipeline) * watch.seconds_per_batch(_EPOCH_SECONDS)
+            return longer_than(taking_turns(endless), seconds / max(most_elements(pipeline), 1))
 
     def _refuse_to_run(self, pipeline: ir.Node) -> None:
         if self.exhausted:

@@ -138,11 +138,11 @@ def _saves_little(best: Rewriting, measurements: SampleMeasurements) -> bool:
     if not isinstance(cache, ir.Cache) or cache.on_disk or best.new_cache_bytes < _MUCH_MEMORY:
         return False
     try:
-        making, reading = measurements.caching(cache.kept)
-        if making - reading >= _MUCH_WORK:
+        saving = measurements.saving(cache.kept)
+        if saving >= _MUCH_WORK:
             return False
-        saved = (making - reading) * most_elements(cache) * _times_read(cache, best.after)
-        return saved < _LITTLE_GAIN * measurements.epoch_seconds(best.after)
+        saved = saving * most_elements(cache) * _times_read(cache, best.after)
+        return measurements.epoch_outlasts(best.after, saved / _LITTLE_GAIN)
     except MeasurementError:
         return False
 

@@ -6,10 +6,12 @@ import statistics
 import time
 from typing import Any
 
-__all__ = ["Stopwatch", "around_median", "compare_speeds"]
+__all__ = ["Stopwatch", "around_median", "compare_speeds", "longer_than"]
 
 _WARM_UP_SECONDS = 0.01
 _WINDOW_SECONDS = 0.025
+# For one pipeline, with no neighbour that was disturbed by the same.
+_LONG_WINDOW_SECONDS = 0.1
 _FEWEST_PAIRS = 3
 # Three in a row are lost by chance more often than one likes.
 _PAIRS_FOR_LOSS = 5
@@ -55,6 +57,15 @@ def compare_speeds(
         if len(ratios) == 1 and _are_far_apart(warming_up, ratios[0]):
             return around_median([warming_up, ratios[0]])
     return around_median(ratios)
+
+
+def longer_than(dataset: Any, seconds: float) -> bool:
+    """Return whether an endless dataset takes longer than that for a batch; at once where it is far from it."""
+    watch = Stopwatch(dataset)
+    warming_up = watch.warm_up()
+    if _are_far_apart(seconds / warming_up):
+        return warming_up > seconds
+    return watch.seconds_per_batch(_LONG_WINDOW_SECONDS) > seconds
 
 
 def _are_far_apart(*ratios: float) -> bool:

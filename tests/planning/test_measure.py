@@ -248,6 +248,30 @@ def test_what_gives_elements_once_only_is_not_said_to_be_read_from_a_cache(monke
         SampleMeasurements().caching(extract(Dataset.range(3).filter(lambda x: x > 5)))
 
 
+@pytest.mark.parametrize(("after", "asked"), [(tf.math.square, 1), (lambda x: tf.tile(x, [2, 1]), 2)])
+def test_a_cache_after_a_map_saves_what_one_before_it_does_unless_it_is_larger(monkeypatch, after, asked):
+    costs = [CachingCost(5e-3, 1e-3), CachingCost(9e-3, 1e-3)]
+    monkeypatch.setattr(measure, "caching_cost", lambda *_: given.append(costs[len(given)]) or given[-1])
+    given = []
+    measurements = SampleMeasurements()
+    made = extract(Dataset.range(50).map(lambda x: tf.fill([100, 100], x)).map(after))
+    assert measurements.caching(made.input) == (5e-3, 1e-3)
+    assert measurements.saving(made) == pytest.approx((4e-3, 8e-3)[asked - 1])
+    assert len(given) == asked
+
+
+def test_an_epoch_takes_as_long_as_its_elements_do_once_caches_are_full():
+    made = extract(Dataset.range(1000).map(lambda x: tf.random.uniform((200, 200)) + tf.cast(x, tf.float32)))
+    read = ir.Cache(input=made)
+    measurements = SampleMeasurements()
+    assert all(measurements.epoch_outlasts(epoch, 0.0) for epoch in (made, read))
+    assert not any(measurements.epoch_outlasts(epoch, 1000.0) for epoch in (made, read))
+    half = next(2.0**-power for power in range(20) if measurements.epoch_outlasts(made, 2.0**-power))
+    assert not measurements.epoch_outlasts(read, half)
+    with pytest.raises(MeasurementError):
+        measurements.epoch_outlasts(ir.Repeat(input=made), 1.0)
+
+
 def test_caching_of_nothing_and_of_what_would_be_seen_is_not_measured():
     with pytest.raises(MeasurementError, match="no elements"):
         SampleMeasurements().caching(extract(Dataset.range(3).filter(lambda x: x > 5)))

@@ -86,6 +86,18 @@ def test_what_is_far_apart_twice_is_not_compared_a_second_time(monkeypatch, befo
     assert [watch.turns for watch in watches] == [pairs, pairs]
 
 
+@pytest.mark.parametrize(
+    ("taken", "turns", "longer"),
+    [([0.5], 0, True), ([0.01], 0, False), ([0.2, 0.11], 1, True), ([0.2, 0.09], 1, False)],
+    ids=["far above", "far below", "above", "below, but not while warming up"],
+)
+def test_of_a_single_pipeline_what_is_near_is_timed_for_longer(monkeypatch, taken, turns, longer):
+    watch = ScriptedWatch(taken)
+    monkeypatch.setattr(stopwatch, "Stopwatch", lambda dataset: watch)
+    assert stopwatch.longer_than(taken, 0.1) is longer
+    assert watch.turns == turns
+
+
 class Clock:
     """Goes on only where a pipeline works, so that nothing else on the machine can make a batch late."""
 
