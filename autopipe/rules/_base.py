@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dis
 import enum
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
@@ -194,17 +195,18 @@ class Rule:
     @property
     def obligations(self) -> tuple[str, ...]:
         """The names of what it may ask to be proved, in the order of its code."""
-        return tuple(self._obligations())
+        return tuple(self._obligations)
 
     @property
     def measures(self) -> bool:
         """Whether it may ask for something that is found by running a sample."""
-        return any(getattr(value, "measures", False) for value in self._obligations().values())
+        return any(getattr(value, "measures", False) for value in self._obligations.values())
 
     def may_ask(self, obligation: type) -> bool:
         """Return whether it may ask for a proof of that kind."""
-        return obligation in self._obligations().values()
+        return obligation in self._obligations.values()
 
+    @cached_property
     def _obligations(self) -> dict[str, type]:
         if not isinstance(self.match, FunctionType):
             return {}
@@ -218,10 +220,18 @@ def rule(*, keeps: Keeps, phase: Phase = Phase.ARRANGE) -> Callable[[Callable[[A
 
 
 def _names_used(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names_used(constant)
+    """Yield the global names in a function in the order they are written."""
+    yield from (name for *_, name in sorted(_names_at(code)))
+
+
+def _names_at(code: CodeType) -> Iterator[tuple[int, int, str]]:
+    """Yield the line, the column and the name of each global in a function; how it was compiled decides the order."""
+    for instruction in dis.get_instructions(code):
+        if isinstance(instruction.argval, CodeType):
+            yield from _names_at(instruction.argval)
+        elif instruction.opname == "LOAD_GLOBAL":
+            line, _, column, _ = instruction.positions or (0, 0, 0, 0)
+            yield line or 0, column or 0, instruction.argval
 
 
 def decides_caches(name: str) -> bool:
