@@ -1,10 +1,11 @@
 VENV ?= .venv
+OLDEST := .venv-oldest
 PYTHON := $(VENV)/bin/python
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Tests start many processes, which need not compile all of it anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo bench bench-quick bench-rules test test-deep lint types unit clean
+.PHONY: help demo bench bench-quick bench-rules test test-deep test-oldest lint types unit clean
 
 help:             ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -46,5 +47,11 @@ unit: $(VENV)/.installed   ## The tests alone; what others' work spoils for the 
 test-deep: $(VENV)/.installed   ## Every rule on thousands of random pipelines; takes about a quarter of an hour.
 	$(VENV)/bin/pytest -n 2 --dist worksteal tests/properties --hypothesis-profile=deep --timeout=7200
 
+test-oldest:      ## The tests with the oldest TensorFlow, Keras and others that are said to work.
+	python3 -m venv $(OLDEST)
+	$(OLDEST)/bin/pip install --quiet --upgrade "pip>=25.1"
+	$(OLDEST)/bin/pip install --quiet --editable ".[demo]" --group dev --constraint tests/oldest.txt
+	$(OLDEST)/bin/pytest -n 2 --dist worksteal -m "not timed"
+
 clean:            ## Remove what the other targets made.
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

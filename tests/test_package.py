@@ -17,7 +17,8 @@ import autopipe
 from autopipe.rules import catalogue
 
 ROOT = Path(__file__).parents[1]
-SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+SETUPTOOLS = PROJECT["tool"]["setuptools"]
 
 
 def modules():
@@ -35,6 +36,11 @@ def modules():
 def test_the_examples_in_docstrings_run(name):
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.failed == 0
+
+
+def test_the_oldest_versions_that_are_tested_are_those_that_may_be_installed():
+    tested = (ROOT / "tests" / "oldest.txt").read_text().splitlines()
+    assert {each.replace(">=", "==") for each in PROJECT["project"]["dependencies"]} <= set(tested)
 
 
 def test_importing_autopipe_does_not_import_tensorflow():

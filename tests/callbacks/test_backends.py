@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from hiding import showing
+from needing import needs_keras
 
 TRAINING = """
 import json
@@ -67,7 +68,7 @@ print(json.dumps([keras.backend.backend(), sorted(seen), steps, sorted(history),
 """
 
 
-@pytest.mark.parametrize("backend", ["jax", "torch"])
+@pytest.mark.parametrize("backend", [pytest.param("jax", marks=needs_keras("3.6")), "torch"])
 def test_every_element_is_trained_on_once_per_epoch_when_every_step_swaps(backend, tmp_path):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"pip install {backend} to train with it")

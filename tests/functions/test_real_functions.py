@@ -40,7 +40,7 @@ EFFECTS = {
     "variable_reads": {"STFTSpectrogram", "function with a variable", "layer in a branch", "model"},
     "other": {"layer in a branch"},
 }
-DRAWING_IN_ORDER = sorted((EFFECTS["generator"] | EFFECTS["seeded_random"]) - {"draws in a branch"})
+DRAWING_IN_ORDER = sorted((EFFECTS["generator"] | EFFECTS["seeded_random"]) & set(FUNCTIONS) - {"draws in a branch"})
 DRAWING_FREELY = sorted(EFFECTS["unseeded_random"])
 
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 from batch_functions import APART, MIXED, NUMBERS
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from needing import needs_keras
 
 from autopipe.functions.rows import who_mixes_rows
 from autopipe.pipeline.extract import function_of
@@ -38,7 +39,7 @@ def keras_text(**arguments):
 APART_TEXTS = {
     "by value": lambda x: tf.strings.regex_replace(tf.strings.lower(x), "a", "o"),
     "looked up": lambda x: TABLE.lookup(tf.strings.strip(x)),
-    "words": keras_text(output_sequence_length=6),
+    "words": pytest.param(keras_text(output_sequence_length=6), marks=needs_keras("3.9")),
     "hashed": lambda x: tf.strings.to_hash_bucket_fast(x, 11),
 }
 
@@ -73,6 +74,7 @@ def test_rows_of_texts_are_apart(function):
     same_rows(fn, TEXTS)
 
 
+@needs_keras("3.9")
 def test_rows_of_a_feature_space_are_apart():
     space = keras.utils.FeatureSpace(
         features={

@@ -4,6 +4,7 @@ import tensorflow as tf
 from batch_functions import APART, MIXED, NUMBERS
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+from needing import needs_keras
 
 import autopipe
 from autopipe.pipeline.build import build
@@ -181,6 +182,7 @@ def test_the_number_of_rows_in_files_is_that_of_their_lines(monkeypatch, tmp_pat
     assert compare(lines, kept, Keeps.SEQUENCE, epochs=3) is None
 
 
+@needs_keras("3.9")
 def test_rows_that_a_text_vectorization_makes_of_files_in_folders_are_kept(monkeypatch, tmp_path):
     for label in ("bad", "good"):
         (tmp_path / label).mkdir()

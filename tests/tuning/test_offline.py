@@ -1,5 +1,6 @@
 """The offline search finds the best structure and numbers there are, and never leaves a pipeline worse."""
 
+import contextlib
 import functools
 import itertools
 import math
@@ -220,7 +221,7 @@ def test_pipelines_with_nothing_to_choose_or_no_elements_are_given_back():
 
 def test_a_storage_that_is_lost_between_trials_is_told_in_words(tmp_path):
     def lose(trial):
-        with sqlite3.connect(tmp_path / "study.db") as database:
+        with contextlib.closing(sqlite3.connect(tmp_path / "study.db")) as database:
             database.execute("DROP TABLE trial_params")
 
     with pytest.raises(StorageError, match=r"must be reachable .* no such table: trial_params.* goes on from there"):

@@ -41,7 +41,7 @@ LAYERS = {
     "Hashing one hot": (batches_of_ids, lambda: layers.Hashing(3, output_mode="one_hot")),
     "IntegerLookup": (ids, lambda: layers.IntegerLookup(vocabulary=[1, 2, 3])),
     "IntegerLookup one hot": (ids, lambda: layers.IntegerLookup(vocabulary=[1, 2, 3], output_mode="one_hot")),
-    "Normalization": (numbers, lambda: layers.Normalization(mean=0.5, variance=2.0)),
+    "Normalization": (numbers, lambda: layers.Normalization(mean=[0.5] * 4, variance=[2.0] * 4)),
     "Normalization adapted": (numbers, lambda: _adapted(layers.Normalization(), NUMBERS)),
     "Rescaling": (images, lambda: layers.Rescaling(1 / 255)),
     "Resizing": (images, lambda: layers.Resizing(9, 8)),
@@ -108,6 +108,8 @@ LAYERS = {
     ),
 }
 BATCH_LAYERS = {"CutMix": lambda: layers.CutMix(seed=1), "MixUp": lambda: layers.MixUp(seed=1)}
+# Before Keras 3.8 there were no boxes.
+KNOWS_BOXES = hasattr(layers, "MaxNumBoundingBoxes")
 BOXED_LAYERS = {
     "MaxNumBoundingBoxes": lambda: layers.MaxNumBoundingBoxes(3, bounding_box_format="xyxy"),
     "RandomCrop of boxes": lambda: layers.RandomCrop(8, 8, bounding_box_format="xyxy", seed=1),
@@ -181,7 +183,7 @@ def keras_random():
 _LAYERS = {
     **{name: (lambda source=source, make=make: _layer(source, make)) for name, (source, make) in LAYERS.items()},
     **{name: (lambda make=make: _batch_layer(make)) for name, make in BATCH_LAYERS.items()},
-    **{name: (lambda make=make: _boxed_layer(make)) for name, make in BOXED_LAYERS.items()},
+    **{name: (lambda make=make: _boxed_layer(make)) for name, make in BOXED_LAYERS.items() if KNOWS_BOXES},
 }
 
 
