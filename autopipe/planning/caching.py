@@ -21,8 +21,9 @@ __all__ = ["CachingCost", "caching_cost"]
 
 _SECONDS = 0.025
 _FEWEST_TURNS = 3
-# What Python does with one element, up to 0.3 ms, is little beside this; of faster ones it is given one of many.
-_SLOW_SECONDS = 1e-3
+# What Python does with one element; of those that are made in less than five times that, it is given one of many.
+_PYTHON_SECONDS, _OF_COMPONENT, _OF_COMPOSITE = 50e-6, 5e-6, 40e-6
+_LITTLE = 1 / 5
 _MANY, _FEW = 64, 8
 # What so many take at the most, where they take as long as they do one by one.
 _MANY_SECONDS = 0.02
@@ -77,11 +78,20 @@ def _making(dataset: Any, many: int, held: int) -> tuple[float, int, Sequence[An
             raise MeasurementError("the pipeline has no elements")
         return alone, 1, ()
     one_by_one = statistics.fmean(turns)
-    if one_by_one >= _SLOW_SECONDS:
+    if _python_seconds(dataset.element_spec) <= _LITTLE * one_by_one:
         return one_by_one, max(1, min(_FEW, int(SAMPLE_SECONDS / one_by_one))), made
     many = min(many, max(_FEW, int(_MANY_SECONDS / one_by_one)))
     of_many = _turns(dataset, many)
     return (statistics.fmean(of_many) / many, many, made) if of_many else (one_by_one, 1, made)
+
+
+def _python_seconds(spec: Any) -> float:
+    """Return about how long Python takes for an element that it is given."""
+    import tensorflow as tf
+
+    components = tf.nest.flatten(spec)
+    composites = sum(1 for each in components if not isinstance(each, tf.TensorSpec))
+    return _PYTHON_SECONDS + _OF_COMPONENT * len(components) + _OF_COMPOSITE * composites
 
 
 def _turns(dataset: Any, each: int = 1, made: deque[Any] | None = None) -> list[float]:

@@ -237,9 +237,26 @@ def test_making_an_element_is_told_from_reading_it_out_of_a_cache():
 
 @pytest.mark.parametrize(("elements", "held"), [(2**22, 4), (2**25, 0)], ids=["4 MiB each", "32 MiB each"])
 def test_no_more_of_what_was_made_is_held_than_a_sample_takes(monkeypatch, elements, held):
-    monkeypatch.setattr(caching, "_SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(caching, "_LITTLE", float("inf"))
     tree = extract(Dataset.range(64).map(lambda x: tf.fill([elements], tf.cast(x, tf.uint8))))
     assert len(caching.caching_cost(tree, float(elements), None).made) <= held
+
+
+@pytest.mark.parametrize(
+    ("components", "seconds", "ways"),
+    [(1, 0.5e-3, [1]), (1, 0.1e-3, [1, 64]), (60, 0.5e-3, [1, 40])],
+    ids=["Python takes little of it", "Python takes much of it", "Python takes much of it for many components"],
+)
+def test_what_python_takes_of_an_element_counts_where_it_is_little(monkeypatch, components, seconds, ways):
+    def turns(dataset, each=1, made=None):
+        asked.append(each)
+        return [seconds * each] * 9
+
+    asked = []
+    monkeypatch.setattr(caching, "_turns", turns)
+    elements = Dataset.range(500).map(lambda x: tuple([x] * components))
+    caching.caching_cost(extract(elements), 8.0, None)
+    assert asked[:-1] == ways
 
 
 def test_what_gives_elements_once_only_is_not_said_to_be_read_from_a_cache(monkeypatch):
