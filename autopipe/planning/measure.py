@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
@@ -14,7 +14,6 @@ from autopipe.functions.draws import undisturbed_generators
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
-from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.visibility import who_leaves_traces, who_would_see
 from autopipe.planning.caching import caching_cost
@@ -22,6 +21,7 @@ from autopipe.planning.content import UnknownContentError
 from autopipe.planning.count import most_elements
 from autopipe.planning.differences import difference
 from autopipe.planning.disk_cache import DiskCache
+from autopipe.planning.held_samples import HeldSamples, without_end
 from autopipe.planning.ledger import promised_bytes
 from autopipe.planning.machine import Machine, queued_seconds, resident_bytes
 from autopipe.planning.nothing_passes import refuse_if_nothing_passes
@@ -31,12 +31,9 @@ from autopipe.planning.samples import (
     bytes_of,
     from_several_places,
     held_beside,
-    of_one_shape,
     one_sentence,
     take_sample,
     with_calls,
-    without_buffers,
-    without_calls,
 )
 from autopipe.planning.small_shuffles import small_shuffle
 from autopipe.planning.stopwatch import compare_speeds, longer_than
@@ -45,12 +42,9 @@ from autopipe.rules import MeasurementError
 
 __all__ = ["SampleMeasurements"]
 
-_SAMPLE_ELEMENTS = 256
 _CACHE_SAMPLE_ELEMENTS = 32
 # A sample of so many bytes tells as much as a full one.
 _LARGE_SAMPLE = SAMPLE_BYTES // 4
-_FEW = 8
-_MOST_SOURCES = 2
 # No step of a Keras model is shorter, whatever the model: what is little beside that, nobody notices.
 _FASTEST_CONSUMER = 500e-6
 _LITTLE_GROWTH = 16 * 2**20
@@ -80,7 +74,7 @@ class SampleMeasurements:
     _resident: int = field(default_factory=resident_bytes, init=False, repr=False)
     _began: float = field(default_factory=time.perf_counter, init=False, repr=False)
     _known_sizes: dict[ir.Node, list[int]] = field(default_factory=dict, init=False, repr=False)
-    _sources: dict[ir.Node, ir.Node] = field(default_factory=dict, init=False, repr=False)
+    _held: HeldSamples = field(default_factory=HeldSamples, init=False, repr=False)
     _speeds: dict[Hashable, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
     _workings: dict[Hashable, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
     _costs: dict[tuple[ir.Node, bool], tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
@@ -251,7 +245,7 @@ class SampleMeasurements:
             cost = caching_cost(node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None)
         if len(cost.made) >= _FEWEST_COMPARED and sum(map(bytes_of, cost.made)) >= _LARGE_SAMPLE:
             with suppress(MeasurementError):
-                self._hold(without_calls(node), cost.made)
+                self._held.hold(node, cost.made)
         return cost.making, cost.reading
 
     def whole_speed(
@@ -290,9 +284,9 @@ class SampleMeasurements:
 
     def _steady(self, node: ir.Node) -> ir.Node:
         if isinstance(node, ir.Cache):
-            return _without_end(self._sample_source(node.input))
+            return without_end(self._sample_source(node.input))
         if isinstance(node, ir.MemoizedMap):
-            return _without_end(self._sample_source(node))
+            return without_end(self._sample_source(node))
         inputs = [self._steady(child) for child in node.inputs]
         if isinstance(node, ir.Shuffle):
             return small_shuffle(node.on(*inputs))
@@ -303,7 +297,7 @@ class SampleMeasurements:
     def _compare(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         sides = [before, after]
         if over is not None:
-            source = _without_end(self._sample_source(over))
+            source = without_end(self._sample_source(over))
             sides = [trees.substitute(side, over, source) for side in sides]
         refuse_if_nothing_passes(_repeatable(sides[0]))
         each = elements_in_one_turn(sides[0])
@@ -311,33 +305,7 @@ class SampleMeasurements:
         return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()))
 
     def _sample_source(self, node: ir.Node) -> ir.Node:
-        """Return a source of sampled elements, held in memory; those of the last few nodes asked for are kept.
-
-        Whatever parallel calls make them, they are the same.
-        """
-        elements = without_calls(node)
-        if elements not in self._sources:
-            self._hold(elements, self._sample(self._from_what_is_held(without_buffers(node)), _SAMPLE_ELEMENTS))
-        return self._sources[elements]
-
-    def _from_what_is_held(self, node: ir.Node) -> ir.Node:
-        """Return the pipeline with sampled elements in place of the stages that make them, where only maps follow.
-
-        Of elements of many shapes only those of one are held, which may be too few for a sample of what follows.
-        """
-        upstream = node
-        while isinstance(upstream, ir.Map):
-            upstream = upstream.input
-            held = self._sources.get(without_calls(upstream))
-            if held is not None and signature(held).cardinality >= _FEW:
-                return trees.substitute(node, upstream, held)
-        return node
-
-    def _hold(self, elements: ir.Node, sampled: Sequence[Any]) -> None:
-        source = _held(sampled)
-        while len(self._sources) >= _MOST_SOURCES:
-            del self._sources[next(iter(self._sources))]
-        self._sources[elements] = source
+        return self._held.source(node, self._sample)
 
     def _sample(self, node: ir.Node, count: int) -> list[Any]:
         if self.exhausted:
@@ -358,21 +326,6 @@ def _known_bytes(node: ir.Node) -> int | None:
         each = _known_bytes(node.input)
         return None if each is None else each * node.batch_size
     return known
-
-
-def _held(elements: Sequence[Any]) -> ir.Node:
-    import tensorflow as tf
-
-    try:
-        stacked = tf.nest.map_structure(lambda *parts: tf.stack(parts), *of_one_shape(elements))
-    except (TypeError, ValueError) as kind:
-        raise MeasurementError("its elements are not plain tensors, of which a sample could be held") from kind
-    return extract(tf.data.Dataset.from_tensor_slices(stacked))
-
-
-def _without_end(sample: ir.Node) -> ir.Node:
-    """Return the elements of a sample again and again: to hand them out of a cache takes less than to slice them."""
-    return ir.Repeat(input=ir.Cache(input=sample))
 
 
 def _functions(*sides: ir.Node) -> Iterator[Function]:

@@ -12,7 +12,7 @@ import autopipe
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
-from autopipe.planning import caching, measure
+from autopipe.planning import measure
 from autopipe.planning.caching import CachingCost
 from autopipe.planning.machine import Machine
 from autopipe.planning.measure import SampleMeasurements
@@ -146,17 +146,6 @@ def test_what_a_function_takes_is_asked_once_wherever_it_stands():
     assert measurements.working(mapped) == measurements.working(elsewhere)
 
 
-def test_a_sample_is_taken_once_for_a_pipeline_and_what_differs_from_it_by_parallel_calls(monkeypatch):
-    taken = []
-    monkeypatch.setattr(measure, "take_sample", lambda *asked: taken.append(asked) or [tf.constant(1), tf.constant(2)])
-    written = extract(Dataset.range(50).map(tf.square).batch(2))
-    parallel = replace(written, num_parallel_calls=2, input=replace(written.input, num_parallel_calls=ir.AUTOTUNE))
-    measurements = SampleMeasurements()
-    for over in (written, ir.Cache(input=parallel), written.input):
-        measurements.same(over, over, over, exact=True)
-    assert [node for node, _ in taken] == [written, written.input]
-
-
 def megabytes(count, shapes=1):
     return [tf.fill([2**18 + number % shapes], float(number)) for number in range(count)]
 
@@ -235,36 +224,6 @@ def test_making_an_element_is_told_from_reading_it_out_of_a_cache():
     assert making > 100 * reading
 
 
-@pytest.mark.parametrize(("elements", "held"), [(2**22, 4), (2**25, 0)], ids=["4 MiB each", "32 MiB each"])
-def test_no_more_of_what_was_made_is_held_than_a_sample_takes(monkeypatch, elements, held):
-    monkeypatch.setattr(caching, "_LITTLE", float("inf"))
-    tree = extract(Dataset.range(64).map(lambda x: tf.fill([elements], tf.cast(x, tf.uint8))))
-    assert len(caching.caching_cost(tree, float(elements), None).made) <= held
-
-
-@pytest.mark.parametrize(
-    ("components", "seconds", "ways"),
-    [(1, 0.5e-3, [1]), (1, 0.1e-3, [1, 64]), (60, 0.5e-3, [1, 40])],
-    ids=["Python takes little of it", "Python takes much of it", "Python takes much of it for many components"],
-)
-def test_what_python_takes_of_an_element_counts_where_it_is_little(monkeypatch, components, seconds, ways):
-    def turns(dataset, each=1, made=None):
-        asked.append(each)
-        return [seconds * each] * 9
-
-    asked = []
-    monkeypatch.setattr(caching, "_turns", turns)
-    elements = Dataset.range(500).map(lambda x: tuple([x] * components))
-    caching.caching_cost(extract(elements), 8.0, None)
-    assert asked[:-1] == ways
-
-
-def test_what_gives_elements_once_only_is_not_said_to_be_read_from_a_cache(monkeypatch):
-    monkeypatch.setattr(caching, "_making", lambda *asked: (1e-3, 8, ()))
-    with pytest.raises(MeasurementError, match="no elements the second time"):
-        SampleMeasurements().caching(extract(Dataset.range(3).filter(lambda x: x > 5)))
-
-
 @pytest.mark.parametrize(("after", "asked"), [(tf.math.square, 1), (lambda x: tf.tile(x, [2, 1]), 2)])
 def test_a_cache_after_a_map_saves_what_one_before_it_does_unless_it_is_larger(monkeypatch, after, asked):
     costs = [CachingCost(5e-3, 1e-3), CachingCost(9e-3, 1e-3)]
@@ -329,11 +288,6 @@ def test_a_filter_that_drops_the_whole_sample_is_not_timed_without_end():
     tree = extract(Dataset.range(1000).map(lambda x: x * 2).filter(lambda x: x > 1900))
     with pytest.raises(MeasurementError, match="none passes filter"):
         SampleMeasurements().speed(tree, tree, over=tree.input.input)
-
-
-def test_a_smaller_last_batch_does_not_spoil_the_sample():
-    tree = extract(Dataset.range(10).batch(4).map(lambda x: x + 1))
-    assert SampleMeasurements().same(tree, tree, over=tree.input, exact=True) is None
 
 
 def test_a_function_is_not_timed_again_when_only_what_comes_before_it_changed(monkeypatch):
