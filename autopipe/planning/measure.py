@@ -111,7 +111,8 @@ class SampleMeasurements:
         count = most_elements(node)
         sizes = self._sizes(node)
         error = statistics.stdev(sizes) / len(sizes) ** 0.5 if len(sizes) > 1 else 0.0
-        return int((statistics.mean(sizes) + held_beside(signature(node).element_spec) + 2 * error) * count)
+        mean = statistics.mean(sizes)
+        return int((mean + held_beside(signature(node), mean) + 2 * error) * count)
 
     def _sizes(self, node: ir.Node) -> list[int]:
         known = _known_bytes(node)
