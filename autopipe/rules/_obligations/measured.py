@@ -49,8 +49,8 @@ _LEAST_CACHING_GAIN = 2.0
 # to Python.
 _MOST_WAITING = 0.1
 _LITTLE_MEMORY = 16 * _MEBIBYTE
-# Of four functions tried, three were slower by the batch with results of 432 KiB; with 48 KiB all were faster.
-_HEAVY_RESULT = 400 * 1024
+# Of ten functions tried with results of 300 to 432 KiB, eight were slower by the batch; with 192 KiB most were faster.
+_HEAVY_RESULT = 256 * 1024
 # Of the RAM budget, for elements that are made at once.
 _SHARE_AT_ONCE = 0.25
 _WAITING_SHARE = 0.5
