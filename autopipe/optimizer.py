@@ -51,6 +51,11 @@ class Step:
     proofs: tuple[Proof, ...]
     tree: ir.Node = field(repr=False, compare=False)
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it may happen; what is said of several functions in the same words is said once."""
+        return tuple(dict.fromkeys(proof.because for proof in self.proofs if proof.because))
+
 
 @dataclass(frozen=True)
 class Refusal:

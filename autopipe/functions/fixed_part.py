@@ -9,7 +9,7 @@ that work and what must run again. Arithmetic that costs next to nothing may sta
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ __all__ = [
     "fixed_work",
     "split_before_growth",
     "split_fixed_part",
+    "work_of",
 ]
 
 # Ops that take no longer than reading their result from memory.
@@ -114,9 +115,13 @@ def split_before_growth(fn: Function) -> tuple[Function, Function] | None:
 
 def fixed_work(fixed: Function) -> str:
     """Return what the part of a function that is the same in every epoch does, in the words of its author's file."""
-    graph = fixed.concrete.graph
-    work = (op for op in graph.get_operations() if op.type not in _NEXT_TO_NOTHING)
-    return ", ".join(dict.fromkeys(described(graph, op) for op in work))
+    return work_of(fixed.concrete.graph.get_operations())
+
+
+def work_of(ops: Iterable[Any]) -> str:
+    """Return the ops that do more than arithmetic and moving data, each with where its author wrote it."""
+    work = (op for op in ops if op.type not in _NEXT_TO_NOTHING)
+    return ", ".join(dict.fromkeys(described(op.graph, op) for op in work))
 
 
 def first_change(fn: Function) -> str:

@@ -211,6 +211,7 @@ def copy_into_trace(
     also: Iterable[Any] = (),
     done: Set[Any] = frozenset(),
     replace: Mapping[Any, Callable[..., Sequence[Any]]] | None = None,
+    same: Mapping[Any, Any] | None = None,
     on_copy: Callable[[Any], None] = lambda op: None,
     without: Set[str] = frozenset(),
 ) -> list[Any]:
@@ -224,6 +225,7 @@ def copy_into_trace(
         also: ops of it that must run too, though no wanted tensor depends on them.
         done: ops of it that have run already, in a function before this one.
         replace: ops of it, and what is called instead of copying each: with the new inputs, giving the new outputs.
+        same: ops of it of which none is copied, since an earlier op gives the same; that one.
         on_copy: told of every new op.
         without: attributes of ops that their copies do not get.
     """
@@ -241,8 +243,12 @@ def copy_into_trace(
             continue
         inputs = [new[tensor.ref()] for tensor in op.inputs]
         before = [copies[each] for each in op.control_inputs if each in copies]
+        outputs: Sequence[Any]
         with tf.control_dependencies(before):
-            if replace and op in replace:
+            if same and op in same:
+                copies[op] = copies[same[op]]
+                outputs = [new[tensor.ref()] for tensor in same[op].outputs]
+            elif replace and op in replace:
                 outputs = replace[op](*inputs)
                 copies[op] = outputs[0].op
             else:

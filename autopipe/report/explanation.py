@@ -64,7 +64,7 @@ class Explanation:
                     "before": step.before,
                     "after": step.after,
                     "keeps": str(step.keeps),
-                    "because": [proof.because for proof in step.proofs if proof.because],
+                    "because": list(step.reasons),
                 }
                 for step in self.rewriting.steps
             ],
@@ -194,9 +194,8 @@ def _from_plan(carried: Carried | None) -> Iterator[Any]:
 def _step(number: int, step: Step) -> Iterator[Any]:
     yield Padding(Text.assemble((f"{number}. {step.rule}", "green"), f"  keeps {step.keeps}"), (0, 0, 0, 2))
     yield Padding(Text(f"{step.before}\n-> {step.after}"), (0, 0, 0, 5))
-    for proof in step.proofs:
-        if proof.because:
-            yield Padding(Text(f"because {proof.because}", style="dim"), (0, 0, 0, 5))
+    for reason in step.reasons:
+        yield Padding(Text(f"because {reason}", style="dim"), (0, 0, 0, 5))
 
 
 def _refusal(refusal: Refusal) -> Iterator[Any]:

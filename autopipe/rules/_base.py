@@ -47,13 +47,15 @@ class Keeps(enum.IntEnum):
 class Phase(enum.IntEnum):
     """When rules are tried: a later one only where no earlier one applies, since it hides the shapes they look for."""
 
-    ARRANGE = 0
+    JOIN = 0
+    """What two branches do alike becomes one."""
+    ARRANGE = 1
     """Stages are dropped, moved and merged."""
-    BATCH = 1
+    BATCH = 2
     """Work on single elements becomes work on batches."""
-    GATHER = 2
+    GATHER = 3
     """Whole batches are taken from arrays in memory, or left out before they are made."""
-    OVERLAP = 3
+    OVERLAP = 4
     """Calls and reads run at once and ahead of the consumer."""
 
 
@@ -248,7 +250,7 @@ def catalogue() -> tuple[Rule, ...]:
     """Return every rule, in the order they are tried. Each file of this package is one; there is no list to edit.
 
     >>> [rule.name for rule in catalogue()][:2]
-    ['cache_after_batch', 'cache_after_filter']
+    ['join_equal_sides', 'cache_after_batch']
     """
     package = importlib.import_module("autopipe.rules")
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name[0] != "_")

@@ -140,6 +140,15 @@ class _Stages:
         return Dataset.zip((dataset, Dataset.range(10)))
 
     @staticmethod
+    def views(dataset, first, second, size):
+        sides = (dataset.shuffle(size, seed=7).map(FUNCTIONS[each]).skip(1) for each in (first, second))
+        return Dataset.zip(tuple(sides))
+
+    @staticmethod
+    def batched_views(dataset, first, second, size):
+        return Dataset.zip(tuple(dataset.map(FUNCTIONS[each]).batch(size) for each in (first, second)))
+
+    @staticmethod
     def choose_from(dataset, stop):
         choices = Dataset.range(2).repeat(9)
         return Dataset.choose_from_datasets([dataset, dataset.take(3)], choices, stop_on_empty_dataset=stop)
@@ -207,6 +216,8 @@ OTHERS = st.one_of(
     _stage("count"),
     _stage("group_by_window", SMALL, SMALL, batches=1),
     _stage("zip"),
+    _stage("views", *[st.sampled_from(sorted(FUNCTIONS))] * 2, st.sampled_from([1, 3, 50])),
+    _stage("batched_views", *[st.sampled_from(sorted(FUNCTIONS))] * 2, SMALL, batches=1),
     _stage("concatenate"),
     _stage("choose_from", st.booleans()),
     _stage("sample_from", st.booleans()),

@@ -14,6 +14,7 @@ from autopipe.rules._obligations.epochs import (
     SameElementsEveryEpoch,
     SameEveryEpoch,
     SameNumbers,
+    SameOnAllSides,
 )
 from autopipe.rules._obligations.errors import (
     AllAreTaken,
@@ -21,17 +22,20 @@ from autopipe.rules._obligations.errors import (
     ErrorsSurface,
     NoErrorIsIgnored,
     NoErrorIsLost,
+    ZipErrorsEndEpoch,
 )
 from autopipe.rules._obligations.functions import (
     CallsUnseen,
     Deterministic,
     DrawsApart,
     HasBatchedForm,
+    LeavesNoTraces,
     OrderUnseen,
     Pure,
     RoundingUnseen,
     RowsApart,
     SameBits,
+    SharedWork,
     WorkBeforeChange,
     WorkOnSides,
 )
@@ -81,6 +85,7 @@ __all__ = [
     "FitsMemory",
     "HasBatchedForm",
     "InMemory",
+    "LeavesNoTraces",
     "LightResults",
     "NoCacheServes",
     "NoErrorIsIgnored",
@@ -106,7 +111,9 @@ __all__ = [
     "SameElementsEveryEpoch",
     "SameEveryEpoch",
     "SameNumbers",
+    "SameOnAllSides",
     "SameOnSample",
+    "SharedWork",
     "SoonShuffled",
     "Waits",
     "WholeBatches",
@@ -115,4 +122,5 @@ __all__ = [
     "WorkOnSides",
     "WorthCaching",
     "WorthCachingOnDisk",
+    "ZipErrorsEndEpoch",
 ]

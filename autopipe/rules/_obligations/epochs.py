@@ -14,7 +14,7 @@ from autopipe.pipeline.text import stage
 from autopipe.rules._base import Keeps, Proof, Site
 from autopipe.rules._obligations.functions import Deterministic
 
-__all__ = ["NoRepeatAfter", "Reshuffles", "SameElementsEveryEpoch", "SameEveryEpoch", "SameNumbers"]
+__all__ = ["NoRepeatAfter", "Reshuffles", "SameElementsEveryEpoch", "SameEveryEpoch", "SameNumbers", "SameOnAllSides"]
 
 _ENDLESS = -1
 # Stages that give the same elements in every epoch when what they read from does.
@@ -155,6 +155,11 @@ class SameNumbers:
         return unsteady or Proof(True, f"each element has the same number in every epoch{assumed}")
 
 
+def _keeps_order(node: ir.Node) -> bool:
+    """Return whether a stage has its order also where an option frees that of others."""
+    return isinstance(node, _IN_ORDER) and getattr(node, "num_parallel_reads", None) is None
+
+
 def _up_to_numbers(node: ir.Node) -> Iterator[ir.Node]:
     """Yield the stages from the end to where elements were numbered."""
     yield node
@@ -169,12 +174,33 @@ def _same_order(source: ir.Node, site: Site) -> Proof:
     if not _is_freed(site):
         return SameEveryEpoch(source).check(site)
     for node in trees.walk(source):
-        if not isinstance(node, _IN_ORDER) or getattr(node, "num_parallel_reads", None) is not None:
+        if not _keeps_order(node):
             return Proof(False, f"options.deterministic=False may free the order of {stage(node)}")
         change = _changes_between_epochs(node, site)
         if change:
             return Proof(False, change)
     return Proof(True, "")
+
+
+@dataclass(frozen=True)
+class SameOnAllSides:
+    """Two iterators that read side by side, of equal pipelines, read the same elements in the same order."""
+
+    pipeline: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Look at every stage; a shuffle gives both the same order if it has a seed: each side draws its own orders."""
+        for node in trees.walk(self.pipeline):
+            if _is_freed(site) and not _keeps_order(node):
+                return Proof(False, f"options.deterministic=False may free the order of {stage(node)}")
+            if isinstance(node, ir.Shuffle):
+                if node.mixes and not node.seeded:
+                    return Proof(False, f"{stage(node)} gives each side its own order")
+                continue
+            change = _changes_between_epochs(node, site)
+            if change:
+                return Proof(False, change)
+        return Proof(True, "all sides read the same elements in the same order")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from autopipe.pipeline.text import stage
 from autopipe.rules._base import Keeps, Proof, Site
 from autopipe.rules._obligations.reading import who_stops_early
 
-__all__ = ["AllAreTaken", "ErrorsEndEpoch", "ErrorsSurface", "NoErrorIsIgnored", "NoErrorIsLost"]
+__all__ = ["AllAreTaken", "ErrorsEndEpoch", "ErrorsSurface", "NoErrorIsIgnored", "NoErrorIsLost", "ZipErrorsEndEpoch"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,22 @@ class ErrorsEndEpoch:
         if _errors_are_ignored(site):
             return Proof(False, "an error would take other elements with it, and ignore_errors() leaves them out")
         return Proof(True, "an error still ends the epoch")
+
+
+@dataclass(frozen=True)
+class ZipErrorsEndEpoch:
+    """An error ends the epoch where it came from one of several sides, and comes from all of them now."""
+
+    def check(self, site: Site) -> Proof:
+        """Look between here and the consumer for what leaves out elements that fail, and for a reader of a zip's end.
+
+        Of a batch that fails, a zip says also that it was the last, which a ``parallel_interleave`` hears alone.
+        """
+        hearing = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.LegacyInterleave))
+        found = next((node for node in hearing if site.node in trees.walk(node)), None)
+        if found is not None:
+            return Proof(False, f"{stage(found)} takes an error of a zip for its end, and no other error")
+        return ErrorsEndEpoch().check(site)
 
 
 @dataclass(frozen=True)

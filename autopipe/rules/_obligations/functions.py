@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from autopipe.functions.cut import IllegalCutError
 from autopipe.functions.draws import draw_first
 from autopipe.functions.effects import Effects, effects
-from autopipe.functions.fixed_part import first_change, fixed_work, split_fixed_part
+from autopipe.functions.fixed_part import first_change, fixed_work, split_fixed_part, work_of
 from autopipe.functions.function import Function
 from autopipe.functions.rounding import jumps
 from autopipe.functions.rows import who_mixes_rows
@@ -20,11 +21,13 @@ __all__ = [
     "Deterministic",
     "DrawsApart",
     "HasBatchedForm",
+    "LeavesNoTraces",
     "OrderUnseen",
     "Pure",
     "RoundingUnseen",
     "RowsApart",
     "SameBits",
+    "SharedWork",
     "WorkBeforeChange",
     "WorkOnSides",
 ]
@@ -103,6 +106,20 @@ class Pure:
         """Look at every op."""
         found = effects(self.fn)
         return Proof(found.pure, f"{self.fn} {found.describe()}")
+
+
+@dataclass(frozen=True)
+class LeavesNoTraces:
+    """Nothing the function does changes what others see."""
+
+    fn: Function
+
+    def check(self, site: Site) -> Proof:
+        """Allow what only computes, reads or draws: called as often, in the same order, it gives the same."""
+        found = effects(self.fn)
+        if found.leaves_traces:
+            return Proof(False, f"{self.fn} {found.describe()}, which others may see sooner or later than they do now")
+        return Proof(True, f"{self.fn} {found.describe()}, once for each element as before")
 
 
 @dataclass(frozen=True)
@@ -204,6 +221,22 @@ class SameBits:
     def check(self, site: Site) -> Proof:
         """Name them; only such are swapped."""
         return Proof(True, f"each value comes of the same operation on the same values: {self.instead}")
+
+
+@dataclass(frozen=True)
+class SharedWork:
+    """What one function does on all sides, it does once where it is the same.
+
+    Args:
+        shared: its ops of which the results serve several sides.
+    """
+
+    shared: tuple[Any, ...] = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Name the work; only ops that give the same for the same are shared."""
+        work = work_of(self.shared)
+        return Proof(True, f"all sides have in common, and share: {work}" if work else "")
 
 
 @dataclass(frozen=True)

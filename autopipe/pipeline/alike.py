@@ -1,0 +1,82 @@
+"""Whether two pipelines, or two stages, are written alike."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from autopipe.pipeline import ir
+
+__all__ = ["alike", "same_arguments"]
+
+# Which of several equal datasets a node was read from, and what the user called it.
+_IDENTITY = frozenset({"dataset", "name", "origin"})
+# Larger arrays are not compared.
+_MOST_BYTES = 2**28
+# If rows differ at all, these do nearly always.
+_FIRST_ROWS = 16
+
+
+def alike(first: ir.Node, second: ir.Node) -> bool:
+    """Return whether two pipelines are made of equal stages that read equal elements, which need not be the same ones.
+
+    Both give the same sequence then, unless something in them draws or keeps state. Functions are the same ones, since
+    nobody compares what they compute.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> three, again = (extract(tf.data.Dataset.from_tensor_slices([1, 2]).shuffle(2, seed=3)) for _ in range(2))
+    >>> other = extract(tf.data.Dataset.from_tensor_slices([1, 2]).shuffle(2, seed=4))
+    >>> alike(three, again), alike(three, other)
+    (True, False)
+    """
+    if first == second:
+        return True
+    if not same_arguments(first, second) or len(first.inputs) != len(second.inputs):
+        return False
+    match first, second:
+        case (ir.TensorSlices() | ir.Tensors()) as one, (ir.TensorSlices() | ir.Tensors()) as other:
+            types = one.dataset.element_spec == other.dataset.element_spec
+            return types and all(map(_are_equal, one.components, other.components))
+        case ir.Range(), ir.Range():
+            return bool(first.dataset.element_spec == second.dataset.element_spec)
+        case ir.Source(), _:
+            return False
+    return all(map(alike, first.inputs, second.inputs))
+
+
+def same_arguments(first: ir.Node, second: ir.Node) -> bool:
+    """Return whether two stages do the same with what they read, whatever that is."""
+    return type(first) is type(second) and _arguments(first) == _arguments(second)
+
+
+def _arguments(node: ir.Node) -> dict[str, Any]:
+    values = {each.name: getattr(node, each.name) for each in fields(node) if each.compare}
+    return {name: value for name, value in values.items() if name not in _IDENTITY and not _holds_nodes(value)}
+
+
+def _holds_nodes(value: Any) -> bool:
+    return isinstance(value, ir.Node) or (isinstance(value, tuple) and any(isinstance(each, ir.Node) for each in value))
+
+
+def _are_equal(first: Any, second: Any) -> bool:
+    """Return whether two arrays hold the same bits; ``False`` where it would take long to know."""
+    import numpy as np
+    import tensorflow as tf
+
+    if first is second:
+        return True
+    if first.dtype != second.dtype or first.shape != second.shape or first.dtype in (tf.resource, tf.variant):
+        return False
+    if first.dtype != tf.string and first.dtype.size * first.shape.num_elements() > _MOST_BYTES:
+        return False
+    ours, theirs = (np.atleast_1d(tensor.numpy()) for tensor in (first, second))
+    rows = (slice(_FIRST_ROWS), slice(_FIRST_ROWS, None))
+    return all(np.array_equal(_bits(ours[part]), _bits(theirs[part])) for part in rows)
+
+
+def _bits(array: Any) -> Any:
+    """Return what is equal only if all bits are: two that are no numbers are not equal otherwise, and 0 is as -0."""
+    import numpy as np
+
+    return array if array.dtype == object else np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -1,0 +1,119 @@
+"""Branches that read equal elements in step, as one pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+from autopipe.functions.beside import Beside, Side, beside
+from autopipe.functions.function import Function
+from autopipe.pipeline.alike import alike, same_arguments
+from autopipe.pipeline.ir import Batch, Map, Node, Prefetch, Repeat, Shard, Shuffle, Skip, Take, Zip
+from autopipe.pipeline.signature import signature
+
+__all__ = ["Joined", "join_sides"]
+
+# What they do depends on how many elements came before, and not on what these are.
+_IN_STEP = (Batch, Repeat, Shard, Shuffle, Skip, Take)
+
+
+class Joined(NamedTuple):
+    """Sides as one pipeline.
+
+    Attributes:
+        sources: what all of them read.
+        after: what becomes of them.
+        functions: those of their maps.
+        merged: the functions in their place.
+    """
+
+    sources: Node
+    after: Node
+    functions: tuple[Function, ...] = ()
+    merged: tuple[Beside, ...] = ()
+
+
+def join_sides(zipped: Zip, ends: Sequence[Node]) -> Joined | None:
+    """Return sides as one pipeline, of which each element is what ``zipped`` makes of theirs; ``None`` if they differ.
+
+    Args:
+        zipped: how elements stand side by side.
+        ends: the last stage of each side, or of the part of it that is looked at.
+    """
+    tops = [_without_prefetch(end) for end in ends]
+    maps = [_maps_at_end(top) for top in tops]
+    starts = [_without_prefetch(each[-1].input) if each else top for each, top in zip(maps, tops, strict=True)]
+    if not all(map(_is_plain, (*tops, *starts))):
+        return None
+    first, *others = starts
+    equal = all(alike(first, each) for each in others)
+    below = Joined(first, first) if equal else _in_step(zipped, starts)
+    if below is None or not _have_equal_arguments([each for side in maps for each in side]):
+        return None
+    functions = [tuple(each.fn for each in reversed(side)) for side in maps]
+    if not any(functions):
+        return None if equal else below
+    taken = [slice(None)] * len(starts) if equal else _one_after_the_other(starts)
+    given = signature(below.after).element_spec
+    merged = beside(list(map(Side, functions, taken)), _flat(below.after), given, _spec(zipped, tops))
+    model = next(side[0] for side in maps if side)
+    called = tuple(fn for side in functions for fn in side)
+    after = replace(model, fn=merged.fn, input=below.after)
+    return Joined(below.sources, after, (*below.functions, *called), (*below.merged, merged))
+
+
+def _in_step(zipped: Zip, starts: Sequence[Node]) -> Joined | None:
+    """Return sides as one that end with a stage which does the same on each, whatever their elements are."""
+    first, *others = starts
+    if not isinstance(first, _IN_STEP) or not all(same_arguments(first, each) for each in others):
+        return None
+    if isinstance(first, Shuffle) and first.mixes and not first.seeded:
+        return None
+    below = join_sides(zipped, [start.inputs[0] for start in starts])
+    return None if below is None else below._replace(after=first.on(below.after))
+
+
+def _maps_at_end(node: Node) -> list[Map]:
+    """Return the maps that a side ends with, the last one first."""
+    maps = []
+    while (
+        isinstance(node, Map) and node.preserve_cardinality and not node.synchronous and node.deterministic is not False
+    ):
+        maps.append(node)
+        node = _without_prefetch(node.input)
+    return maps
+
+
+def _is_plain(node: Node) -> bool:
+    import tensorflow as tf
+
+    return all(isinstance(each, tf.TensorSpec) and each.dtype != tf.variant for each in _flat(node))
+
+
+def _have_equal_arguments(maps: Sequence[Map]) -> bool:
+    return all(same_arguments(replace(each, fn=maps[0].fn), maps[0]) for each in maps)
+
+
+def _without_prefetch(node: Node) -> Node:
+    while isinstance(node, Prefetch):
+        node = node.input
+    return node
+
+
+def _one_after_the_other(sides: Sequence[Node]) -> list[slice]:
+    """Return which of the tensors side by side are those of each."""
+    return [slice(*ends) for ends in pairwise([0, *accumulate(len(_flat(side)) for side in sides)])]
+
+
+def _flat(node: Node) -> list[Any]:
+    import tensorflow as tf
+
+    return list(tf.nest.flatten(signature(node).element_spec))
+
+
+def _spec(zipped: Zip, sides: Sequence[Node]) -> Any:
+    import tensorflow as tf
+
+    return tf.nest.pack_sequence_as(zipped.structure, [signature(side).element_spec for side in sides])

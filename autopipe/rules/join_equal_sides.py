@@ -1,0 +1,44 @@
+"""The rule named as this file."""
+
+from autopipe.functions.rounding import jumps_after_regrouping
+from autopipe.pipeline.ir import Node, Prefetch, Zip
+from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
+from autopipe.rules._joining import join_sides
+from autopipe.rules._obligations import (
+    LeavesNoTraces,
+    RoundingUnseen,
+    SameOnAllSides,
+    SharedWork,
+    ZipErrorsEndEpoch,
+)
+
+
+@rule(keeps=Keeps.SEQUENCE, phase=Phase.JOIN)
+def join_equal_sides(node: Node) -> Rewrite | None:
+    """zip(s | map(f), s | map(g))  ->  s | map(f and g)
+
+    Two views of each image, as contrastive learning takes them, are two pipelines of the same files: each reads and
+    decodes all of them, and a cache on each side holds them twice. One map gives both views, and does once what f and
+    g both do before they draw. Batches and shuffles after f and g are made of both at once. It takes: equal sides but
+    for their maps, shuffles with a seed (each side has its own order otherwise), maps with equal arguments, nothing in
+    f or g that leaves traces, plain tensors, and no ``ignore_errors`` downstream, which would zip others after an
+    error.
+    """
+    if not isinstance(node, Zip) or len(node.parts) < 2:
+        return None
+    found = join_sides(node, node.parts)
+    if found is None or not found.merged:
+        return None
+    unseen = tuple(LeavesNoTraces(fn) for fn in dict.fromkeys(found.functions))
+    shared = SharedWork(tuple(op for each in found.merged for op in each.shared))
+    provided: tuple[Obligation, ...] = (
+        SameOnAllSides(found.sources),
+        *unseen,
+        ZipErrorsEndEpoch(),
+        shared,
+    )
+    result = node.parts[0].on(found.after) if all(isinstance(each, Prefetch) for each in node.parts) else found.after
+    if all(each.rounds_alike for each in found.merged):
+        return Rewrite(result, provided)
+    jumps = next(filter(None, (jumps_after_regrouping(each.fn) for each in found.merged)), None)
+    return Rewrite(result, (*provided, RoundingUnseen(jumps)), Keeps.ELEMENTS)
