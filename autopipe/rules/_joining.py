@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from autopipe.functions.beside import Beside, Side, beside
 from autopipe.functions.function import Function
 from autopipe.pipeline.alike import alike, same_arguments
-from autopipe.pipeline.ir import Batch, Map, Node, Prefetch, Repeat, Shard, Shuffle, Skip, Take, Zip
+from autopipe.pipeline.ir import Batch, Map, Node, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take, Zip
 from autopipe.pipeline.signature import signature
 
 __all__ = ["Joined", "join_sides"]
 
 # What they do depends on how many elements came before, and not on what these are.
-_IN_STEP = (Batch, Repeat, Shard, Shuffle, Skip, Take)
+_IN_STEP = (Batch, Options, Repeat, Shard, Shuffle, Skip, Take)
 
 
 class Joined(NamedTuple):

@@ -115,6 +115,10 @@ STANDING_OUT = {
         counted(NUMBERS).map(lambda x, seed: (x, seed + 1)).repeat(3).map(seeded),
         NUMBERS.map(lambda x: seeded(x, (x, 2))),
     ],
+    "AP116": [
+        Dataset.zip((NUMBERS.shuffle(40), NUMBERS.map(noise).shuffle(40))),
+        Dataset.zip((NUMBERS.shuffle(40, seed=1).batch(2), NUMBERS.map(noise).shuffle(40, seed=2).batch(2))),
+    ],
     "AP201": [
         NUMBERS.batch(2).prefetch(0),
         NUMBERS.batch(2).with_options(NO_PREFETCH),
@@ -130,6 +134,10 @@ STANDING_OUT = {
     "AP204": [NUMBERS.map(in_python), NUMBERS.filter(lambda x: in_python(x) > 3)],
 }
 GOOD = [
+    Dataset.zip((NUMBERS.shuffle(40), NUMBERS.shuffle(40))),
+    Dataset.zip((NUMBERS.shuffle(40), NUMBERS.map(noise))),
+    Dataset.zip((NUMBERS.shuffle(40), NUMBERS.map(noise).take(9).shuffle(9))),
+    Dataset.zip((NUMBERS.shuffle(40, seed=1), NUMBERS.map(noise).shuffle(40, seed=1))),
     counted(NUMBERS.shuffle(40)).map(seeded),
     counted(NUMBERS.repeat()).map(seeded),
     counted(NUMBERS.map(noise)).map(seeded),

@@ -81,6 +81,21 @@ def test_what_moves_elements_alike_on_all_sides_moves_both_at_once():
     assert done.steps[0].keeps is Keeps.SEQUENCE
 
 
+def test_options_of_each_side_stay():
+    options = tf.data.Options()
+    options.experimental_slack = True
+
+    def side(fn):
+        return numbers().map(fn).batch(4).prefetch(2).with_options(options)
+
+    done = assert_rewrites(
+        RULE,
+        Dataset.zip((side(square), side(negative))),
+        "range(0, 24) | map(square and negative) | batch(4) | options",
+    )
+    assert build(done.after).options().experimental_slack
+
+
 def test_what_all_sides_do_before_they_draw_runs_once():
     def view(x):
         return tf.sin(tf.cast(x, tf.float32)) + tf.random.uniform([])

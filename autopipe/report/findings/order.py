@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
@@ -101,10 +102,39 @@ def large_buffer(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         )
 
 
+def sides_shuffled_apart(node: ir.Node, seen: Seen) -> Iterator[Finding]:
+    """AP116: elements of two kinds, as images and labels, side by side in orders that have nothing in common.
+
+    Sides of one kind may be meant so: MixUp takes pairs of examples that chance has brought together.
+    """
+    if not isinstance(node, ir.Zip):
+        return
+    ends = [signature(side) for side in node.parts]
+    alike = all(each.element_spec == ends[0].element_spec for each in ends)
+    as_many = ends[0].cardinality > 0 and all(each.cardinality == ends[0].cardinality for each in ends)
+    orders = [tuple(_orders(side)) for side in node.parts]
+    if alike or not as_many or not all(orders) or (len(set(orders)) == 1 and None not in orders[0]):
+        return
+    yield at(
+        node,
+        "AP116",
+        "each of its sides is shuffled in an order of its own: elements side by side do not belong together",
+        "shuffle after the zip, or give the shuffles of all sides the same seed",
+    )
+
+
+def _orders(side: ir.Node) -> Iterator[tuple[Any, ...] | None]:
+    """Yield what decides each order that elements are brought into; ``None`` for one that nothing decides."""
+    for each in trees.walk(side):
+        if isinstance(each, ir.Shuffle) and each.mixes:
+            yield (each.seeds, each.buffer_size, each.reshuffle_each_iteration) if each.seeded else None
+
+
 LOOKS: Mapping[str, Look] = {
     "AP101": shuffle_after_batch,
     "AP106": shuffle_after_decode,
     "AP107": shuffle_after_repeat,
     "AP108": small_buffer,
     "AP109": large_buffer,
+    "AP116": sides_shuffled_apart,
 }
