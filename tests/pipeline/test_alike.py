@@ -24,7 +24,7 @@ def shuffled(seed=1, size=20, **settings):
     [
         shuffled,
         lambda: Dataset.range(9).repeat(2).batch(4),
-        lambda: Dataset.from_tensors({"a": ROWS, "b": "text"}),
+        lambda: Dataset.from_tensors({"a": ROWS, "b": "text", "c": 1.5, "d": True}),
         lambda: Dataset.from_tensor_slices([["a", "b"], ["", "c"]]).take(1),
         lambda: Dataset.from_tensor_slices([float("nan"), 1.0]),
         lambda: tf.data.TextLineDataset(["one", "two"]).skip(1),
@@ -48,6 +48,8 @@ def test_two_of_the_same_are_alike(make):
         (Dataset.from_tensor_slices([0.0]), Dataset.from_tensor_slices([-0.0])),
         (Dataset.from_tensor_slices({"a": [1]}), Dataset.from_tensor_slices({"b": [1]})),
         (Dataset.from_tensor_slices(["a", "b"]), Dataset.from_tensor_slices(["a", "c"])),
+        (Dataset.from_tensor_slices([*"abcdefghijklmnopqrs"]), Dataset.from_tensor_slices([*"abcdefghijklmnopqrS"])),
+        (Dataset.from_tensors("a"), Dataset.from_tensors("b")),
         (Dataset.range(9), Dataset.range(8)),
         (Dataset.range(9), Dataset.range(9, output_type=tf.int32)),
         (Dataset.range(9).batch(2), Dataset.range(9).batch(2, drop_remainder=True)),
