@@ -60,6 +60,6 @@ def _sizes(tree: ir.Node, profile: Profile) -> Iterator[CacheSize]:
             elements = most_elements(node)
         except MeasurementError:
             continue
-        each = cost.bytes_per_element + held_beside(signature(node), cost.bytes_per_element)
-        error = 2 * cost.bytes_error
+        mean, error = cost.bytes_per_element, 2 * cost.bytes_error
+        each = mean + held_beside(signature(node).element_spec, mean, differ=error > 0)
         yield CacheSize(stage(node), node.line, round(each * elements), round(error * elements), elements)

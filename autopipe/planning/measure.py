@@ -112,7 +112,8 @@ class SampleMeasurements:
         sizes = self._sizes(node)
         error = statistics.stdev(sizes) / len(sizes) ** 0.5 if len(sizes) > 1 else 0.0
         mean = statistics.mean(sizes)
-        return int((mean + held_beside(signature(node), mean) + 2 * error) * count)
+        beside = held_beside(signature(node).element_spec, mean, differ=error > 0)
+        return int((mean + beside + 2 * error) * count)
 
     def _sizes(self, node: ir.Node) -> list[int]:
         known = _known_bytes(node)

@@ -15,7 +15,7 @@ from typing import Any
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
-from autopipe.pipeline.signature import Signature, signature
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import one_line
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.rules import MeasurementError
@@ -186,17 +186,17 @@ def _refuse_what_is_no_tensor(parts: Sequence[Any]) -> None:
             raise MeasurementError(f"its elements hold {kind}, which is no plain tensor")
 
 
-def held_beside(elements: Signature, mean_bytes: float) -> float:
+def held_beside(spec: Any, mean_bytes: float, *, differ: bool) -> float:
     """Return the bytes that a memory cache takes for each element, beside those of its tensors.
 
     Args:
-        elements: their type.
+        spec: the type of the elements.
         mean_bytes: what the tensors of one take, on average.
+        differ: whether some take more than others.
     """
     import tensorflow as tf
 
-    components = len(tf.nest.flatten(elements.element_spec, expand_composites=True))
-    differ = elements.element_bytes is None
+    components = len(tf.nest.flatten(spec, expand_composites=True))
     share = _HELD_BESIDE_LARGE if differ or mean_bytes >= _LARGE_ELEMENT else 0.0
     return _HELD_BESIDE_ELEMENT + _HELD_BESIDE_COMPONENT * components + share * mean_bytes
 

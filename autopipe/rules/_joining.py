@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from autopipe.functions.beside import Beside, Side, beside
 from autopipe.functions.function import Function
@@ -19,7 +19,8 @@ __all__ = ["Joined", "join_sides"]
 _IN_STEP = (Batch, Options, Repeat, Shard, Shuffle, Skip, Take)
 
 
-class Joined(NamedTuple):
+@dataclass(frozen=True)
+class Joined:
     """Sides as one pipeline.
 
     Attributes:
@@ -72,7 +73,7 @@ def _in_step(zipped: Zip, starts: Sequence[Node]) -> Joined | None:
     if isinstance(first, Shuffle) and first.mixes and not first.seeded:
         return None
     below = join_sides(zipped, [start.inputs[0] for start in starts])
-    return None if below is None else below._replace(after=first.on(below.after))
+    return None if below is None else replace(below, after=first.on(below.after))
 
 
 def _maps_at_end(node: Node) -> list[Map]:
