@@ -244,10 +244,9 @@ def reaching_storage(*, whatever: bool = False) -> Iterator[None]:
 def _storage(text: str | None) -> Any:
     if text is None or not text.startswith(_JOURNAL):
         return text
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
+    from autopipe.tuning.journal import journal_at
 
-    return JournalStorage(JournalFileBackend(text.removeprefix(_JOURNAL)))
+    return journal_at(text.removeprefix(_JOURNAL))
 
 
 def _sampler(name: str, seed: int | None) -> Any:

@@ -1,0 +1,61 @@
+"""A journal of trials that outlives processes which are killed while they write a line."""
+
+from __future__ import annotations
+
+import os
+
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+
+__all__ = ["journal_at"]
+
+
+def journal_at(path: str) -> JournalStorage:
+    """Return the storage of Optuna that keeps its trials in a file, to which several processes may write.
+
+    Args:
+        path: the file; it is made where there is none.
+
+    >>> import tempfile, optuna
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "study.log")
+    ...     study = optuna.create_study(study_name="a", storage=journal_at(str(file)))
+    ...     written = file.write_bytes(file.read_bytes() + b'{"op_code":1')
+    ...     study.set_user_attr("killed", "once")
+    ...     optuna.load_study(study_name="a", storage=journal_at(str(file))).user_attrs
+    {'killed': 'once'}
+    """
+    return JournalStorage(JournalFileBackend(path, _MendingLock(path)))
+
+
+class _MendingLock(JournalFileSymlinkLock):
+    """Has each writer begin on a line of its own.
+
+    The kernel may stop a write between two pages of memory when its process is killed. Optuna passes over half a line
+    at the end; with the next one after it, it would be part of that one, and nobody could read the journal any more.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._path = path
+
+    def acquire(self) -> bool:
+        """Wait for the lock, and drop the half line of a writer that had it before."""
+        taken = super().acquire()
+        try:
+            _drop_half_a_line(self._path)
+        except BaseException:
+            self.release()
+            raise
+        return taken
+
+
+def _drop_half_a_line(path: str) -> None:
+    with open(path, "r+b") as file:
+        if not file.seek(0, os.SEEK_END):
+            return
+        file.seek(-1, os.SEEK_END)
+        if file.read() != b"\n":
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)

@@ -1,0 +1,63 @@
+"""Half a line, left by a process that was killed while it wrote, costs what it told and no more."""
+
+import optuna
+import pytest
+
+from autopipe.tuning.journal import journal_at
+
+
+def study_in(file):
+    return optuna.create_study(study_name="shared", storage=journal_at(str(file)), load_if_exists=True)
+
+
+def end_with(file, text):
+    with file.open("ab") as journal:
+        journal.write(text)
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "study.log"
+
+
+@pytest.mark.parametrize("half", [b'{"op_code":6,"worker_id":"a', b"{", b'{"op_code":6}'])
+def test_half_a_line_is_dropped_before_the_next_is_written(file, half):
+    study = study_in(file)
+    study.add_trial(optuna.create_trial(value=1.0))
+    whole = file.read_bytes()
+    end_with(file, half)
+    study.add_trial(optuna.create_trial(value=2.0))
+    assert [trial.value for trial in study_in(file).trials] == [1.0, 2.0]
+    assert file.read_bytes().startswith(whole)
+    assert half + b"{" not in file.read_bytes()
+
+
+def test_a_process_that_was_there_before_goes_on_reading(file):
+    first, second = study_in(file), study_in(file)
+    first.add_trial(optuna.create_trial(value=1.0))
+    end_with(file, b'{"op_code":6,"wor')
+    assert [trial.value for trial in second.trials] == [1.0]
+    first.add_trial(optuna.create_trial(value=2.0))
+    assert [trial.value for trial in second.trials] == [1.0, 2.0]
+
+
+def test_a_first_line_that_was_cut_off_is_as_none(file):
+    file.write_bytes(b'{"op_code":0,"stu')
+    assert study_in(file).trials == []
+    assert file.read_bytes().startswith(b'{"op_code":0,"worker_id"')
+
+
+def test_whole_lines_are_left_as_they_are(file):
+    study_in(file).add_trial(optuna.create_trial(value=1.0))
+    before = file.read_bytes()
+    study_in(file).set_user_attr("name", "value")
+    assert file.read_bytes().startswith(before)
+    assert not list(file.parent.glob("*.lock*"))
+
+
+def test_the_lock_is_given_back_where_the_file_cannot_be_written(file):
+    study = study_in(file)
+    file.rename(file.with_suffix(".moved"))
+    with pytest.raises(FileNotFoundError):
+        study.set_user_attr("name", "value")
+    assert not list(file.parent.glob("*.lock*"))
