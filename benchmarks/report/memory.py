@@ -82,8 +82,7 @@ def _conclusion(results: Sequence[MemoryResult]) -> str:
     if not above:
         return "Nowhere is autopipe's peak above the expert's and the stated cache together."
     return (
-        f"Above the expert's peak and the stated cache together: {', '.join(above)}. Much of it, where elements take "
-        "hundreds of kilobytes, is TensorFlow's allocator, which gives a tensor a larger piece than it needs and keeps "
-        "what is freed, in the expert's caches too (benchmarks/README.md). The rest is batches under way, with the "
-        "elements they are made of, which a pipeline that its consumer always waits for has fewer of."
+        f"Above the expert's peak and the stated cache together: {', '.join(above)}. That is batches under way, with "
+        "the elements they are made of, of which a pipeline that its consumer always waits for has fewer, and what "
+        "TensorFlow's allocator keeps in pieces that fit nothing (benchmarks/README.md)."
     )

@@ -117,7 +117,7 @@ def test_a_peak_may_be_the_experts_and_the_stated_cache():
     assert "| a | job | 14.0 | 55 (±5) | 105 (±5) | 1 (±0) | autopipe(naive) | 500 (±0) | 400 | -5 | 3 | 1 |" in text
     assert "| autopipe(expert) | 905 (±5) | 700 | **100** | 3 | 1 |" in text
     assert "first used, 30 MB, is held before." in text
-    assert "together: job (autopipe(expert)). Much of it, where elements take" in text
+    assert "together: job (autopipe(expert)). That is batches under way" in text
     assert "MALLOC" not in text
     given = replace(result, environment=GIVING_BACK)
     assert "ran with `MALLOC_TRIM_THRESHOLD_=131072`" in report.markdown(report.Results(memory=[given]))
