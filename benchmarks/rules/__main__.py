@@ -20,7 +20,7 @@ from benchmarks.rules._base import RuleResult, all_rule_cases, measure_rule  # n
 
 
 def main(
-    only: Annotated[str, typer.Option(help="Only these rules, by commas.")] = "",
+    only: Annotated[str, typer.Option(help="Only these rules, by commas; in the table the others stay.")] = "",
     rounds: Annotated[int, typer.Option(help="How often each side takes its turn.")] = 11,
     report: Annotated[Path | None, typer.Option(help="Where a Markdown table goes.")] = None,
 ) -> None:
@@ -36,23 +36,33 @@ def main(
         table.add_row(case.rule, case.title, case.buys, str(results[-1]))
     console.print(table)
     if report:
-        report.write_text(_markdown(results))
+        rows = (_rows_of(report) if wanted else {}) | {each.case.rule: _row(each) for each in results}
+        report.write_text(_markdown([rows[name] for name in sorted(rows)]))
 
 
-def _markdown(results: list[RuleResult]) -> str:
+def _rows_of(report: Path) -> dict[str, str]:
+    """Return the rows of a table that was made before, by their rules."""
+    lines = report.read_text().splitlines() if report.exists() else []
+    return {line.split("`")[1]: line for line in lines if line.startswith("| `")}
+
+
+def _row(result: RuleResult) -> str:
+    return f"| `{result.case.rule}` | {result.case.title} | {result.case.buys} | {result} |"
+
+
+def _markdown(rows: list[str]) -> str:
     machine = Machine.here()
     lines = [
         "# What each rule buys",
         "",
-        f"Made by `make bench-rules` on {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, on {machine.cores:g} "
+        f"Made by `make bench-rules`, last on {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, on {machine.cores:g} "
         f"cores, with TensorFlow {version('tensorflow')}; not edited by hand. Each rule runs alone, on a case of its "
         "own; the ratio is how many times better that makes it: the median of turns taken side by side, and extremes.",
         "",
         "| rule | its case | buys | times better |",
         "|---|---|---|---:|",
     ]
-    lines += [f"| `{each.case.rule}` | {each.case.title} | {each.case.buys} | {each} |" for each in results]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *rows, ""])
 
 
 if __name__ == "__main__":
