@@ -24,13 +24,13 @@ class Joined:
     """Sides as one pipeline.
 
     Attributes:
-        sources: what all of them read.
+        sources: what each of them reads; they are alike.
         after: what becomes of them.
         functions: those of their maps.
         merged: the functions in their place.
     """
 
-    sources: Node
+    sources: tuple[Node, ...]
     after: Node
     functions: tuple[Function, ...] = ()
     merged: tuple[Beside, ...] = ()
@@ -50,7 +50,7 @@ def join_sides(zipped: Zip, ends: Sequence[Node]) -> Joined | None:
         return None
     first, *others = starts
     equal = all(alike(first, each) for each in others)
-    below = Joined(first, first) if equal else _in_step(zipped, starts)
+    below = Joined(tuple(starts), first) if equal else _in_step(zipped, starts)
     if below is None or not _have_equal_arguments([each for side in maps for each in side]):
         return None
     functions = [tuple(each.fn for each in reversed(side)) for side in maps]

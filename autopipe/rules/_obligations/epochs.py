@@ -9,6 +9,7 @@ from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
 from autopipe.functions.order_inside import op_of_free_order, op_that_counts
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import Keeps, Proof, Site
@@ -184,17 +185,20 @@ def _same_order(source: ir.Node, site: Site) -> Proof:
 
 @dataclass(frozen=True)
 class SameOnAllSides:
-    """Two iterators that read side by side, of equal pipelines, read the same elements in the same order."""
+    """Iterators that read side by side, of pipelines that are alike, read the same elements in the same order."""
 
-    pipeline: ir.Node = field(repr=False)
+    sides: tuple[ir.Node, ...] = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look at every stage; a shuffle gives both the same order if it has a seed: each side draws its own orders."""
-        for node in trees.walk(self.pipeline):
-            if _is_freed(site) and not _keeps_order(node):
+        """Look at every stage: shuffles bring both into one order if each draws it from the same seed, for itself."""
+        freed = _is_freed(site)
+        first, *others = self.sides
+        drawn = {id(node.origin) for side in others for node in trees.walk(side) if is_reseeded(node)}
+        for node in trees.walk(first):
+            if freed and not _keeps_order(node):
                 return Proof(False, f"options.deterministic=False may free the order of {stage(node)}")
             if isinstance(node, ir.Shuffle):
-                if node.mixes and not node.seeded:
+                if node.mixes and (not node.seeded or (is_reseeded(node) and id(node.origin) in drawn)):
                     return Proof(False, f"{stage(node)} gives each side its own order")
                 continue
             change = _changes_between_epochs(node, site)
