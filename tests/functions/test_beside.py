@@ -1,5 +1,6 @@
 """Functions of one element, or of parts of it side by side, as one."""
 
+import pytest
 import tensorflow as tf
 
 from autopipe.functions.beside import Side, beside
@@ -56,3 +57,13 @@ def test_sums_of_functions_that_follow_each_other_may_round_otherwise():
     spec = floats.element_spec
     assert not beside([Side((first, then), slice(None))], [spec], spec, spec).rounds_alike
     assert beside([Side((first,), slice(None))], [spec], spec, spec).rounds_alike
+
+
+@pytest.mark.parametrize(("otherwise", "times"), [(lambda: 0.5, 1), (lambda: tf.random.uniform([]), 2)])
+def test_a_condition_of_one_function_is_shared_unless_a_branch_of_it_draws(otherwise, times):
+    fn = extract(NUMBERS.map(lambda x: tf.cond(x > 5, lambda: 1.0, otherwise))).fn
+    spec = fn.output_spec
+    found = beside([Side((fn,), slice(None))] * 2, [SPEC], SPEC, (spec, spec)).fn
+    assert sum(op.type in ("If", "StatelessIf") for op in found.concrete.graph.get_operations()) == times
+    first, second = found.concrete(tf.constant(3, tf.int64))
+    assert bool(first == second) is (times == 1)

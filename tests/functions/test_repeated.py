@@ -75,17 +75,6 @@ def test_a_variable_is_read_as_often_as_it_is():
     np.testing.assert_array_equal(values(once(fn).fn, IMAGE), [IMAGE + 5, IMAGE - 5])
 
 
-def test_a_condition_that_draws_in_a_branch_stays_and_one_that_computes_is_shared():
-    def flipped(x):
-        return tf.cond(x[0, 0, 0] > 0, lambda: x, lambda: tf.reverse(x, [0]))
-
-    def drawn(x):
-        return tf.cond(x[0, 0, 0] > 0, lambda: x, lambda: x + tf.random.uniform([]))
-
-    fn = of_image(lambda x: (drawn(x), drawn(x), flipped(x)))
-    assert counted(once(fn).fn, "If") + counted(once(fn).fn, "StatelessIf") == 3
-
-
 def test_a_check_is_made_once_and_still_fails():
     def checked(x):
         return tf.debugging.check_numerics(x, "no number") * 2.0

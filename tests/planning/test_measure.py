@@ -82,35 +82,6 @@ print((resident_bytes() - before) / forecast)
     assert float(run_program(code)) == pytest.approx(1.0, abs=2 * margin if keeping == "memoized" else margin)
 
 
-# Freed pieces do not fit the next tensors, where these are large or differ in size.
-@pytest.mark.parametrize(("least", "most"), [(110_000, 110_000), (50_000, 170_000), (5_000, 15_000)])
-def test_large_tensors_and_those_that_differ_take_what_is_forecast_of_resident_memory(least, most):
-    code = f"""
-import tensorflow as tf
-from autopipe.pipeline.extract import extract
-from autopipe.planning.machine import resident_bytes
-from autopipe.planning.measure import SampleMeasurements
-
-def element(x):
-    size = tf.random.stateless_uniform([], [x, 7], {least}, {most + 1}, tf.int32) if {least < most} else {least}
-    return tf.sqrt(tf.cast(tf.fill([size], x), tf.float32)) + 1.0
-
-def numbers(count):
-    return tf.data.Dataset.range(count, output_type=tf.int32).map(element, tf.data.AUTOTUNE)
-
-made = numbers({40_000_000 // (least + most) * 2})
-of_tensors = 4 * int(made.map(tf.size).reduce(0, lambda total, size: total + size))
-forecast = SampleMeasurements().cache_bytes(extract(made))
-before = resident_bytes()
-kept = made.cache()
-next(iter(kept.skip(10**9)), None)
-print(forecast / of_tensors, (resident_bytes() - before) / of_tensors)
-"""
-    forecast, taken = map(float, run_program(code).split())
-    assert 1.08 < forecast < 1.25
-    assert 0.95 < taken < forecast + 0.05
-
-
 def test_an_endless_pipeline_has_no_size():
     with pytest.raises(MeasurementError, match="number of elements is not known"):
         SampleMeasurements().cache_bytes(extract(Dataset.range(9).repeat()))

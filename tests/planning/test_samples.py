@@ -1,7 +1,8 @@
-"""Elements that are no plain tensors are not measured, and pass as they are."""
+"""Elements that are no plain tensors are not measured, and pass as they are; what others take is forecast."""
 
 import pytest
 import tensorflow as tf
+from programs import run_program
 
 import autopipe
 from autopipe.pipeline.build import build
@@ -69,3 +70,32 @@ def test_elements_that_grow_towards_the_end_are_in_the_size_of_a_cache():
 def test_a_sample_of_sizes_begins_where_it_costs_nothing_to_begin(dataset, firsts):
     places = from_several_places(extract(dataset), 9)
     assert [int(next(iter(build(place)))) for place in places] == firsts
+
+
+# Freed pieces do not fit the next tensors, where these are large or differ in size.
+@pytest.mark.parametrize(("least", "most"), [(110_000, 110_000), (50_000, 170_000), (5_000, 15_000)])
+def test_large_tensors_and_those_that_differ_take_what_is_forecast_of_resident_memory(least, most):
+    code = f"""
+import tensorflow as tf
+from autopipe.pipeline.extract import extract
+from autopipe.planning.machine import resident_bytes
+from autopipe.planning.measure import SampleMeasurements
+
+def element(x):
+    size = tf.random.stateless_uniform([], [x, 7], {least}, {most + 1}, tf.int32) if {least < most} else {least}
+    return tf.sqrt(tf.cast(tf.fill([size], x), tf.float32)) + 1.0
+
+def numbers(count):
+    return tf.data.Dataset.range(count, output_type=tf.int32).map(element, tf.data.AUTOTUNE)
+
+made = numbers({40_000_000 // (least + most) * 2})
+of_tensors = 4 * int(made.map(tf.size).reduce(0, lambda total, size: total + size))
+forecast = SampleMeasurements().cache_bytes(extract(made))
+before = resident_bytes()
+kept = made.cache()
+next(iter(kept.skip(10**9)), None)
+print(forecast / of_tensors, (resident_bytes() - before) / of_tensors)
+"""
+    forecast, taken = map(float, run_program(code).split())
+    assert 1.08 < forecast < 1.25
+    assert 0.95 < taken < forecast + 0.05
