@@ -45,7 +45,7 @@ class HeldSamples:
         Raises:
             MeasurementError: if they are not plain tensors.
         """
-        source = _held(sampled)
+        source = _held(sampled, signature(node).element_spec)
         while len(self._sources) >= _MOST_SOURCES:
             del self._sources[next(iter(self._sources))]
         self._sources[without_calls(node)] = source
@@ -69,11 +69,22 @@ def without_end(sample: ir.Node) -> ir.Node:
     return ir.Repeat(input=ir.Cache(input=sample))
 
 
-def _held(elements: Sequence[Any]) -> ir.Node:
+def _held(elements: Sequence[Any], spec: Any) -> ir.Node:
     import tensorflow as tf
 
     try:
-        stacked = tf.nest.map_structure(lambda *parts: tf.stack(parts), *of_one_shape(elements))
+        stacked = tf.nest.map_structure(_stacked, spec, *of_one_shape(elements))
+        source = tf.data.Dataset.from_tensor_slices(stacked)
     except (TypeError, ValueError) as kind:
         raise MeasurementError("its elements are not plain tensors, of which a sample could be held") from kind
-    return extract(tf.data.Dataset.from_tensor_slices(stacked))
+    return extract(source)
+
+
+def _stacked(spec: Any, *parts: Any) -> Any:
+    import tensorflow as tf
+
+    if not isinstance(spec, tf.RaggedTensorSpec) or spec.ragged_rank:
+        return tf.stack(parts)
+    # Rows of a ragged tensor come as tensors, but are handed on as what they are slices of.
+    lengths = tf.constant([part.shape[0] for part in parts], spec.row_splits_dtype)
+    return tf.RaggedTensor.from_row_lengths(tf.concat(parts, axis=0), lengths)

@@ -71,6 +71,7 @@ class SampleMeasurements:
     seconds: float = float("inf")
     disk: DiskCache | None = None
 
+    _given_up: str | None = field(default=None, init=False, repr=False)
     _resident: int = field(default_factory=resident_bytes, init=False, repr=False)
     _began: float = field(default_factory=time.perf_counter, init=False, repr=False)
     _known_sizes: dict[ir.Node, list[int]] = field(default_factory=dict, init=False, repr=False)
@@ -95,9 +96,15 @@ class SampleMeasurements:
     @property
     def exhausted(self) -> str | None:
         """Why nothing more can be measured; ``None`` while there is time."""
+        if self._given_up:
+            return self._given_up
         if self.seconds <= 0:
             return "it must be measured, and optimize(seconds=0) leaves no time for that"
         return None if self._seconds_left() > 0 else f"the {self.seconds:g} seconds for measuring are used up"
+
+    def give_up(self, because: str) -> None:
+        """Answer nothing more."""
+        self._given_up = because
 
     def _seconds_left(self) -> float:
         return self._began + self.seconds - time.perf_counter()
@@ -336,11 +343,13 @@ def _functions(*sides: ir.Node) -> Iterator[Function]:
 
 @contextmanager
 def _failures_are_unmeasurable() -> Iterator[None]:
-    """Turn an error of the user's function on one element into a reason not to measure."""
+    """Turn an error of the user's function on one element, and the want of any, into a reason not to measure."""
     import tensorflow as tf
 
     try:
         yield
+    except StopIteration as ended:
+        raise MeasurementError("the pipeline has no elements") from ended
     except tf.errors.OpError as error:
         raise MeasurementError(f"an element of the sample raised: {one_sentence(error)}") from error
 

@@ -6,10 +6,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from autopipe.errors import DatasetError
+from autopipe.functions.draws import undisturbed_generators
 from autopipe.optimizer import Refusal, Rewriting, new_caches, rewrite
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import build
+from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.count import most_elements
+from autopipe.planning.failures import Failures, skipping_failures
 from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.samples import one_sentence
 from autopipe.rules import FitsDisk, Keeps, MeasurementError, OutgrowsMemory, Phase, Rule, decides_caches
 
 __all__ = ["plan"]
@@ -51,8 +57,31 @@ def plan(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Sa
 
     Returns:
         The rewriting. Where the whole cannot be measured, or what was given does not fit memory, what each rule
-        proved must do.
+        proved must do; where only a sample fails, which stands without the shuffles and repeats of the pipeline, what
+        is certain without measuring.
+
+    Raises:
+        DatasetError: if every element tried raises.
     """
+    try:
+        return _best(tree, rules, keeps, measurements)
+    except DatasetError as failed:
+        if not _gives_any(tree):
+            raise
+        raised = one_sentence(failed.__cause__ or failed)
+        measurements.give_up(f"a sample of it fails, though the pipeline gives elements: {raised}")
+        return _best(tree, rules, keeps, measurements)
+
+
+def _gives_any(tree: ir.Node) -> bool:
+    """Return whether an element comes out of a pipeline; one whose run would show is not asked."""
+    if who_would_see(tree, draws_count=False):
+        return False
+    with undisturbed_generators(trees.functions(tree)):
+        return next(skipping_failures(iter(build(tree)), Failures()), None) is not None
+
+
+def _best(tree: ir.Node, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:
     best = _worth_its_disk(rewrite(tree, rules, keeps=keeps, measurements=measurements), rules, keeps, measurements)
     if _was_above_memory(best, rules):
         return best

@@ -63,3 +63,18 @@ def test_what_is_no_plain_tensor_is_not_held(source):
 def test_without_end_it_gives_the_sample_again_and_again(source):
     endless = build(without_end(source(extract(Dataset.range(3)))))
     assert [int(x) for x in endless.take(7)] == [0, 1, 2, 0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("splits", [tf.int32, tf.int64])
+def test_rows_of_ragged_tensors_are_held_as_what_maps_after_them_take(splits, source):
+    rows = tf.RaggedTensor.from_row_lengths(tf.reshape(tf.range(160.0), (40, 4)), [3, 1, 3, 1] * 5)
+    boxes = Dataset.from_tensor_slices((rows.with_row_splits_dtype(splits), tf.range(20))).skip(3)
+    moved = extract(boxes.map(lambda box, number: (box + 1, number)))
+    source(moved.input)
+    assert [int(number) for _, number in build(source(moved))] == list(range(3, 20, 2))
+
+
+def test_ragged_batches_are_held(source):
+    batches = extract(Dataset.range(1, 40).map(tf.range).ragged_batch(2, drop_remainder=True).map(lambda x: x * 2))
+    source(batches.input)
+    assert [batch.to_list() for batch in build(source(batches))] == [batch.to_list() for batch in build(batches)]

@@ -387,3 +387,9 @@ def test_what_was_sampled_is_gone_before_the_garbage_collector_comes_by(monkeypa
         assert held() == []
     finally:
         gc.enable()
+
+
+def test_what_turns_out_to_have_no_elements_is_not_measured():
+    empty = tf.data.Dataset.range(0).repeat(2).ragged_batch(2)
+    with pytest.raises(MeasurementError, match="the pipeline has no elements"):
+        SampleMeasurements().whole_speed(extract(empty), extract(empty.map(tf.identity)))

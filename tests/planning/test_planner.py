@@ -4,12 +4,14 @@ import pytest
 import tensorflow as tf
 
 from autopipe.pipeline import ir
+from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.planning.disk_cache import DiskCache
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.planning.planner import plan
 from autopipe.rules import Keeps, MeasurementError, Phase, catalogue
+from autopipe.verify import compare
 from sides import AlwaysFaster, named
 
 WRITTEN = extract(tf.data.Dataset.range(500).map(lambda x: x * 3).filter(lambda x: x % 2 == 1).batch(16).repeat(2))
@@ -54,6 +56,28 @@ def test_where_all_lost_nothing_is_changed():
     assert done.after == done.before == WRITTEN
     assert not done.steps
     assert any("as a whole it measured 0.50x" in each.reason for each in done.refusals)
+
+
+def root_of_late_ones(x):
+    return tf.debugging.check_numerics(tf.sqrt(tf.cast(x, tf.float32) - 900.0), "negative")
+
+
+def sums(batch):
+    return tf.reduce_logsumexp(tf.cast(batch, tf.float32)[:, tf.newaxis] + tf.range(10_000.0), axis=1)
+
+
+LATE = tf.data.Dataset.range(1000).map(root_of_late_ones).ignore_errors().batch(4)
+# Without its repeat it would have batches of 4 and of 1, which make no batch together.
+WHOLE_ONLY_WHEN_REPEATED = tf.data.Dataset.range(5).repeat(4).batch(4).map(sums).batch(2)
+
+
+@pytest.mark.parametrize("written", [LATE, WHOLE_ONLY_WHEN_REPEATED])
+def test_where_a_sample_fails_and_the_pipeline_does_not_it_is_planned_without_measuring(written):
+    measurements = SampleMeasurements()
+    done = plan(extract(written), catalogue(), keeps=Keeps.TRAINING, measurements=measurements)
+    assert "a sample of it fails, though the pipeline gives elements: " in measurements.exhausted
+    assert any(measurements.exhausted in each.reason for each in done.refusals)
+    assert compare(written, build(done.after), Keeps.SEQUENCE) is None
 
 
 def test_what_lost_by_chance_is_measured_again():

@@ -46,7 +46,9 @@ SOURCES = {
     "nested": lambda: Dataset.from_tensor_slices(
         {"a": (np.arange(8.0), {"b": np.arange(8) % 2 == 0}), "c": np.arange(8)}
     ),
-    "ragged": lambda: Dataset.from_tensor_slices(tf.ragged.constant([[1], [2, 3], [], [4, 5, 6]], dtype=tf.int64)),
+    "ragged": lambda: Dataset.from_tensor_slices(
+        tf.ragged.constant([[1], [2, 3], [], [4, 5, 6], *([n, n] for n in range(9))], dtype=tf.int64)
+    ),
     "sparse": lambda: Dataset.from_tensor_slices(tf.sparse.from_dense(ints(20).reshape(5, 4) % 3)),
     "lines": lambda: tf.data.TextLineDataset(FILES),
     "lines of each": lambda: Dataset.from_tensor_slices(FILES).flat_map(tf.data.TextLineDataset),
