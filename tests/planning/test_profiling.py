@@ -140,6 +140,7 @@ class TestShuffles:
         assert by_stage["map(slow)"].share > 0.5
         assert by_stage["shuffle(10000)"].buffered_bytes == 10_000 * 8
 
+    @pytest.mark.timed
     @pytest.mark.parametrize(
         ("dataset", "held"),
         [
