@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -133,6 +136,8 @@ def _elements_of_each(node: ir.FlatMap | ir.Interleave | ir.LegacyInterleave) ->
         if elements is None:
             break
         made.append(elements)
+        if time.perf_counter() > end:
+            break
     if not made:
         raise MeasurementError(f"more elements are made of one than can be counted in {_COUNTING_SECONDS:g} s")
     error = statistics.stdev(made) / len(made) ** 0.5 if len(made) > 1 else 0.0
@@ -141,24 +146,14 @@ def _elements_of_each(node: ir.FlatMap | ir.Interleave | ir.LegacyInterleave) ->
 
 def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> int:
     """Return how many elements a stage makes of the files that its input names."""
-    import tensorflow as tf
-
-    names = [name for name in build(reader.input).take(_MOST_FILES).as_numpy_iterator() if isinstance(name, bytes)]
-    sizes = {name: tf.io.gfile.stat(name.decode()).length for name in names if tf.io.gfile.exists(name.decode())}
+    names = _names(reader.input)
     if not names and not isinstance(reader, ir.FilesReader):
         # Each element tells of its file in a way of its own, as those of TensorFlow Datasets do.
         return _elements_of_each(reader)
+    sizes, size = _sizes(names)
     if not sizes or len(names) == _MOST_FILES:
         raise MeasurementError("the names of its files could not be listed")
-    counted = read = 0
-    end = time.perf_counter() + _COUNTING_SECONDS
-    for name in sorted(sizes, key=sizes.__getitem__):
-        elements = _count(_of_one(reader, name), end)
-        if elements is None:
-            break
-        counted += elements
-        read += sizes[name]
-    size: int = sum(sizes[name] for name in names if name in sizes)
+    counted, read = _count_files(reader, sizes)
     if counted and read:
         return int(counted * size / read) + len(names)
     if _are_lines(reader):
@@ -168,6 +163,60 @@ def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.
     raise MeasurementError("its files are too large to be counted in a second")
 
 
+def _names(node: ir.Node) -> list[bytes]:
+    """Return the names that a pipeline gives, if names are what it gives."""
+    import tensorflow as tf
+
+    spec = signature(node).element_spec
+    if not isinstance(spec, tf.TensorSpec) or spec.dtype != tf.string or spec.shape.rank != 0:
+        return []
+    batches = build(node).take(_MOST_FILES).batch(_MOST_AT_ONCE).as_numpy_iterator()
+    return list(chain.from_iterable(batches))
+
+
+def _sizes(names: list[bytes]) -> tuple[dict[bytes, int], float]:
+    """Return the bytes of each file that a second allows to ask for, and of all, the others taken to be as large."""
+    import tensorflow as tf
+
+    sizes: dict[bytes, int] = {}
+    asked, total = 0, 0.0
+    end = time.perf_counter() + _COUNTING_SECONDS
+    # Were they in an order by size, those of the beginning would tell little of the others.
+    for name in _mixed(names):
+        asked += 1
+        with suppress(tf.errors.NotFoundError):
+            sizes[name] = tf.io.gfile.stat(name.decode()).length
+            total += sizes[name]
+        if time.perf_counter() > end:
+            break
+    return sizes, total * len(names) / max(asked, 1)
+
+
+def _count_files(reader: ir.Node, sizes: dict[bytes, int]) -> tuple[int, int]:
+    """Return how many elements those files have that can be counted in a second, and how many bytes these take.
+
+    The smallest is the first, since some have to be counted. More and more are read as one: it takes milliseconds to
+    make a pipeline for them.
+    """
+    smallest = min(sizes, key=sizes.__getitem__)
+    order = [smallest, *(name for name in _mixed(list(sizes)) if name != smallest)]
+    counted = read = done = 0
+    end = time.perf_counter() + _COUNTING_SECONDS
+    while done < len(order) and time.perf_counter() < end:
+        names = order[done : 2 * done or 1]
+        elements = _count(_of_each(reader, names), end)
+        if elements is None:
+            break
+        counted += elements
+        read += sum(sizes[name] for name in names)
+        done += len(names)
+    return counted, read
+
+
+def _mixed(names: list[bytes]) -> list[bytes]:
+    return random.Random(0).sample(names, len(names))
+
+
 def _are_lines(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> bool:
     """Return whether files have no more elements than lines."""
     if isinstance(reader, ir.FilesReader):
@@ -175,7 +224,7 @@ def _are_lines(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyIn
     return has_a_line_for_each_row(reader.fn)
 
 
-def _lines(names: list[bytes], size: int) -> int:
+def _lines(names: list[bytes], size: float) -> int:
     """Return how many lines files have: those of a second, and as many per byte in the rest.
 
     A row may have several lines, in quotes, but no line has several rows.
@@ -212,6 +261,13 @@ def _of_one(stage: ir.Node, element: Any) -> Any:
     import tensorflow as tf
 
     return build(stage.on(ir.Source(dataset=tf.data.Dataset.from_tensors(element))))
+
+
+def _of_each(stage: ir.Node, elements: list[bytes]) -> Any:
+    """Return the dataset that a stage makes of some elements."""
+    import tensorflow as tf
+
+    return build(stage.on(ir.Source(dataset=tf.data.Dataset.from_tensor_slices(elements))))
 
 
 def _count(dataset: Any, end: float) -> int | None:

@@ -50,6 +50,30 @@ def test_elements_of_files_are_counted_in_whole_files(files):
         assert true - 12 <= most_elements(extract(dataset)) <= 1.05 * true
 
 
+def three_of_each(x):
+    return Dataset.from_tensors(x).repeat(3)
+
+
+def test_of_many_small_pieces_only_as_many_are_counted_as_a_second_allows(tmp_path, monkeypatch):
+    monkeypatch.setattr(count, "_COUNTING_SECONDS", 0.2)
+    for number in range(400):
+        (tmp_path / str(number)).write_text("a line\n" * (1 + number % 3))
+    names = [str(tmp_path / str(number)) for number in range(400)]
+    for dataset, true in ((Dataset.range(4000).flat_map(three_of_each), 12_000), (tf.data.TextLineDataset(names), 799)):
+        began = time.perf_counter()
+        assert true <= most_elements(extract(dataset)) <= 2 * true
+        assert time.perf_counter() - began < 5
+
+
+def test_the_sizes_of_files_that_there_is_no_time_to_ask_for_are_those_of_others(files, monkeypatch):
+    true = sum(1 for _ in tf.data.TextLineDataset(files))
+    monkeypatch.setattr(count, "_COUNTING_SECONDS", 0.0)
+    asked = []
+    monkeypatch.setattr(tf.io.gfile, "stat", lambda name, stat=tf.io.gfile.stat: asked.append(name) or stat(name))
+    assert 0.8 * true < most_elements(extract(tf.data.TextLineDataset(files))) < 1.3 * true
+    assert len(asked) == 1
+
+
 def test_compressed_files_count_by_their_compressed_bytes(tmp_path):
     for number in range(4):
         with tf.io.TFRecordWriter(str(tmp_path / f"{number}.gz"), "GZIP") as writer:
