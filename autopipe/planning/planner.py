@@ -153,12 +153,21 @@ def _worth_its_memory(
         return best
     without = _without_caches(best, rules, keeps, measurements)
     try:
-        speed, _, _ = measurements.whole_speed(best.after, without.after, consumer_seconds=0.0)
+        speed = _lower_of_two(best.after, without.after, measurements)
     except MeasurementError:
         return best
     if speed < _NOISE:
         return best
     return _instead(best, without, f"without it, the whole measured {speed:.2f}x its speed")
+
+
+def _lower_of_two(before: ir.Node, after: ir.Node, measurements: SampleMeasurements) -> float:
+    """Return how many times as fast another pipeline is; a gain that would take a cache away has to be seen twice."""
+    speed, _, _ = measurements.whole_speed(before, after, consumer_seconds=0.0)
+    if speed < _NOISE:
+        return speed
+    again, _, _ = measurements.whole_speed(before, after, consumer_seconds=0.0)
+    return min(speed, again)
 
 
 def _saves_little(best: Rewriting, measurements: SampleMeasurements) -> bool:

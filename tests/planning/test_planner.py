@@ -105,6 +105,17 @@ def test_a_cache_must_be_faster_than_the_same_work_by_the_batch(by_the_batch, ca
     assert cached or any(f"the whole measured {by_the_batch:.2f}x its speed" in each for each in reasons)
 
 
+def test_a_cache_that_seemed_slower_once_is_kept():
+    class Chance(Wholes):
+        def whole_speed(self, before, after, **given):
+            self.asked.append(after)
+            speed = 2.2 if len(self.asked) == 1 else 0.4 if len(self.asked) == 2 else 1.0
+            return speed, speed, speed
+
+    done = plan(extract(ROWS), catalogue(), keeps=Keeps.TRAINING, measurements=Chance())
+    assert "cache()" in one_line(done.after)
+
+
 def decode(jpeg):
     return tf.ensure_shape(tf.io.decode_jpeg(jpeg, channels=3), (32, 32, 3))
 
