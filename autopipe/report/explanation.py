@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from io import StringIO
@@ -107,8 +107,7 @@ class Explanation:
             yield from _step(number, step)
         if self.rewriting.refusals:
             yield _heading("Refused")
-            for refusal in self.rewriting.refusals:
-                yield from _refusal(refusal)
+            yield from _refused(self.rewriting.refusals)
         if self.rewriting.verified:
             yield _heading("Verified")
             yield Padding(self.rewriting.verified, (0, 0, 0, 2))
@@ -198,9 +197,14 @@ def _step(number: int, step: Step) -> Iterator[Any]:
         yield Padding(Text(f"because {reason}", style="dim"), (0, 0, 0, 5))
 
 
-def _refusal(refusal: Refusal) -> Iterator[Any]:
-    yield Padding(Text(f"{refusal.rule}  at {refusal.where}", style="yellow"), (0, 0, 0, 2))
-    yield Padding(Text(refusal.reason, style="dim"), (0, 0, 0, 5))
+def _refused(refusals: Iterable[Refusal]) -> Iterator[Any]:
+    """Yield what was refused; what holds for several rules, as that there is no time to measure, is said once."""
+    rules: dict[tuple[str, str], list[str]] = {}
+    for refusal in refusals:
+        rules.setdefault((refusal.where, refusal.reason), []).append(refusal.rule)
+    for (where, reason), names in rules.items():
+        yield Padding(Text(f"{', '.join(names)}  at {where}", style="yellow"), (0, 0, 0, 2))
+        yield Padding(Text(reason, style="dim"), (0, 0, 0, 5))
 
 
 def _finding(finding: Finding) -> Iterator[Any]:
