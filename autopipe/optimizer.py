@@ -30,7 +30,7 @@ _MOST_STEPS = 200
 _PARALLEL = (ir.Map, ir.MemoizedMap, ir.Interleave)
 _BATCHED_AT_ONCE = (
     "a map would come right before a batch: TensorFlow then makes one of the two, which fails on elements of different "
-    "shapes, even where their incomplete batch would be dropped"
+    "shapes even in an incomplete batch, which is dropped now"
 )
 _REPEATED_AT_ONCE = (
     "a shuffle would come right before a repeat, or no longer: TensorFlow makes one of the two there, which draws one "

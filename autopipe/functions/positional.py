@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from autopipe.functions.function import Function
@@ -33,6 +32,4 @@ def of_position(values: Callable[[Any], Sequence[Any]], parts: Sequence[Function
     position = tf.TensorSpec([], tf.int64)
     names = " and ".join(dict.fromkeys(part.name for part in parts))
     last, *others = reversed(parts)
-    fn = trace(values, [position], last, *others, name=names, input_spec=position, output_spec=output_spec)
-    shapes = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in fn.concrete.outputs]
-    return replace(fn, output_spec=tf.nest.pack_sequence_as(output_spec, shapes))
+    return trace(values, [position], last, *others, name=names, input_spec=position, output_spec=output_spec)

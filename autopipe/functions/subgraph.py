@@ -319,7 +319,7 @@ def trace(
         others: more functions its parts are from; all are kept alive.
         name: what it is called in reports.
         input_spec: the structure of the element it takes.
-        output_spec: the structure of the element it gives.
+        output_spec: the structure of the element it gives; more may become known of the shapes in it.
     """
     import tensorflow as tf
 
@@ -327,10 +327,24 @@ def trace(
     return Function(
         concrete=concrete,
         input_spec=input_spec,
-        output_spec=output_spec,
+        output_spec=_with_shapes_of(concrete.outputs, output_spec),
         element_types=tuple(tensor.dtype for tensor in concrete.outputs),
         element_shapes=tuple(tensor.shape for tensor in concrete.outputs),
         name=name,
         location=like.location,
         keeps_alive=(like, *others),
     )
+
+
+def _with_shapes_of(outputs: Sequence[Any], spec: Any) -> Any:
+    """Return a structure with all that is known of the shapes of the plain tensors in it."""
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(spec)
+    if len(parts) != len(outputs):
+        return spec
+    known = (
+        tf.TensorSpec(output.shape, part.dtype) if type(part) is tf.TensorSpec and part.dtype == output.dtype else part
+        for part, output in zip(parts, outputs, strict=True)
+    )
+    return tf.nest.pack_sequence_as(spec, list(known))

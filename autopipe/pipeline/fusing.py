@@ -7,26 +7,31 @@ from typing import Any
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.seeds import is_reseeded
+from autopipe.pipeline.signature import signature
 
 __all__ = ["maps_batched_at_once", "shuffles_repeated_at_once"]
 
 
 def maps_batched_at_once(tree: ir.Node) -> int:
-    """Return how many maps whose elements may differ in shape TensorFlow runs as one with the batch after them.
+    """Return how many maps TensorFlow runs as one with the batch after them, which fail for it where both do not.
 
-    The two as one write each element into the batch as it is made. So an element of another shape fails there, also
-    in an incomplete batch that would have been dropped.
+    The two as one write each element into the batch as it is made. So an element of another shape fails there also in
+    an incomplete batch, which would have been dropped without a look at it.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
     >>> ranges = tf.data.Dataset.range(4).map(tf.range)
-    >>> [maps_batched_at_once(extract(each.batch(3))) for each in (ranges, ranges.take(2), ranges.map(tf.size))]
-    [1, 0, 0]
+    >>> dropping = (each.batch(3, drop_remainder=True) for each in (ranges, ranges.take(2), ranges.map(tf.size)))
+    >>> [maps_batched_at_once(extract(each)) for each in (*dropping, ranges.batch(3))]
+    [1, 0, 0, 0]
     """
-    return sum(
-        isinstance(node, ir.Batch) and _may_differ(trees.last_stage(node.input))
-        for node in dict.fromkeys(trees.walk(tree))
-    )
+    batches = (node for node in dict.fromkeys(trees.walk(tree)) if isinstance(node, ir.Batch))
+    return sum(_may_drop_some(batch) and _may_differ(trees.last_stage(batch.input)) for batch in batches)
+
+
+def _may_drop_some(batch: ir.Batch) -> bool:
+    number = signature(batch.input).cardinality
+    return batch.drop_remainder and (number < 0 or number % batch.batch_size > 0)
 
 
 def shuffles_repeated_at_once(tree: ir.Node) -> Counter[Any]:

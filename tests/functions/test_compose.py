@@ -41,6 +41,13 @@ def test_takes_what_the_first_takes_and_gives_what_the_second_gives():
     assert both.keeps_alive == (first, then)
 
 
+def test_shapes_that_show_only_in_both_together_are_known():
+    ranges = tf.data.Dataset.range(9).map(lambda x: (x, x + 3)).map(lambda start, end: {"at": tf.range(start, end)})
+    _, then, both = composed(ranges)
+    assert then.output_spec == {"at": tf.TensorSpec([None], tf.int64)}
+    assert both.output_spec == {"at": tf.TensorSpec([3], tf.int64)}
+
+
 def test_is_named_as_both_and_stands_where_the_first_does():
     first, _, both = composed(tf.data.Dataset.range(9).map(double).map(split))
     assert (str(both), both.location) == ("double then split", first.location)

@@ -50,7 +50,16 @@ def test_batches_of_what_is_no_plain_number_are_cached_too(make):
 
 
 def test_refuses_a_map_before_a_batch_that_tensorflow_would_make_one_of():
-    assert_refuses(RULE, Dataset.range(7).map(ragged).cache().batch(3), "TensorFlow then makes one of the two")
+    elements = Dataset.range(7).map(ragged).cache()
+    assert_refuses(RULE, elements.batch(3, drop_remainder=True), "TensorFlow then makes one of the two")
+
+
+@pytest.mark.parametrize(("size", "drop"), [(3, False), (7, True)])
+def test_a_map_may_come_before_a_batch_that_drops_nothing(size, drop):
+    elements = Dataset.range(7).map(ragged).cache()
+    after = apply(RULE, elements.batch(size, drop_remainder=drop)).after
+    assert one_line(after).endswith("| cache()")
+    assert_rewrites(RULE, elements.batch(size, drop_remainder=drop), one_line(after))
 
 
 def test_padded_batches_are_cached_with_their_padding():

@@ -41,7 +41,8 @@ def timeseries(**settings):
 
 def by_the_batch(dataset):
     """Return the dataset with a map on batches in place of the zips."""
-    rules = [named(name) for name in (RULE, "drop_idle_stage", "shuffle_before_map", "vectorize_map")]
+    names = (RULE, "drop_idle_stage", "merge_maps", "shuffle_before_map", "vectorize_map")
+    rules = [named(name) for name in names]
     done = rewrite(extract(dataset), rules, keeps=Keeps.SEQUENCE, measurements=AlwaysFaster())
     assert {RULE, "vectorize_map"} <= {step.rule for step in done.steps}
     return build(done.after)
@@ -86,6 +87,11 @@ def test_windows_of_keras_are_gathered_by_the_batch(settings):
     gathered = by_the_batch(dataset)
     assert gathered.cardinality() == dataset.cardinality()
     assert compare(timeseries(**settings), gathered, Keeps.SEQUENCE, epochs=2) is None
+
+
+def test_windows_without_targets_are_gathered_by_the_batch_too():
+    dataset = keras.utils.timeseries_dataset_from_array(SERIES, None, 7, batch_size=4)
+    assert compare(dataset, by_the_batch(dataset), Keeps.SEQUENCE, epochs=2) is None
 
 
 def test_windows_without_targets_stay_as_they_are():

@@ -1,0 +1,46 @@
+"""The rule named as this file."""
+
+from autopipe.pipeline.ir import Cache, Node, Zip
+from autopipe.pipeline.signature import signature
+from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
+from autopipe.rules._obligations import (
+    ErrorsEndEpoch,
+    FitsMemory,
+    InMemory,
+    NotMuchLarger,
+    OneReader,
+    ReadToItsEnd,
+    SameEveryEpoch,
+)
+
+
+@rule(keeps=Keeps.SEQUENCE)
+def cache_after_zip(node: Node) -> Rewrite | None:
+    """zip(a | cache, b | cache)  ->  zip(a, b) | cache
+
+    Caches on the sides of a zip hand over elements that are put side by side anew in every epoch, and nothing that
+    follows can be cached with them: images and captions that are zipped and batched are copied into batches each time.
+    One cache of both holds the same, and may then stand after the batch. A side without a cache is kept too where it
+    gives the same in every epoch and is small beside the others. It takes: caches of one known number of elements, all
+    of which the zip takes (one that is never full keeps nothing), nobody else who reads them, no ``ignore_errors``
+    downstream, memory caches (a file may hold elements already), and nothing downstream that stops early.
+    """
+    if not isinstance(node, Zip):
+        return None
+    caches = [part for part in node.parts if isinstance(part, Cache)]
+    others = [part for part in node.parts if not isinstance(part, Cache)]
+    number = signature(node).cardinality
+    if not caches or number < 0 or any(signature(cache).cardinality != number for cache in caches):
+        return None
+    zipped = node.on(*(part.input if isinstance(part, Cache) else part for part in node.parts))
+    cached_now = Zip(parts=tuple(each.input for each in caches), structure=tuple(range(len(caches))))
+    provided: tuple[Obligation, ...] = (
+        *(OneReader(each, "both readers get its elements from it") for each in caches),
+        *map(InMemory, caches),
+        *map(SameEveryEpoch, others),
+        ErrorsEndEpoch(),
+        ReadToItsEnd(caches[0].on(zipped), zipped),
+        NotMuchLarger(zipped, than=cached_now, count=number),
+        FitsMemory(zipped),
+    )
+    return Rewrite(caches[0].on(zipped), provided)
