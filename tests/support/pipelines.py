@@ -151,6 +151,10 @@ class _Stages:
         return Dataset.zip(tuple(dataset.map(FUNCTIONS[each]).batch(size) for each in (first, second)))
 
     @staticmethod
+    def cached_sides(dataset, function, count):
+        return Dataset.zip((dataset.map(FUNCTIONS[function]).cache(), dataset.take(count).cache(), Dataset.range(30)))
+
+    @staticmethod
     def choose_from(dataset, stop):
         choices = Dataset.range(2).repeat(9)
         return Dataset.choose_from_datasets([dataset, dataset.take(3)], choices, stop_on_empty_dataset=stop)
@@ -220,6 +224,7 @@ OTHERS = st.one_of(
     _stage("zip"),
     _stage("views", *[st.sampled_from(sorted(FUNCTIONS))] * 2, st.sampled_from([1, 3, 50])),
     _stage("batched_views", *[st.sampled_from(sorted(FUNCTIONS))] * 2, SMALL, batches=1),
+    _stage("cached_sides", st.sampled_from(sorted(FUNCTIONS)), st.sampled_from([4, 100])),
     _stage("concatenate"),
     _stage("choose_from", st.booleans()),
     _stage("sample_from", st.booleans()),
