@@ -1,4 +1,4 @@
-"""Python code whose author declares what autopipe cannot see: that it keeps no state."""
+"""Python code whose author declares what autopipe cannot see: that it gives the same every time, unnoticed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ _MARK = "_autopipe_stateless"
 
 
 def stateless(function: _Callable) -> _Callable:
-    """Declare that a Python function or generator function keeps no state, as a decorator.
+    """Declare that Python code gives the same for the same arguments, every time, and nobody else notices that it runs.
 
     autopipe cannot look into Python code, and so leaves every ``tf.py_function``, ``tf.numpy_function`` and
-    ``Dataset.from_generator`` where it is: it might count its calls, or read what changes. With this declaration its
-    results may be cached, and it may run in several threads at once, ahead of training, in another order or not at all.
+    ``Dataset.from_generator`` where it is: it might draw random numbers, count its calls, or read what changes. With
+    this declaration, a decorator, its results may be cached, and it may run in several threads at once, ahead of
+    training, in another order or not at all.
 
     Declare it only of a function that gives the same for the same arguments (a generator: the same elements in every
-    epoch), does nothing that anybody else could notice, and may be called from several threads. For
-    ``tf.numpy_function``, ``stateful=False`` says the same to TensorFlow, and autopipe believes that too.
+    epoch), does nothing that anybody else could notice, and may be called from several threads. One that draws from
+    ``random`` or ``numpy.random`` does not, though it keeps nothing itself: its first draws would be cached, and come
+    again in every epoch. For ``tf.numpy_function``, ``stateful=False`` says the same to TensorFlow, and autopipe
+    believes that too.
 
     Args:
         function: what is handed to TensorFlow, or to be handed. A method is declared for all objects of its class.
@@ -56,7 +59,7 @@ def stateless(function: _Callable) -> _Callable:
 
 
 def declared_stateless(node: Any) -> bool:
-    """Return whether the author of what an op runs has declared that it keeps no state.
+    """Return whether the author of what an op runs has declared it stateless.
 
     Args:
         node: the ``NodeDef`` of a ``PyFunc``, ``PyFuncStateless`` or ``EagerPyFunc``.

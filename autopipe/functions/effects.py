@@ -55,7 +55,7 @@ class Effects:
         table_reads: look up in a table that other code may fill; a static table is part of the function.
         variable_reads: read a variable that other code may assign.
         python: run Python code.
-        stateless_python: run Python code of which its author declares that it keeps no state.
+        stateless_python: run Python code that its author declares stateless.
         other: any other state, known or unknown.
     """
 

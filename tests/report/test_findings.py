@@ -339,6 +339,13 @@ class TestMeasured:
         assert "60% of the work" in self.found(NUMBERS.map(in_python), costly)["AP204"].why
         assert not self.found(NUMBERS.map(in_python), {ir.Map: {"share": 0.1}})
 
+    def test_a_declaration_is_advised_only_of_code_that_gives_the_same_and_is_not_noticed(self):
+        costly = {ir.Map: {"share": 0.6}, ir.Generator: {"share": 0.6}}
+        mapped = self.found(NUMBERS.map(in_python), costly)["AP204"].remedy
+        assert mapped.startswith("if it gives the same for the same arguments, every time (no random numbers), and")
+        made = self.found(GENERATOR, costly)["AP205"].remedy
+        assert made.startswith("if it gives the same in every epoch, and nobody else could notice that it runs")
+
     def test_ap205_a_generator_that_takes_much_of_the_work(self):
         assert set(self.found(GENERATOR, {ir.Generator: {"share": 0.6}})) == {"AP205"}
         assert not self.found(GENERATOR, {ir.Generator: {"share": 0.1}})

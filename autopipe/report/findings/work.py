@@ -101,7 +101,10 @@ def python_function(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         found = effects(fn)
         if not found.runs_python:
             continue
-        declare = "mark it with @autopipe.stateless if it keeps no state, so that it may be done once, or "
+        declare = (
+            "if it gives the same for the same arguments, every time (no random numbers), and nobody else could notice "
+            "that it runs, mark it with @autopipe.stateless, so that it may be done once; or "
+        )
         yield at(
             node,
             "AP204",
@@ -119,8 +122,9 @@ def python_source(node: ir.Node, seen: Seen) -> Iterator[Finding]:
             node,
             "AP205",
             f"it is a Python generator: one element at a time, and {cost.share:.0%} of the work",
-            "mark it with @autopipe.stateless if it gives the same in every epoch, so that it may be cached, or yield "
-            "only names or indices, and load in a map with num_parallel_calls",
+            "if it gives the same in every epoch, and nobody else could notice that it runs, mark it with "
+            "@autopipe.stateless, so that it may be cached; or yield only names or indices, and load in a map with "
+            "num_parallel_calls",
         )
 
 
