@@ -140,7 +140,7 @@ def with_knobs(tree: ir.Node, values: Mapping[str, int]) -> ir.Node:
 
 
 def with_thread_pool(tree: ir.Node) -> ir.Node:
-    """Return the pipeline with a thread pool at its end, unless there is one in it: its size is a knob.
+    """Return the pipeline with a thread pool at its end, unless its author chose one: its size is a knob.
 
     >>> from autopipe.pipeline.extract import extract
     >>> import tensorflow as tf
@@ -149,7 +149,8 @@ def with_thread_pool(tree: ir.Node) -> ir.Node:
     (True, True)
     """
     there = any(isinstance(node, ir.ThreadPool) for node in trees.walk(tree))
-    return tree if there else ir.ThreadPool(input=tree)
+    chosen = any(options.threading.private_threadpool_size is not None for options in trees.options_of(tree))
+    return tree if there or chosen else ir.ThreadPool(input=tree)
 
 
 def _located(tree: ir.Node) -> Iterator[tuple[ir.Node, Knob]]:

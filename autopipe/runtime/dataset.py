@@ -68,7 +68,7 @@ class OptimizedDataset(Followable):
         self._freed = freed
         self._rewriting = rewriting
         self._plan = plan
-        tree = with_knobs(_with_thread_pool(rewriting.after, original), plan.knobs)
+        tree = with_knobs(with_thread_pool(rewriting.after), plan.knobs)
         self._autopipe_tree = trees.transform(tree, with_own_state)
         self._tables = Tables(self._autopipe_tree)
         self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting))
@@ -407,9 +407,3 @@ def _gone() -> None:
 
 def _knobs_of(tree: ir.Node) -> dict[str, int]:
     return {knob.name: knob.value for knob in read_knobs(tree)}
-
-
-def _with_thread_pool(tree: ir.Node, original: Any) -> ir.Node:
-    """Return the tree with a thread pool at its end, unless its author chose one."""
-    chosen = original.options().threading.private_threadpool_size is not None
-    return tree if chosen else with_thread_pool(tree)

@@ -174,6 +174,13 @@ def test_threads_of_one_operation_are_a_knob_unless_the_author_chose_them():
     assert [knob.name for knob in read_knobs(chosen)] == ["thread_pool.size"]
 
 
+def test_a_thread_pool_that_the_author_chose_gets_no_other():
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 2
+    tree = extract(Dataset.range(9).with_options(options).batch(2))
+    assert with_thread_pool(tree) is tree
+
+
 def test_the_pool_of_a_map_changes_under_an_iterator_only_where_no_batch_is_made_with_it():
     mapped = Dataset.range(9).map(load, num_parallel_calls=3)
     name = "map[load].use_unbounded_threadpool"
