@@ -64,6 +64,10 @@ class OptimizedDataset(Followable):
         disk: DiskCache | None = None,
         freed: FreedMemory | None = None,
     ) -> None:
+        for name, value in vars(original).items():
+            # Others have put it there, as Keras does class_names.
+            if not name.startswith("_") and not hasattr(OptimizedDataset, name):
+                setattr(self, name, value)
         self.original = original
         self._freed = freed
         self._rewriting = rewriting

@@ -6,6 +6,7 @@ import time
 import weakref
 from contextlib import nullcontext
 
+import keras
 import pytest
 import tensorflow as tf
 from disposing import wait_for_disposal
@@ -327,6 +328,29 @@ def test_it_is_a_dataset_with_the_options_and_form_of_the_original():
     assert dataset.cardinality() == 4
     assert dataset.options().deterministic is False
     assert sorted(flat(dataset.unbatch())) == list(range(1, 11))
+
+
+def test_what_others_have_put_on_the_original_is_found_on_it_too(tmp_path):
+    for name in ("cat", "dog"):
+        image = tmp_path / name / f"{name}.png"
+        image.parent.mkdir()
+        image.write_bytes(tf.io.encode_png(tf.zeros((4, 4, 3), tf.uint8)).numpy())
+    written = keras.utils.image_dataset_from_directory(tmp_path, image_size=(4, 4), verbose=False)
+    once = autopipe.optimize(written, seconds=0)
+    assert once.class_names == ["cat", "dog"]
+    assert once.file_paths == written.file_paths
+    twice = autopipe.optimize(once, seconds=0)
+    assert twice.class_names == ["cat", "dog"]
+    assert twice.original is once
+
+
+def test_what_others_have_put_on_the_original_hides_nothing_of_its_own():
+    written = Dataset.range(6)
+    written.knobs, written.explain, written.note = {}, None, "six"
+    dataset = autopipe.optimize(written, seconds=0)
+    assert dataset.note == "six"
+    assert dataset.knobs
+    assert dataset.explain()
 
 
 def test_optimizing_an_optimized_dataset_changes_nothing_more():
