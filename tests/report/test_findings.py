@@ -86,6 +86,7 @@ BYTES = NUMBERS.map(lambda x: tf.cast(x, tf.uint8))
 NAMES = Dataset.from_tensor_slices(["a", "b", "c"])
 GENERATOR = Dataset.from_generator(counting, output_signature=tf.TensorSpec((), tf.int64))
 ALL = tf.data.UNKNOWN_CARDINALITY
+IMAGES = NUMBERS.map(lambda x: tf.zeros((4, 4, 3)) + tf.cast(x, tf.float32))
 NO_AUTOTUNING = options(autotune__enabled=False)
 NO_PREFETCH = options(experimental_optimization__inject_prefetch=False)
 
@@ -118,6 +119,8 @@ STANDING_OUT = {
     "AP116": [
         Dataset.zip((NUMBERS.shuffle(40), NUMBERS.map(noise).shuffle(40))),
         Dataset.zip((NUMBERS.shuffle(40, seed=1).batch(2), NUMBERS.map(noise).shuffle(40, seed=2).batch(2))),
+        Dataset.zip((IMAGES.shuffle(40), NUMBERS.shuffle(40))),
+        Dataset.zip((IMAGES.shuffle(40), IMAGES.map(lambda x: x[..., :1]).shuffle(40))),
     ],
     "AP201": [
         NUMBERS.batch(2).prefetch(0),
@@ -135,6 +138,8 @@ STANDING_OUT = {
 }
 GOOD = [
     Dataset.zip((NUMBERS.shuffle(40), NUMBERS.shuffle(40))),
+    Dataset.zip((Dataset.zip((IMAGES, NUMBERS)).shuffle(40), Dataset.zip((IMAGES, NAMES.repeat())).shuffle(40))),
+    Dataset.zip((BYTES.shuffle(40).batch(2), BYTES.shuffle(40).batch(2, drop_remainder=True))),
     Dataset.zip((NUMBERS.shuffle(40), NUMBERS.map(noise))),
     Dataset.zip((NUMBERS.shuffle(40), NUMBERS.map(noise).take(9).shuffle(9))),
     Dataset.zip((NUMBERS.shuffle(40, seed=1), NUMBERS.map(noise).shuffle(40, seed=1))),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.signature import signature
+from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.count import most_elements
 from autopipe.planning.figures import bytes_text
@@ -105,15 +105,15 @@ def large_buffer(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 def sides_shuffled_apart(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP116: elements of two kinds, as images and labels, side by side in orders that have nothing in common.
 
-    Sides of one kind may be meant so: MixUp takes pairs of examples that chance has brought together.
+    Sides of one kind may be meant so: MixUp takes pairs of examples that chance has brought together, and CycleGAN and
+    domain adaptation those of two data sets, which may be labelled apart.
     """
     if not isinstance(node, ir.Zip):
         return
     ends = [signature(side) for side in node.parts]
-    alike = all(each.element_spec == ends[0].element_spec for each in ends)
     as_many = ends[0].cardinality > 0 and all(each.cardinality == ends[0].cardinality for each in ends)
     orders = [tuple(_orders(side)) for side in node.parts]
-    if alike or not as_many or not all(orders) or (len(set(orders)) == 1 and None not in orders[0]):
+    if _are_of_one_kind(ends) or not as_many or not all(orders) or (len(set(orders)) == 1 and None not in orders[0]):
         return
     yield at(
         node,
@@ -121,6 +121,14 @@ def sides_shuffled_apart(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         "each of its sides is shuffled in an order of its own: elements side by side do not belong together",
         "shuffle after the zip, or give the shuffles of all sides the same seed",
     )
+
+
+def _are_of_one_kind(sides: Sequence[Signature]) -> bool:
+    """Return whether what comes first in the elements, which is what a model takes, is alike on all sides."""
+    import tensorflow as tf
+
+    first, *others = (tf.nest.flatten(side.element_spec)[0] for side in sides)
+    return all(first.is_compatible_with(other) for other in others)
 
 
 def _orders(side: ir.Node) -> Iterator[tuple[Any, ...] | None]:
