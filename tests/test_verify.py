@@ -122,6 +122,26 @@ def test_what_a_pipeline_does_not_repeat_is_not_asked_of_the_other():
     assert "keeping sequence" in verify(rewritten(Dataset.range(60).map(lambda x: x + 1)))
 
 
+def test_where_the_number_may_differ_it_is_said_what_may_leave_elements_out():
+    def drawn(x):
+        return tf.debugging.check_numerics(tf.cast(x, tf.float32) / tf.random.uniform(()), "")
+
+    def said(dataset):
+        return verify(Rewriting(tree := extract(dataset), tree, (), ()))
+
+    assert "may give another number of elements each time, since what ignore_errors() leaves out" in said(
+        TEN.map(drawn).ignore_errors()
+    )
+    assert "keeping training" in said(TEN.map(lambda x: tf.random.uniform(())).ignore_errors())
+
+
+def test_what_was_seen_not_to_repeat_itself_is_not_compared():
+    names = iter(range(99))
+    growing = Dataset.from_generator(lambda: iter(range(next(names))), output_signature=tf.TensorSpec((), tf.int64))
+    tree = extract(growing)
+    assert verify(Rewriting(tree, tree, (), ())).startswith("not compared: run again as it was written")
+
+
 def test_a_difference_that_the_written_pipeline_shows_against_itself_is_none():
     words = Dataset.from_tensor_slices(tf.ragged.constant([[1], [2, 3], [], [4, 5, 6]])).shuffle(4)
     drawn = extract(words.concatenate(words.take(2)))

@@ -6,7 +6,7 @@ from autopipe.functions.failures import may_fail
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.text import stage
 
-__all__ = ["who_may_fail"]
+__all__ = ["may_fail_itself", "who_may_fail"]
 
 # Each hands on what it gets, or holds it in memory already.
 _NEVER_FAIL = (
@@ -38,14 +38,15 @@ def who_may_fail(pipeline: ir.Node) -> str | None:
     >>> who_may_fail(extract(tf.data.Dataset.range(3).map(lambda x: 6 // x)))
     'map(<lambda>) may fail (FloorDiv)'
     """
-    for node in trees.walk(pipeline):
-        match node:
-            case ir.Map(fn=fn) | ir.MemoizedMap(fn=fn) | ir.Filter(predicate=fn):
-                culprit = may_fail(fn)
-                if culprit:
-                    return f"{stage(node)} may fail ({culprit})"
-            case ir.Cache(in_memory=True):
-                continue
-            case _ if not isinstance(node, _NEVER_FAIL):
-                return f"{stage(node)} may fail"
-    return None
+    return next(filter(None, map(may_fail_itself, trees.walk(pipeline))), None)
+
+
+def may_fail_itself(node: ir.Node) -> str | None:
+    """Return that a stage could fail on some element that it gets, and why; ``None`` if it gives something for each."""
+    match node:
+        case ir.Map(fn=fn) | ir.MemoizedMap(fn=fn) | ir.Filter(predicate=fn):
+            culprit = may_fail(fn)
+            return f"{stage(node)} may fail ({culprit})" if culprit else None
+        case ir.Cache(in_memory=True):
+            return None
+    return None if isinstance(node, _NEVER_FAIL) else f"{stage(node)} may fail"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.failing import may_fail_itself
 
-__all__ = ["draws_freely", "draws_race", "number_is_free", "order_is_free", "order_is_used", "varies_by_epoch"]
+__all__ = ["draws_freely", "draws_race", "order_is_free", "order_is_used", "varies_by_epoch", "who_frees_number"]
 
 # Each treats every element alike, wherever it stands.
 _ONE_BY_ONE = (
@@ -66,13 +67,23 @@ def order_is_used(tree: ir.Node) -> bool:
     return False
 
 
-def number_is_free(tree: ir.Node) -> bool:
-    """Return whether two runs may give another number of elements: some are left out by what was drawn or mixed."""
-    return any(
-        isinstance(node, ir.Filter | ir.IgnoreErrors | ir.TakeWhile)
-        and (draws_freely(node) or draws_race(node) or (order_is_free(tree) and order_is_used(node)))
-        for node in trees.walk(tree)
-    )
+def who_frees_number(tree: ir.Node) -> ir.Node | None:
+    """Return a stage by which two runs may give another number of elements: what it leaves out was drawn or mixed."""
+    mixed = order_is_free(tree)
+    return next((node for node in trees.walk(tree) if _leaves_out_freely(node, mixed)), None)
+
+
+def _leaves_out_freely(node: ir.Node, mixed: bool) -> bool:
+    deciding = _deciding(node)
+    drawn = any(draws_freely(each) or draws_race(each) for each in deciding)
+    return drawn or (mixed and bool(deciding) and order_is_used(node))
+
+
+def _deciding(node: ir.Node) -> list[ir.Node]:
+    """Return the stages that decide which elements one leaves out: itself, or those that may fail."""
+    if isinstance(node, ir.IgnoreErrors):
+        return [each for each in trees.walk(node.input) if may_fail_itself(each)]
+    return [node] if isinstance(node, ir.Filter | ir.TakeWhile) else []
 
 
 def varies_by_epoch(tree: ir.Node) -> bool:

@@ -8,10 +8,10 @@ from autopipe.pipeline.extract import extract
 from autopipe.pipeline.repeatable import (
     draws_freely,
     draws_race,
-    number_is_free,
     order_is_free,
     order_is_used,
     varies_by_epoch,
+    who_frees_number,
 )
 from autopipe.verify import verify
 
@@ -19,7 +19,7 @@ TEN = tf.data.Dataset.range(10)
 ASKED = {
     "draws freely": draws_freely,
     "draws race": draws_race,
-    "number is free": number_is_free,
+    "number is free": who_frees_number,
     "order is free": order_is_free,
     "order is used": order_is_used,
     "varies by epoch": varies_by_epoch,
@@ -32,6 +32,14 @@ def noise(x):
 
 def seeded_noise(x):
     return tf.cast(x, tf.float32) + tf.random.uniform((), seed=3)
+
+
+def invert(x):
+    return 10 // x
+
+
+def check(x):
+    return tf.debugging.check_numerics(x, "")
 
 
 def lucky(x):
@@ -48,6 +56,16 @@ def lucky(x):
         (TEN.map(noise), {"draws freely", "varies by epoch"}),
         (TEN.filter(lucky), set()),
         (TEN.map(noise).filter(lambda x: x > 3), {"draws freely", "varies by epoch", "number is free"}),
+        (TEN.map(noise).ignore_errors(), {"draws freely", "varies by epoch"}),
+        (TEN.map(invert).map(noise).ignore_errors(), {"draws freely", "varies by epoch"}),
+        (TEN.map(noise).map(check).ignore_errors(), {"draws freely", "varies by epoch", "number is free"}),
+        (TEN.map(seeded_noise, 2).map(check).ignore_errors(), {"draws race", "number is free"}),
+        (TEN.shuffle(5).map(invert).ignore_errors(), {"order is free", "varies by epoch"}),
+        (
+            TEN.map(invert).shuffle(5).batch(2).map(abs).ignore_errors(),
+            {"order is free", "varies by epoch", "order is used", "number is free"},
+        ),
+        (TEN.shuffle(5).take(9).ignore_errors(), {"order is free", "varies by epoch", "order is used"}),
         (TEN.shuffle(5), {"order is free", "varies by epoch"}),
         (TEN.shuffle(tf.data.UNKNOWN_CARDINALITY), {"order is free", "varies by epoch"}),
         (TEN.shuffle(5, seed=1), {"varies by epoch"}),
