@@ -194,7 +194,7 @@ class _Driver:
         offered = rule.keeps if candidate.keeps is None else candidate.keeps
         demanded, why = _demanded(state, site, candidate.result, self.keeps)
         if offered < demanded:
-            return Refusal(rule.name, _place(site), f"it keeps {offered} only, and {why}")
+            return Refusal(rule.name, _place(site), f"it keeps {offered} only{_since(candidate, offered)}, and {why}")
         proofs: list[Proof] = []
         for obligation in candidate.provided:
             proof = obligation.check(Site(site, state, demanded, self.keeps, self.measurements))
@@ -214,6 +214,14 @@ class _Driver:
             return Refusal(rule.name, _place(site), f"{_SHOWN_TO_FAIL}: {impossible}")
         kept = min([offered, *(proof.keeps for proof in proofs)])
         return Step(rule.name, before, after, kept, tuple(proofs), changed.input)
+
+
+def _since(candidate: Rewrite, offered: Keeps) -> str:
+    """Return why a rewrite keeps the elements only, as what it must prove tells."""
+    if offered is not Keeps.ELEMENTS:
+        return ""
+    differing = (getattr(each, "lets_differ", None) for each in candidate.provided)
+    return next((f", since {each}" for each in differing if each), "")
 
 
 def _in_order(result: ir.Node, site: ir.Node, state: ir.End) -> ir.Node:

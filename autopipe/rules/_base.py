@@ -155,7 +155,10 @@ class Site:
 
 
 class Obligation(Protocol):
-    """Something that must be proved before a rewrite may happen. Unknown is a failure."""
+    """Something that must be proved before a rewrite may happen. Unknown is a failure.
+
+    One that is asked for where the sequence is not kept may have ``lets_differ``: what may differ from it.
+    """
 
     def check(self, site: Site) -> Proof:
         """Return the proof, or why there is none."""

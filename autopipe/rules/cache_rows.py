@@ -73,7 +73,7 @@ def cache_rows(node: Node) -> Rewrite | None:
     made = kept.made
     functions = [each.fn for each in (*below.maps, made)]
     exact = all(map(rounds_rows_alike, functions))
-    unseen = [] if exact else [RoundingUnseen(jumps_in_batch(fn)) for fn in functions]
+    unseen = [] if exact else [RoundingUnseen(jumps_in_batch(fn), "in another batch") for fn in functions]
     if parts and not rounds_alike(node.fn, *parts):
         unseen.append(RoundingUnseen(jumps_after_regrouping(node.fn)))
     provided: tuple[Obligation, ...] = (

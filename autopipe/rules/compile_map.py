@@ -29,5 +29,6 @@ def compile_map(node: Node) -> Rewrite | None:
             early = replace(node, fn=first)
             plain, fused = (replace(node, fn=fn, input=early) for fn in (rest, compiled))
             same = SameOnSample(plain, fused, over=early, exact=False)
-            return Rewrite(after, (NoErrorIsLost(rest), RoundingUnseen(), Faster(node, after, over=node.input), same))
+            safe = (NoErrorIsLost(rest), RoundingUnseen(where="where XLA computes them"))
+            return Rewrite(after, (*safe, Faster(node, after, over=node.input), same))
     return None

@@ -47,9 +47,10 @@ def vectorize_map(node: Node) -> Rewrite | None:
             same = SameOnSample(node, after, over=mapped.input, exact=exact)
             faster = Faster(node, after, over=mapped.input)
             safe = (batchable, ErrorsSurface(mapped.fn), light)
+            rounding = () if exact else (RoundingUnseen(jumps_in_batch(mapped.fn), "in a batch"),)
             return Rewrite(
                 after,
-                (*safe, faster, same) if exact else (*safe, RoundingUnseen(jumps_in_batch(mapped.fn)), faster, same),
+                (*safe, *rounding, faster, same),
                 keeps=Keeps.SEQUENCE if exact else None,
             )
     return None

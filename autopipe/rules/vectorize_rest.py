@@ -50,7 +50,7 @@ def vectorize_rest(node: Node) -> Rewrite | None:
             safe = (HasBatchedForm(rest, size), ErrorsSurface(rest), light)
             return Rewrite(
                 after,
-                (*safe, faster, same) if exact else (*safe, RoundingUnseen(jump), faster, same),
+                (*safe, faster, same) if exact else (*safe, RoundingUnseen(jump, "in a batch"), faster, same),
                 keeps=Keeps.SEQUENCE if exact else None,
             )
     return None

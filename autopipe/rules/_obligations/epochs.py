@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
@@ -102,6 +103,7 @@ _STEADY_IF_THEIR_FUNCTIONS_ARE = (
 class Reshuffles:
     """Every epoch has its own order."""
 
+    lets_differ: ClassVar[str] = "elements may come in another order"
     shuffle: ir.Shuffle
 
     def check(self, site: Site) -> Proof:
@@ -211,6 +213,7 @@ class SameOnAllSides:
 class SameElementsEveryEpoch:
     """A pipeline comes to an end, and gives the same elements whenever it runs, though in another order each time."""
 
+    lets_differ: ClassVar[str] = "elements may come in another order"
     pipeline: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from autopipe.functions.failures import may_fail
 from autopipe.functions.function import Function
@@ -75,6 +76,8 @@ class NoErrorIsIgnored:
 @dataclass(frozen=True)
 class AllAreTaken:
     """Nothing leaves out elements, as ``take`` does: one that nobody asked for would fail."""
+
+    lets_differ: ClassVar[str] = "an error may come sooner"
 
     def check(self, site: Site) -> Proof:
         """Look for a stage between here and the consumer that stops early."""

@@ -176,9 +176,16 @@ class RoundingUnseen:
 
     Args:
         jump: an op of what is rewritten that may, of those that come after what rounds differently.
+        where: where that is.
     """
 
     jump: str | None = None
+    where: str = "in a function that is cut or joined with another"
+
+    @property
+    def lets_differ(self) -> str:
+        """What may differ from the sequence."""
+        return f"floats may round differently {self.where}"
 
     def check(self, site: Site) -> Proof:
         """Look at the functions downstream: a filter on a float may let an element pass that it kept out before."""
