@@ -44,7 +44,8 @@ class CallsUnseen:
         found = effects(self.fn)
         if replace(found, unseeded_random=()).steady:
             return Proof(True, f"{self.fn} {found.describe()}, so it may run on fewer elements and in any order")
-        return Proof(False, f"{self.fn} {found.describe()}, and would for other elements or in another order")
+        noticed = "and somebody may notice that it runs on other elements or in another order"
+        return Proof(False, f"{self.fn} {found.describe()}, {noticed}")
 
 
 @dataclass(frozen=True)
