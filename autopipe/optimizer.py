@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 
@@ -185,8 +185,8 @@ class _Driver:
         return None
 
     def standing_refusals(self, state: ir.End) -> tuple[Refusal, ...]:
-        """Return the refusals at nodes that are still there."""
-        standing = set(trees.walk(state))
+        """Return the refusals at nodes that are still there, and that their author knows."""
+        standing = set(trees.walk(state)) - set(_drawing(state))
         refused = (each for (_, site), each in self.refused.items() if site in standing and each.reason)
         return (*refused, *self.not_tried.values())
 
@@ -214,6 +214,14 @@ class _Driver:
             return Refusal(rule.name, _place(site), f"{_SHOWN_TO_FAIL}: {impossible}")
         kept = min([offered, *(proof.keeps for proof in proofs)])
         return Step(rule.name, before, after, kept, tuple(proofs), changed.input)
+
+
+def _drawing(state: ir.End) -> Iterator[ir.Node]:
+    """Yield the stages by which ``sample_from_datasets`` draws among datasets: it has put them there itself."""
+    choices = (node.choices for node in trees.walk(state) if isinstance(node, ir.ChooseFrom))
+    for node in chain.from_iterable(map(trees.walk, choices)):
+        if any(isinstance(each, ir.RandomNumbers) for each in trees.walk(node)):
+            yield node
 
 
 def _since(candidate: Rewrite, offered: Keeps) -> str:

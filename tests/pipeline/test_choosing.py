@@ -67,6 +67,17 @@ def test_parts_are_mapped_in_parallel_and_chosen_as_before(stop):
     assert calls == {"map(heavy, calls=AUTOTUNE)": -1, "map(select_dataset_constant_logits)": None}
 
 
+def test_what_is_refused_at_the_stages_by_which_it_draws_is_not_said():
+    def refused(dataset):
+        done = rewrite(extract(dataset), catalogue(), keeps=Keeps.TRAINING, measurements=AlwaysFaster())
+        return {refusal.where for refusal in done.refusals}
+
+    assert not refused(mixed(few, many))
+    weights = Dataset.range(1, 9).map(lambda x: 1 / tf.tile(heavy(x)[None], [2])).repeat()
+    assert not refused(mixed(few, many, weights=weights))
+    assert refused(mixed(few.map(noisy), many.map(noisy))) == {"... | cache() | map(rest of noisy, calls=32)"}
+
+
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize("stop", [False, True])
 def test_all_rules_together_give_the_same_elements_in_the_same_order(stop, keeps):
