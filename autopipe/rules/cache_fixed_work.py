@@ -40,7 +40,7 @@ def cache_fixed_work(node: Node) -> Rewrite | None:
                 return None
             fixed, result = cached_before_mixing(node, parts, on_disk=False)
             worth = WorthCaching(fixed)
-            same, fits = SameEveryEpoch(fixed), FitsMemory(fixed)
+            same, fits = SameEveryEpoch(fixed, node.fn if parts else None), FitsMemory(fixed)
             safe = (fixable, NotCachedYet(node), same, NoErrorIsIgnored(), ReadToItsEnd(fixed))
             if parts and not rounds_alike(node.fn, *parts):
                 return Rewrite(

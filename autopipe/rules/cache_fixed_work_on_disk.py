@@ -41,7 +41,8 @@ def cache_fixed_work_on_disk(node: Node) -> Rewrite | None:
                 return None
             fixed, result = cached_before_mixing(node, parts, on_disk=True)
             fixable = (DiskNamed(), WorkBeforeChange(node.fn), NotCachedYet(node))
-            safe = (*fixable, SameEveryEpoch(fixed), NoErrorIsIgnored(), OneReader(node), ReadToItsEnd(fixed))
+            same = SameEveryEpoch(fixed, node.fn if parts else None)
+            safe = (*fixable, same, NoErrorIsIgnored(), OneReader(node), ReadToItsEnd(fixed))
             measured = (OutgrowsMemory(fixed), FitsDisk(fixed), WorthCachingOnDisk(fixed))
             if parts and not rounds_alike(node.fn, *parts):
                 return Rewrite(

@@ -106,6 +106,12 @@ def test_a_map_that_draws_stays_where_it_is_and_nothing_after_it_is_cached():
     assert_refuses(RULE, dataset, "so each epoch must run it again")
 
 
+def test_where_a_map_draws_itself_that_is_said_before_what_its_input_does():
+    drawn = JPEGS.shuffle(10).batch(2).map(lambda jpegs: decode_first(jpegs) + tf.random.uniform(()))
+    reason = "<lambda> draws random numbers (RandomUniform), and before that shuffle(10) gives each repetition its own"
+    assert_refuses(RULE, drawn, reason)
+
+
 def test_the_cache_stands_before_shuffle_and_repeat_and_takes_the_place_of_another():
     dataset = JPEGS.cache().shuffle(10, seed=1).repeat(2).map(seeded).batch(4)
     assert_rewrites(

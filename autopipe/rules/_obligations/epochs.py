@@ -115,9 +115,15 @@ class Reshuffles:
 
 @dataclass(frozen=True)
 class SameEveryEpoch:
-    """A pipeline gives the same elements in the same order whenever it runs."""
+    """A pipeline gives the same elements in the same order whenever it runs.
+
+    Args:
+        pipeline: the pipeline.
+        drawing: the function whose first part it ends with, where the rest draws, or else may give others.
+    """
 
     pipeline: ir.Node = field(repr=False)
+    drawing: Function | None = None
 
     def check(self, site: Site) -> Proof:
         """Look at every stage for shuffles, randomness, free order and unknown state.
@@ -126,10 +132,11 @@ class SameEveryEpoch:
         """
         if _is_freed(site):
             return Proof(False, "options.deterministic=False frees the order of each repetition")
-        for node in _since_a_memory_cache(self.pipeline):
-            change = _changes_between_epochs(node, site)
-            if change:
-                return Proof(False, change)
+        changes = (_changes_between_epochs(node, site) for node in _since_a_memory_cache(self.pipeline))
+        change = next(filter(None, changes), None)
+        if change:
+            drawn = f"{self.drawing} {effects(self.drawing).describe()}, and before that " if self.drawing else ""
+            return Proof(False, drawn + change)
         assumed = "; assumes the files stay as they are" if _reads_files(self.pipeline) else ""
         return Proof(True, f"each repetition is the same{assumed}")
 
