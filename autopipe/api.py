@@ -58,7 +58,9 @@ def optimize(
         rules: the names of the rules that may be used (``autopipe rules`` lists them); by default all.
         seconds: how long to measure on the pipeline's own elements, at the most; it mostly takes less. With 0 only
             what is certain without measuring is done, in a fraction of a second.
-        verify: also run both pipelines, up to 10 seconds or 10,000 elements each, and compare what was promised.
+        verify: also read two epochs of both pipelines, and of the written one again, and compare what was promised.
+            Each reading takes 10 seconds at the most, or 10,000 elements of each epoch: half a minute on large data,
+            and longer where a difference is found.
 
     Returns:
         A ``tf.data.Dataset`` with ``explain()``, ``plan``, ``knobs``, ``retune()`` and ``original``.

@@ -79,7 +79,7 @@ def verify(rewriting: Rewriting, *, limit: int = 10_000, seconds: float = 10.0) 
     Args:
         rewriting: a rewriting with all its steps.
         limit: elements read in each of two epochs, at the most.
-        seconds: time for each reading.
+        seconds: time for each reading, of which there are three, and more where a difference is found.
 
     Returns:
         A sentence about what was compared.
