@@ -68,8 +68,9 @@ def take_sample(node: ir.Node, count: int) -> list[Any]:
     failure: tf.errors.OpError | None = None
     attempts = 0
     held = 0
-    began = time.perf_counter()
     iterator = iter(build(without_buffers(node)))
+    # The first iterator over arrays of gigabytes takes seconds to make.
+    began = time.perf_counter()
     while attempts < count and held < SAMPLE_BYTES and _is_worth_more(attempts, time.perf_counter() - began):
         attempts += 1
         try:
