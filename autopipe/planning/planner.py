@@ -66,19 +66,19 @@ def plan(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Sa
     try:
         return _best(tree, rules, keeps, measurements)
     except DatasetError as failed:
-        if not _gives_any(tree):
+        if _gives_nothing(tree):
             raise
         raised = one_sentence(failed.__cause__ or failed)
-        measurements.give_up(f"a sample of it fails, though the pipeline gives elements: {raised}")
+        measurements.give_up(f"a sample of it fails, and the pipeline itself need not: {raised}")
         return _best(tree, rules, keeps, measurements)
 
 
-def _gives_any(tree: ir.Node) -> bool:
-    """Return whether an element comes out of a pipeline; one whose run would show is not asked."""
+def _gives_nothing(tree: ir.Node) -> bool:
+    """Return whether no element comes out of a pipeline; of one whose run would show that is not known."""
     if who_would_see(tree, draws_count=False):
         return False
     with undisturbed_generators(trees.functions(tree)):
-        return next(skipping_failures(iter(build(tree)), Failures()), None) is not None
+        return next(skipping_failures(iter(build(tree)), Failures()), None) is None
 
 
 def _best(tree: ir.Node, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:

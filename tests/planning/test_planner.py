@@ -71,7 +71,7 @@ def failing(x):
 def test_where_a_sample_fails_and_the_pipeline_does_not_it_is_planned_without_measuring():
     measurements = NoSample()
     done = planned(measurements)
-    assert measurements.exhausted == "a sample of it fails, though the pipeline gives elements: every one tried raised."
+    assert measurements.exhausted == "a sample of it fails, and the pipeline itself need not: every one tried raised."
     assert any(each.reason == measurements.exhausted for each in done.refusals)
     assert one_line(done.after).endswith("prefetch(AUTOTUNE)")
 

@@ -42,24 +42,11 @@ def fits(before, after):
 
 
 def rewritten(tree, rules, keeps):
-    """Apply rules; a pipeline of which every element fails is refused with an error, and not counted."""
+    """Apply rules; a pipeline of which every element of a sample fails is refused with an error, and not counted."""
     try:
         return rewrite(tree, rules, keeps=keeps, measurements=AlwaysFaster())
     except DatasetError:
-        assert not any(True for _ in passing(build(tree)))
         assume(False)
-
-
-def passing(dataset):
-    """Yield the first elements that do not fail."""
-    iterator = iter(dataset)
-    for _ in range(LIMIT):
-        try:
-            yield next(iterator)
-        except StopIteration:
-            return
-        except tf.errors.OpError:
-            pass
 
 
 def check(rewriting: Rewriting, keeps: Keeps) -> None:
