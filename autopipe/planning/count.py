@@ -73,6 +73,8 @@ def most_elements(node: ir.Node) -> int:
             return most_elements(first) + most_elements(second)
         case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size):
             return -(-most_elements(node.input) // size)
+        case ir.Opaque(shuffled=ir.Node() as shuffled):
+            return most_elements(shuffled)
         case ir.Unbatch() if (batch := _batch_of_rows(node)) is not None:
             return most_elements(batch.input)
         case ir.Unary() if isinstance(node, _NO_MORE):

@@ -34,6 +34,7 @@ def lines(file):
         (Dataset.range(9).filter(lambda x: x > 3).map(lambda x: x), 9),
         (Dataset.range(9).filter(lambda x: x > 3).batch(2), 5),
         (Dataset.range(9).filter(lambda x: x > 3).ignore_errors().enumerate().skip(0).shard(1, 0), 9),
+        (Dataset.range(9).filter(lambda x: x > 3).shuffle(9, reshuffle_each_iteration=False).map(lambda x: x), 9),
         (Dataset.range(5).flat_map(Dataset.range), 10),
         (Dataset.range(5).interleave(Dataset.range, cycle_length=2).batch(3), 4),
     ],

@@ -8,7 +8,7 @@ import autopipe
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.planning.measure import SampleMeasurements
-from autopipe.planning.samples import bytes_of, from_several_places, of_one_shape
+from autopipe.planning.samples import bytes_of, from_several_places, of_one_shape, take_sample
 from autopipe.rules import MeasurementError
 
 Dataset = tf.data.Dataset
@@ -99,3 +99,8 @@ print(forecast / of_tensors, (resident_bytes() - before) / of_tensors)
     forecast, taken = map(float, run_program(code).split())
     assert 1.08 < forecast < 1.25
     assert 0.95 < taken < forecast + 0.05
+
+
+def test_a_sample_fills_no_buffer_of_a_shuffle_that_has_drawn_its_order():
+    once = tf.data.Dataset.range(9).map(lambda x: x * 2).shuffle(9, reshuffle_each_iteration=False).map(lambda x: x + 1)
+    assert [int(x) for x in take_sample(extract(once), 4)] == [1, 3, 5, 7]

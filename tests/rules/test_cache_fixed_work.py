@@ -69,6 +69,14 @@ def test_maps_between_the_shuffle_and_the_last_work_go_before_the_cache_too():
     )
 
 
+def test_an_order_that_was_drawn_for_good_is_kept():
+    once = JPEGS.shuffle(10, reshuffle_each_iteration=False)
+    expected = "opaque ShuffleDataset | skip(2) | map(decode) | cache() | shuffle(10, seed=1)"
+    assert_rewrites(RULE, once.skip(2).shuffle(10, seed=1).map(decode), expected)
+    before = JPEGS.shuffle(10).shuffle(10, reshuffle_each_iteration=False)
+    assert_refuses(RULE, before.map(decode), "shuffle(10) gives each repetition its own order")
+
+
 @pytest.mark.parametrize("mixed", [JPEGS.shuffle(10, seed=1), JPEGS.shuffle(10).repeat(2)])
 def test_refuses_where_a_cache_keeps_the_order_of_a_shuffle(mixed):
     dataset = mixed.cache().repeat(2).map(decode)

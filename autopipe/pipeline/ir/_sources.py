@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autopipe.functions.function import Function
-from autopipe.pipeline.ir._base import Source
+from autopipe.pipeline.ir._base import Node, Source
 
 __all__ = ["Generator", "Opaque", "RandomNumbers", "Range", "Saved", "TensorSlices", "Tensors"]
 
@@ -72,9 +72,11 @@ class Opaque(Source):
         reason: why it was not read.
         functions: those it and all upstream of it call.
         classes: those of it and of all upstream of it, by their names in TensorFlow.
+        shuffled: what it has put in one order for good, where it is a shuffle that did so.
     """
 
     label: str
     reason: str
     functions: tuple[Function, ...] = field(default=(), compare=False, repr=False)
     classes: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    shuffled: Node | None = field(default=None, compare=False, repr=False)
