@@ -32,8 +32,9 @@ _MOST_DIGITS = 19
 _MOST_SCALED = 1024
 # Where data lies and which objects hold it differ between machines; the pipeline is the same.
 _NOT_IDENTITY = frozenset(
-    {"dataset", "components", "filename", "options", "reason", "line", "seed_generator", "origin", "classes"}
+    "dataset components filename options reason line seed_generator origin classes shuffled".split()
 )
+_SEEDS = ("seed", "seed2")
 
 
 @dataclass(frozen=True)
@@ -273,17 +274,20 @@ def _is_input(value: Any) -> bool:
 
 
 def _function_identity(fn: Function) -> str:
-    return function_fingerprint(replace(fn, concrete=_WithoutPaths(fn.concrete)))
+    return function_fingerprint(replace(fn, concrete=_WithoutPathsAndSeeds(fn.concrete)))
 
 
-class _WithoutPaths:
-    """A traced function as ``function_fingerprint`` reads it, with any path in it left out: checkouts are moved."""
+class _WithoutPathsAndSeeds:
+    """A traced function as ``function_fingerprint`` reads it, without what another checkout or run has otherwise.
+
+    Checkouts are moved. Of seeds, which TensorFlow draws from that of the process, it counts whether there are any.
+    """
 
     def __init__(self, concrete: Any) -> None:
         self._concrete = concrete
 
     @property
-    def graph(self) -> _WithoutPaths:
+    def graph(self) -> _WithoutPathsAndSeeds:
         return self
 
     def as_graph_def(self) -> Any:
@@ -291,6 +295,9 @@ class _WithoutPaths:
         for node in with_called(definition):
             if node.op == "Const" and _is_path(node.attr["value"].tensor.string_val):
                 node.attr["value"].tensor.Clear()
+            if any(node.attr[name].i for name in _SEEDS if name in node.attr):
+                for name in _SEEDS:
+                    node.attr[name].i = 1
         return definition
 
 

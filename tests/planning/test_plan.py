@@ -37,6 +37,19 @@ def same(one, two):
     return fingerprint(extract(one)) == fingerprint(extract(two))
 
 
+def test_the_seed_of_the_process_makes_no_other_pipeline_but_whether_there_is_one_does():
+    def drawing(seed):
+        tf.random.set_seed(seed)
+        try:
+            drawn = tf.data.Dataset.range(9).map(lambda x: x + tf.random.uniform((), 0, 9, tf.int64))
+            return fingerprint(extract(drawn))
+        finally:
+            tf.random.set_seed(None)
+
+    unseeded, first, second = map(drawing, (None, 1, 2))
+    assert first == second != unseeded
+
+
 def test_the_same_pipeline_has_the_same_fingerprint():
     assert same(made(), made())
 
