@@ -190,14 +190,19 @@ def _diagnose(tree: ir.Node, seconds: float, consumer: Consumer | None) -> Diagn
 
 
 def _read(dataset: Any) -> tuple[ir.Node, str]:
+    from autopipe.pipeline import trees
     from autopipe.pipeline.extract import extract
+    from autopipe.pipeline.signature import signature
+    from autopipe.pipeline.text import stage
     from autopipe.planning.plan import fingerprint
 
     tree = extract(dataset)
     if int(dataset.cardinality()) == 0:
+        first = next((node for node in trees.inputs_first(tree) if signature(node).cardinality == 0), tree)
         raise DatasetError(
-            "A dataset must have elements, but the one received is empty. "
-            "Look at what its source reads: a file pattern that matches nothing, or a take(0)."
+            f"A dataset must have elements, but the one received is empty: {stage(first)} gives none. Look at what it "
+            "reads, as a file pattern that matches nothing, or at its arguments, as a take(0), or a batch larger than "
+            "the dataset with drop_remainder=True."
         )
     return tree, fingerprint(tree)
 

@@ -1,6 +1,7 @@
 """Bad input ends in one clear error that names the remedy and loses nothing."""
 
 import json
+import re
 
 import keras
 import numpy as np
@@ -58,6 +59,18 @@ def failing_on(bad):
 
 def always_failing(path):
     return tf.io.decode_jpeg(path)
+
+
+@pytest.mark.parametrize(
+    ("empty", "culprit"),
+    [
+        (Dataset.range(0).map(tf.square).batch(2), "range(0, 0)"),
+        (Dataset.range(20).batch(64, drop_remainder=True).prefetch(1), "batch(64, drop_remainder=True)"),
+    ],
+)
+def test_of_a_dataset_without_elements_the_stage_is_told_that_gives_none(empty, culprit):
+    with pytest.raises(DatasetError, match=re.escape(f"the one received is empty: {culprit} gives none")):
+        autopipe.optimize(empty)
 
 
 def test_a_function_that_always_raises_is_shown_with_its_error_and_the_remedy():
