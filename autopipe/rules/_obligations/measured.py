@@ -224,10 +224,11 @@ class NotMuchLarger:
             ours, theirs = map(site.measurements.element_bytes, (self.pipeline, self.than))
         except MeasurementError as unknown:
             return Proof(False, f"the size of its elements is not known: {unknown}")
+        number = "all" if self.count == WHOLE_EPOCH else f"{self.count:,}"
         held = f"{ours:,.0f} bytes each, where they take {theirs:,.0f} now"
         if (ours - theirs) * self.count <= _LITTLE_MEMORY:
-            return Proof(True, f"{self.count:,} elements are held with {held}")
-        return Proof(False, f"{self.count:,} elements would be held with {held}")
+            return Proof(True, f"{number} elements are held with {held}")
+        return Proof(False, f"{number} elements would be held with {held}")
 
 
 @dataclass(frozen=True)
