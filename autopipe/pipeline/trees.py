@@ -20,6 +20,7 @@ __all__ = [
     "substitute",
     "transform",
     "walk",
+    "walk_through",
 ]
 
 _Made = TypeVar("_Made")
@@ -30,6 +31,15 @@ def walk(node: ir.Node) -> Iterator[ir.Node]:
     yield node
     for child in node.inputs:
         yield from walk(child)
+
+
+def walk_through(node: ir.Node) -> Iterator[ir.Node]:
+    """Yield what :func:`walk` does, with what stands before a shuffle that has drawn its one order in place of that."""
+    for each in walk(node):
+        if isinstance(each, ir.Opaque) and each.shuffled is not None:
+            yield from walk_through(each.shuffled)
+        else:
+            yield each
 
 
 def inputs_first(tree: ir.Node) -> Iterator[ir.Node]:

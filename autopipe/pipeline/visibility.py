@@ -32,8 +32,8 @@ def who_leaves_traces(pipeline: ir.Node) -> str | None:
 
 def _who(pipeline: ir.Node, does: Callable[[Effects], bool]) -> str | None:
     """Return the first function that does it, or stage that might, for all that is known."""
-    for node in trees.walk(pipeline):
-        if isinstance(node, ir.Opaque) and node.shuffled is None:
+    for node in trees.walk_through(pipeline):
+        if isinstance(node, ir.Opaque):
             return f"autopipe cannot see inside {node.label}, which might keep state"
         for fn in trees.called_by(node):
             found = effects(fn)

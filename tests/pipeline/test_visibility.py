@@ -21,6 +21,12 @@ PIPELINES = {
     "a generator": (Dataset.range(3).map(lambda x: x + GENERATOR.uniform((), dtype=tf.int64, maxval=2)), "draws", None),
     "Python": (Dataset.range(3).map(counted).batch(2), "counted runs Python code", "counted runs Python code"),
     "what nobody sees into": (Dataset.range(3).unique(), "cannot see inside", "cannot see inside"),
+    "an order drawn for good": (Dataset.range(3).shuffle(3, reshuffle_each_iteration=False), None, None),
+    "an order drawn for good, of what nobody sees into": (
+        Dataset.range(3).unique().shuffle(3, reshuffle_each_iteration=False),
+        "cannot see inside UniqueDataset",
+        "cannot see inside UniqueDataset",
+    ),
 }
 
 

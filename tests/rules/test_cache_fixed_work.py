@@ -73,6 +73,9 @@ def test_an_order_that_was_drawn_for_good_is_kept():
     once = JPEGS.shuffle(10, reshuffle_each_iteration=False)
     expected = "opaque ShuffleDataset | skip(2) | map(decode) | cache() | shuffle(10, seed=1)"
     assert_rewrites(RULE, once.skip(2).shuffle(10, seed=1).map(decode), expected)
+    lines = tf.data.TextLineDataset(__file__).shuffle(9, reshuffle_each_iteration=False).map(tf.strings.upper)
+    (step,) = apply(RULE, lines).steps
+    assert any("assumes the files stay as they are" in reason for reason in step.reasons)
     before = JPEGS.shuffle(10).shuffle(10, reshuffle_each_iteration=False)
     assert_refuses(RULE, before.map(decode), "shuffle(10) gives each repetition its own order")
 

@@ -286,7 +286,7 @@ def _since_a_memory_cache(pipeline: ir.Node) -> Iterator[ir.Node]:
 
 
 def _reads_files(pipeline: ir.Node) -> bool:
-    readers = any(isinstance(node, ir.FilesReader | ir.Saved) for node in trees.walk(pipeline))
+    readers = any(isinstance(node, ir.FilesReader | ir.Saved) for node in trees.walk_through(pipeline))
     return readers or any(effects(fn).file_reads for fn in trees.functions(pipeline))
 
 
