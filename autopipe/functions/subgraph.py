@@ -344,7 +344,9 @@ def _with_shapes_of(outputs: Sequence[Any], spec: Any) -> Any:
     if len(parts) != len(outputs):
         return spec
     known = (
-        tf.TensorSpec(output.shape, part.dtype) if type(part) is tf.TensorSpec and part.dtype == output.dtype else part
+        tf.TensorSpec(part.shape.merge_with(output.shape), part.dtype)
+        if type(part) is tf.TensorSpec and part.is_compatible_with(output)
+        else part
         for part, output in zip(parts, outputs, strict=True)
     )
     return tf.nest.pack_sequence_as(spec, list(known))

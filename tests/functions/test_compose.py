@@ -48,6 +48,12 @@ def test_shapes_that_show_only_in_both_together_are_known():
     assert both.output_spec == {"at": tf.TensorSpec([3], tf.int64)}
 
 
+def test_shapes_that_are_known_already_stay_so():
+    end = extract(tf.data.Dataset.range(9).map(double).map(lambda x: tf.fill(tf.stack([x, 2]), x)))
+    known = replace(end.fn, output_spec=tf.TensorSpec([3, None], tf.int64))
+    assert compose(end.input.fn, known).output_spec == tf.TensorSpec([3, 2], tf.int64)
+
+
 def test_is_named_as_both_and_stands_where_the_first_does():
     first, _, both = composed(tf.data.Dataset.range(9).map(double).map(split))
     assert (str(both), both.location) == ("double then split", first.location)
