@@ -47,15 +47,17 @@ class Keeps(enum.IntEnum):
 class Phase(enum.IntEnum):
     """When rules are tried: a later one only where no earlier one applies, since it hides the shapes they look for."""
 
-    JOIN = 0
+    OPEN = 0
+    """What a stage does inside becomes a stage that others can see."""
+    JOIN = 1
     """What two branches do alike becomes one."""
-    ARRANGE = 1
+    ARRANGE = 2
     """Stages are dropped, moved and merged."""
-    BATCH = 2
+    BATCH = 3
     """Work on single elements becomes work on batches."""
-    GATHER = 3
+    GATHER = 4
     """Whole batches are taken from arrays in memory, or left out before they are made."""
-    OVERLAP = 4
+    OVERLAP = 5
     """Calls and reads run at once and ahead of the consumer."""
 
 
@@ -253,7 +255,7 @@ def catalogue() -> tuple[Rule, ...]:
     """Return every rule, in the order they are tried. Each file of this package is one; there is no list to edit.
 
     >>> [rule.name for rule in catalogue()][:2]
-    ['join_equal_sides', 'cache_after_batch']
+    ['map_after_interleave', 'join_equal_sides']
     """
     package = importlib.import_module("autopipe.rules")
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name[0] != "_")

@@ -102,6 +102,16 @@ class _Stages:
         return dataset.interleave(lambda *parts: Dataset.from_tensors(packed(parts)).repeat(2), cycle, block)
 
     @staticmethod
+    def maps_inside(dataset, function, cycle, reads, calls):
+        def opened(*parts):
+            rows = Dataset.from_tensors(packed(parts)).repeat(3).map(FUNCTIONS[function], num_parallel_calls=calls)
+            return rows.map(lambda *row: (packed(row), tf.strings.as_string(key(packed(parts)))))
+
+        if not cycle:
+            return dataset.flat_map(opened)
+        return dataset.interleave(opened, cycle, num_parallel_calls=reads and min(reads, cycle))
+
+    @staticmethod
     def legacy_interleave(dataset, cycle, block):
         made = tf.data.experimental.parallel_interleave(
             lambda *parts: Dataset.from_tensors(packed(parts)).repeat(2), cycle, block
@@ -214,6 +224,7 @@ OTHERS = st.one_of(
     _stage("ignore_errors"),
     _stage("interleave", SMALL, SMALL),
     _stage("flat_map"),
+    _stage("maps_inside", st.sampled_from(sorted(FUNCTIONS)), st.integers(0, 3), CALLS, CALLS),
     # With blocks longer than the datasets TensorFlow has another order in one run of a hundred.
     _stage("legacy_interleave", SMALL, st.integers(1, 2)),
     _stage("scan"),

@@ -1,0 +1,64 @@
+"""The rule named as this file."""
+
+from dataclasses import replace
+
+from autopipe.functions.effects import effects
+from autopipe.functions.function import Function
+from autopipe.functions.last_maps import LastMap, split_last_maps
+from autopipe.pipeline.ir import AUTOTUNE, FlatMap, GroupByWindow, Interleave, Map, Node
+from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
+from autopipe.rules._obligations import ErrorsSurface, NoNewReadAhead, OrderUnseen
+
+
+@rule(keeps=Keeps.SEQUENCE, phase=Phase.OPEN)
+def map_after_interleave(node: Node) -> Rewrite | None:
+    """interleave(x -> d(x).map(f))  ->  interleave(x -> d(x)) | map(f)
+
+    What a stage does with each element of the datasets that it reads is its own affair: no other rule sees into it. A
+    map at the end of these does the same after the stage, in the same order, since it gives one element for each. What
+    it was told of x goes with each element. The same is done with what ``flat_map`` reads, and ``group_by_window``. It
+    takes: an f that does work, and of which nobody sees when it does it, and no ``ignore_errors`` downstream that may
+    hear of it.
+    """
+    match node:
+        case FlatMap(fn=fn) | Interleave(fn=fn) | GroupByWindow(reduce_func=fn):
+            parts = split_last_maps(fn)
+        case _:
+            return None
+    if parts is None:
+        return None
+    opening, maps = parts
+    reading = node if isinstance(node, Interleave) and node.num_parallel_calls is not None else None
+    source = _opened(node, opening)
+    provided: list[Obligation] = []
+    for each in maps:
+        source = mapped = _map(source, each, reading)
+        provided += [OrderUnseen(mapped.fn), ErrorsSurface(mapped.fn)]
+        if reading is None and mapped.num_parallel_calls is not None:
+            provided.append(NoNewReadAhead(mapped))
+    return Rewrite(source, tuple(provided))
+
+
+def _opened(node: FlatMap | GroupByWindow | Interleave, opening: Function) -> Node:
+    if isinstance(node, GroupByWindow):
+        return replace(node, reduce_func=opening)
+    return replace(node, fn=opening)
+
+
+def _map(source: Node, inner: LastMap, reading: Interleave | None) -> Map:
+    """Return the map as it is after the stage.
+
+    It calls at once what was called at once where datasets are read at once, and what TensorFlow would by itself, whose
+    order an option might then free. Of an order that was free in each dataset alone, the one that was written is kept.
+    """
+    calls = inner.num_parallel_calls
+    if calls is None and (reading is not None or replace(effects(inner.fn), file_reads=()).pure):
+        calls = AUTOTUNE
+    return Map(
+        input=source,
+        fn=inner.fn,
+        num_parallel_calls=calls,
+        deterministic=inner.deterministic or (reading.deterministic if reading else None),
+        use_unbounded_threadpool=inner.use_unbounded_threadpool,
+        use_inter_op_parallelism=inner.use_inter_op_parallelism,
+    )
