@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 from autopipe.functions.function import Function
-from autopipe.functions.subgraph import with_called
 
-__all__ = ["has_a_line_for_each_row", "parses_csv"]
+__all__ = ["has_a_line_for_each_row"]
 
 _PARSER = "CSVDatasetV2"
 # What gives no more rows than it takes, and does not read.
 _BESIDE = frozenset("Const Identity IgnoreErrorsDataset IgnoreErrorsDatasetV2 NoOp Placeholder".split())
-
-
-def parses_csv(fn: Function) -> bool:
-    """Return whether a function, or one that it calls, parses CSV files.
-
-    >>> import tensorflow as tf
-    >>> from autopipe.pipeline.extract import extract
-    >>> rows = lambda file: tf.data.experimental.CsvDataset(file, [tf.int32])
-    >>> parses_csv(extract(tf.data.Dataset.from_tensors("a.csv").flat_map(rows)).fn)
-    True
-    """
-    return any(op.op == _PARSER for op in with_called(fn.concrete.graph.as_graph_def()))
 
 
 def has_a_line_for_each_row(fn: Function) -> bool:

@@ -33,10 +33,11 @@ __all__ = [
 
 # Ops that take no longer than reading their result from memory.
 _NEXT_TO_NOTHING = frozenset(
-    "Abs AddV2 All Any Assert Cast ClipByValue ConcatV2 Const Equal ExpandDims Fill Floor GatherV2 Greater "
-    "GreaterEqual Identity IdentityN Less LessEqual LogicalAnd LogicalNot LogicalOr Maximum Minimum Mul Neg "
-    "NoOp OneHot OnesLike Pack Placeholder Prod Range Rank RealDiv Reshape ReverseV2 Round Select SelectV2 "
-    "Shape Sign Size Slice Square Squeeze StridedSlice Sub Sum Transpose Unpack ZerosLike".split()
+    "Abs AddV2 All Any Assert Cast ClipByValue ConcatV2 Const Equal ExpandDims Fill Floor FloorDiv FloorMod "
+    "GatherV2 Greater GreaterEqual Identity IdentityN Less LessEqual LogicalAnd LogicalNot LogicalOr Max Maximum "
+    "Mean Min Minimum Mul Neg NoOp NotEqual OneHot OnesLike Pack Placeholder Prod Range Rank RealDiv Reshape "
+    "ReverseV2 Round Select SelectV2 Shape Sign Size Slice Square Squeeze StridedSlice Sub Sum Transpose Unpack "
+    "ZerosLike".split()
 )
 # What an unknown dimension is taken for, and a text: only which of two cuts is smaller depends on it.
 _UNKNOWN_DIMENSION = 512

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import reduce
 from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,10 +16,10 @@ from weakref import WeakKeyDictionary
 from autopipe.functions.csv_rows import has_a_line_for_each_row
 from autopipe.functions.effects import effects
 from autopipe.functions.rows import who_mixes_rows
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.signature import signature
-from autopipe.planning.samples import one_sentence
+from autopipe.planning.samples import from_several_places, one_sentence
 from autopipe.rules import MeasurementError
 
 __all__ = ["examples_in_batch", "most_elements"]
@@ -27,6 +28,9 @@ _COUNTING_SECONDS = 1.0
 _MOST_FILES = 100_000
 _FEW = 8
 _LOOKING_SECONDS = 0.05
+# So many fill groups of the usual sizes a few times.
+_FEW_IN_GROUPS = 256
+_MORE = 4
 _MOST_AT_ONCE = 1024
 _READ_AT_ONCE = 2**22
 # What follows a batch and leaves it one.
@@ -67,6 +71,8 @@ def most_elements(node: ir.Node) -> int:
             return _once(_elements_of_files, node)
         case ir.FlatMap(fn=fn) | ir.Interleave(fn=fn) | ir.LegacyInterleave(fn=fn) if effects(fn).steady:
             return _once(_elements_of_each, node)
+        case ir.GroupByWindow() if all(effects(fn).steady for fn in trees.called_by(node)):
+            return _once(_elements_of_groups, node)
         case ir.Generator(fn=fn) | ir.Saved(fn=fn) if effects(fn).steady:
             return _once(_elements_of_all, node)
         case ir.Concatenate(first=first, second=second):
@@ -144,6 +150,29 @@ def _elements_of_each(node: ir.FlatMap | ir.Interleave | ir.LegacyInterleave) ->
         raise MeasurementError(f"more elements are made of one than can be counted in {_COUNTING_SECONDS:g} s")
     error = statistics.stdev(made) / len(made) ** 0.5 if len(made) > 1 else 0.0
     return math.ceil((statistics.mean(made) + (2 * error if len(made) < inputs else 0.0)) * inputs)
+
+
+def _elements_of_groups(node: ir.GroupByWindow) -> int:
+    """Return how many elements a stage makes of the groups of its input, if it makes of all what it makes of some."""
+    inputs = most_elements(node.input)
+    end = time.perf_counter() + _COUNTING_SECONDS
+    taken = made = 0
+    while taken < inputs and time.perf_counter() < end:
+        taking = min(max(_MORE * taken, _FEW_IN_GROUPS), inputs)
+        elements = _count(build(node.on(_some(node.input, taking))), end)
+        if elements is None:
+            break
+        taken, made = taking, elements
+    if not taken and inputs:
+        raise MeasurementError(f"in {_COUNTING_SECONDS:g} s not even {_FEW_IN_GROUPS} elements can be put into groups")
+    return math.ceil(made * inputs / max(taken, 1))
+
+
+def _some(node: ir.Node, count: int) -> ir.Node:
+    """Return about so many elements of a pipeline, of several places where that costs nothing."""
+    places = from_several_places(node, count)
+    parts: list[ir.Node] = [ir.Take(input=each, count=-(-count // len(places))) for each in places]
+    return reduce(lambda first, second: ir.Concatenate(first=first, second=second), parts)
 
 
 def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> int:

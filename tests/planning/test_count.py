@@ -16,6 +16,10 @@ from autopipe.rules._base import MeasurementError
 Dataset = tf.data.Dataset
 
 
+def in_groups(dataset, size):
+    return dataset.group_by_window(lambda x: x % 2, lambda _, window: window.batch(3), window_size=2 * size)
+
+
 @pytest.fixture
 def files(tmp_path):
     for number in range(12):
@@ -37,10 +41,23 @@ def lines(file):
         (Dataset.range(9).filter(lambda x: x > 3).shuffle(9, reshuffle_each_iteration=False).map(lambda x: x), 9),
         (Dataset.range(5).flat_map(Dataset.range), 10),
         (Dataset.range(5).interleave(Dataset.range, cycle_length=2).batch(3), 4),
+        (in_groups(Dataset.range(2000), 3), 668),
+        (in_groups(Dataset.range(0), 3), 0),
     ],
 )
 def test_a_number_that_follows_from_the_stages_is_exact(dataset, number):
     assert most_elements(extract(dataset)) == number
+
+
+def test_groups_are_counted_of_as_many_elements_as_a_second_allows_of_several_places(monkeypatch):
+    monkeypatch.setattr(count, "_COUNTING_SECONDS", 0.2)
+    sizes = Dataset.range(40_000).map(lambda x: tf.strings.length(tf.strings.as_string(x)))
+    longer = sizes.bucket_by_sequence_length(lambda size: size, [5], [8, 2])
+    # 10,000 of less than 5 digits, and 30,000 of 5.
+    assert 0.5 * 16_250 < most_elements(extract(longer)) < 1.5 * 16_250
+    monkeypatch.setattr(count, "_COUNTING_SECONDS", 0.0)
+    with pytest.raises(MeasurementError, match="not even 256 elements can be put into groups"):
+        most_elements(extract(in_groups(Dataset.range(2001), 3)))
 
 
 def test_elements_of_files_are_counted_in_whole_files(files):

@@ -26,13 +26,13 @@ class ReadToItsEnd:
         one_pass: what becomes of it at the site, read once; by default the stage there does it.
     """
 
-    cached: ir.Unary = field(repr=False)
+    cached: ir.Node = field(repr=False)
     one_pass: ir.Node | None = field(default=None, repr=False)
 
     def check(self, site: Site) -> Proof:
         """Look for stages that leave out the end of what they read, and count."""
         # Elements of the site's own type: those of the cache may be such that nothing downstream could be built.
-        one_pass = self.one_pass or site.node.on(self.cached.input)
+        one_pass = self.one_pass or site.node.on(*self.cached.inputs)
 
         def once(node: ir.Node) -> ir.Node:
             repeats = isinstance(node, ir.Repeat) and one_pass in trees.walk(node)

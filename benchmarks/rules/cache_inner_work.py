@@ -10,4 +10,4 @@ def _make() -> tf.data.Dataset:
     return tf.data.experimental.make_csv_dataset(csv_file(), 256, label_name="number_0", num_epochs=1)
 
 
-CASE = RuleCase("cache_csv", "make_csv_dataset, as in TensorFlow's tutorials", "epoch", _make)
+CASE = RuleCase("cache_inner_work", "make_csv_dataset, as in TensorFlow's tutorials", "epoch", _make)

@@ -3,6 +3,7 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.optimizer import rewrite
+from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.planning.measure import SampleMeasurements
@@ -10,8 +11,9 @@ from autopipe.rules import Keeps
 from autopipe.verify import compare
 from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named
 
-RULE = "cache_csv"
+RULE = "cache_inner_work"
 Dataset = tf.data.Dataset
+MADE = "range(0, 9) | map(<lambda>)"
 AT = "parallel_interleave(filename_to_dataset, cycle=1, deterministic=True)"
 
 
@@ -128,3 +130,99 @@ def test_a_row_that_cannot_be_parsed_fails_in_every_epoch(files, monkeypatch):
     for _ in range(2):
         with pytest.raises(tf.errors.InvalidArgumentError, match="not a valid int32"):
             list(optimized)
+
+
+def sentences(count=9):
+    return Dataset.range(count).map(lambda x: tf.strings.as_string(x * 7))
+
+
+def letters(text):
+    return Dataset.from_tensor_slices(tf.strings.bytes_split(text))
+
+
+def is_long(text):
+    return tf.strings.length(text) > 1
+
+
+def longer(total, text):
+    return total + tf.strings.length(text), tf.strings.join([text, tf.strings.as_string(total)])
+
+
+def by_length(text):
+    return tf.cast(tf.strings.length(text), tf.int64)
+
+
+@pytest.mark.parametrize("keeps", Keeps)
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (lambda texts: texts.flat_map(letters), "flat_map(letters)"),
+        (lambda texts: texts.interleave(letters, cycle_length=2), "interleave(letters, cycle=2)"),
+        (lambda texts: texts.filter(is_long), "filter(is_long)"),
+        (lambda texts: texts.scan(0, longer), "scan(longer)"),
+        (lambda texts: texts.take_while(lambda text: tf.strings.length(text) < 2), "take_while(<lambda>)"),
+        (
+            lambda texts: texts.group_by_window(by_length, lambda _, window: window.batch(3), window_size=3),
+            "group_by_window(<lambda>)",
+        ),
+    ],
+    ids="flat_map interleave filter scan take_while group_by_window".split(),
+)
+def test_work_of_any_stage_is_done_once(made, expected, keeps):
+    assert_rewrites(
+        RULE, made(sentences()).shuffle(9, seed=2), f"{MADE} | {expected} | cache() | shuffle(9, seed=2)", keeps
+    )
+
+
+def test_a_filter_inside_of_what_files_hold_is_work_of_the_stage_that_opens_them():
+    dataset = sentences().flat_map(lambda text: letters(text).filter(lambda letter: tf.strings.length(letter) > 0))
+    assert_rewrites(RULE, dataset, f"{MADE} | flat_map(<lambda>) | cache()")
+
+
+def test_it_takes_the_place_of_a_cache_right_before():
+    done = assert_rewrites(
+        RULE, sentences().cache().flat_map(letters).batch(2), f"{MADE} | flat_map(letters) | cache() | batch(2)"
+    )
+    assert "no cache keeps its results yet" in done.steps[0].reasons
+
+
+def test_a_generator_whose_author_declares_that_it_keeps_no_state_runs_once():
+    runs = []
+
+    @autopipe.stateless
+    def declared():
+        runs.append(1)
+        yield from range(5)
+
+    def undeclared():
+        yield from range(5)
+
+    spec = tf.TensorSpec((), tf.int64)
+    done = apply(RULE, Dataset.from_generator(declared, output_signature=spec).shuffle(5))
+    assert done.steps[0].after == "... | cache()"
+    dataset = build(done.after)
+    runs.clear()
+    for _ in range(3):
+        assert sorted(dataset.as_numpy_iterator()) == list(range(5))
+    assert len(runs) == 1
+    assert_refuses(RULE, Dataset.from_generator(undeclared, output_signature=spec), "runs Python code")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda texts: texts.flat_map(lambda text: Dataset.from_tensors(text).repeat(2)),
+        lambda texts: texts.window(2).flat_map(lambda window: window.batch(2)),
+        lambda texts: texts.filter(lambda text: tf.size(text) % 2 == 1),
+        lambda texts: texts.scan(0, lambda count, text: (count + 1, (count, text))),
+    ],
+    ids="repeats windows asks counts".split(),
+)
+def test_says_nothing_of_what_is_next_to_nothing(made):
+    assert_no_match(RULE, made(sentences()))
+
+
+def test_refuses_what_differs_between_epochs():
+    drawing = sentences().filter(lambda text: (tf.strings.length(text) > 0) & (tf.random.uniform(()) < 0.5))
+    assert_refuses(RULE, drawing, "draws random numbers")
+    assert_refuses(RULE, sentences().shuffle(9).flat_map(letters), "shuffle(9) gives each repetition its own order")
