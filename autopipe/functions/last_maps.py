@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import chain, dropwhile, zip_longest
 from typing import Any, NamedTuple
 
-from autopipe.functions.effects import ops_with_effects
 from autopipe.functions.fixed_part import work_of
 from autopipe.functions.function import Function
 from autopipe.functions.inlined import inlined
@@ -17,7 +16,6 @@ from autopipe.functions.source import written_at
 from autopipe.functions.subgraph import (
     called_graphs,
     copy_into_trace,
-    needed_ops,
     origin,
     specs,
     stand_ins,
@@ -151,10 +149,10 @@ def _opening(fn: Function, first: _Inner, told: Sequence[Any]) -> Function:
     graph = fn.concrete.graph
     wanted = [first.op.inputs[0], *told]
     spec = specs([*first.element, *told])
-    also = [op for op in graph.control_outputs if op in needed_ops(wanted) | ops_with_effects(fn)]
 
     def opened(*tensors: Any) -> list[Any]:
-        variant, *beside = copy_into_trace(graph, wanted, stand_ins(fn.element_inputs, tensors), also=also)
+        known = stand_ins(fn.element_inputs, tensors)
+        variant, *beside = copy_into_trace(graph, wanted, known, also=graph.control_outputs)
         if not beside:
             return [variant]
         elements = tf.data.experimental.from_variant(variant, specs(first.element))

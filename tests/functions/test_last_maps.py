@@ -113,6 +113,16 @@ def test_what_they_capture_stays_live():
     assert flat(after)[1] == [5.0]
 
 
+def test_what_is_asserted_where_datasets_are_opened_still_is():
+    def opening(row, name):
+        tf.debugging.assert_none_equal(name, "c", message="no c")
+        return values(row).map(tf.math.sqrt)
+
+    for dataset in opened_and_mapped(opening)[:2]:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="no c"):
+            list(dataset)
+
+
 def test_each_is_a_map_with_the_name_and_the_arguments_that_its_author_gave():
     def half(x):
         return tf.math.sqrt(x) / 2
