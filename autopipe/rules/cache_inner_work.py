@@ -20,6 +20,7 @@ from autopipe.rules._obligations import (
     FitsMemory,
     NoErrorIsIgnored,
     NotCachedYet,
+    OneReader,
     ReadToItsEnd,
     SameEveryEpoch,
     WorthCaching,
@@ -38,13 +39,15 @@ def cache_inner_work(node: Node) -> Rewrite | None:
     of many, as by ``make_csv_dataset``; a filter asks, a scan sums up, the datasets that a ``flat_map`` opens map and
     filter by themselves. What comes out of such a stage is kept in memory, in place of what a cache right before it
     holds. It takes: elements that are the same in every epoch and fit the RAM budget, work that costs more than
-    reading its result from memory, no cache that serves it already, and downstream no ``ignore_errors`` and nothing
-    that stops before the end.
+    reading its result from memory, no cache that serves it already, nobody else who reads the one before it, and
+    downstream no ``ignore_errors`` and nothing that stops before the end.
     """
     if not _works(node):
         return None
     kept = node.on(*map(_before_cache, node.inputs))
-    safe = (NotCachedYet(node), SameEveryEpoch(kept), NoErrorIsIgnored(), ReadToItsEnd(kept))
+    replaced = (each for each in node.inputs if _before_cache(each) is not each)
+    alone = (OneReader(each, "both get all elements from it, made once") for each in replaced)
+    safe = (NotCachedYet(node), *alone, SameEveryEpoch(kept), NoErrorIsIgnored(), ReadToItsEnd(kept))
     return Rewrite(Cache(input=kept), (*safe, WorthCaching(kept, _LEAST_SAVED_SECONDS), FitsMemory(kept)))
 
 

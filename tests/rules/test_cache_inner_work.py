@@ -186,6 +186,14 @@ def test_it_takes_the_place_of_a_cache_right_before():
     assert "no cache keeps its results yet" in done.steps[0].reasons
 
 
+def test_refuses_where_others_read_that_cache_too():
+    cached = sentences().cache()
+    dataset = cached.filter(is_long).concatenate(cached.filter(lambda text: tf.strings.length(text) < 2))
+    assert not apply(RULE, dataset).steps
+    reasons = {refusal.reason for refusal in apply(RULE, dataset).refusals}
+    assert reasons == {"cache() is read twice, and both get all elements from it, made once"}
+
+
 def test_a_generator_whose_author_declares_that_it_keeps_no_state_runs_once():
     runs = []
 
