@@ -15,7 +15,7 @@ from autopipe.pipeline.ir import (
     TakeWhile,
 )
 from autopipe.pipeline.trees import called_by
-from autopipe.rules._base import Keeps, Rewrite, rule
+from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._obligations import (
     FitsMemory,
     NoErrorIsIgnored,
@@ -46,8 +46,14 @@ def cache_inner_work(node: Node) -> Rewrite | None:
         return None
     kept = node.on(*map(_before_cache, node.inputs))
     replaced = (each for each in node.inputs if _before_cache(each) is not each)
-    alone = (OneReader(each, "both get all elements from it, made once") for each in replaced)
-    safe = (NotCachedYet(node), *alone, SameEveryEpoch(kept), NoErrorIsIgnored(), ReadToItsEnd(kept))
+    alone = [OneReader(each, "both get all elements from it, made once") for each in replaced]
+    safe: tuple[Obligation, ...] = (
+        NotCachedYet(node),
+        *alone,
+        SameEveryEpoch(kept),
+        NoErrorIsIgnored(),
+        ReadToItsEnd(kept),
+    )
     return Rewrite(Cache(input=kept), (*safe, WorthCaching(kept, _LEAST_SAVED_SECONDS), FitsMemory(kept)))
 
 
