@@ -31,6 +31,8 @@ _LOOKING_SECONDS = 0.05
 # So many fill groups of the usual sizes a few times.
 _FEW_IN_GROUPS = 256
 _MORE = 4
+# What groups are made of may be slow, and is asked for again wherever a cache could stand before it.
+_GROUPING_SECONDS = 0.25
 _MOST_AT_ONCE = 1024
 _READ_AT_ONCE = 2**22
 # What follows a batch and leaves it one.
@@ -155,7 +157,7 @@ def _elements_of_each(node: ir.FlatMap | ir.Interleave | ir.LegacyInterleave) ->
 def _elements_of_groups(node: ir.GroupByWindow) -> int:
     """Return how many elements a stage makes of the groups of its input, if it makes of all what it makes of some."""
     inputs = most_elements(node.input)
-    end = time.perf_counter() + _COUNTING_SECONDS
+    end = time.perf_counter() + _GROUPING_SECONDS
     taken = made = 0
     while taken < inputs and time.perf_counter() < end:
         taking = min(max(_MORE * taken, _FEW_IN_GROUPS), inputs)
@@ -164,7 +166,7 @@ def _elements_of_groups(node: ir.GroupByWindow) -> int:
             break
         taken, made = taking, elements
     if not taken and inputs:
-        raise MeasurementError(f"in {_COUNTING_SECONDS:g} s not even {_FEW_IN_GROUPS} elements can be put into groups")
+        raise MeasurementError(f"in {_GROUPING_SECONDS:g} s not even {_FEW_IN_GROUPS} elements can be put into groups")
     return math.ceil(made * inputs / max(taken, 1))
 
 
@@ -306,7 +308,11 @@ def _count(dataset: Any, end: float) -> int | None:
     import tensorflow as tf
 
     began = time.perf_counter()
-    few = sum(1 for _ in dataset.take(_FEW))
+    few = 0
+    for _ in dataset.take(_FEW):
+        few += 1
+        if time.perf_counter() > end:
+            return None
     if few < _FEW:
         return few
     # Python takes longer to handle an element than TensorFlow takes to read a line.

@@ -33,7 +33,7 @@ from autopipe.planning.samples import (
     held_beside,
     one_sentence,
     take_sample,
-    with_calls,
+    without_calls,
 )
 from autopipe.planning.small_shuffles import small_shuffle
 from autopipe.planning.stopwatch import compare_speeds, longer_than
@@ -226,9 +226,9 @@ class SampleMeasurements:
     def caching(self, node: ir.Node, *, on_disk: bool = False) -> tuple[float, float]:
         """Time the same elements once as they are made, and then as a cache serves them.
 
-        What was found stands also where later rules make more of them at once.
+        What was found stands also where later rules hold some of them, or make more at once.
         """
-        question = with_calls(node, None), on_disk
+        question = without_calls(node), on_disk
         if question not in self._costs:
             self._costs[question] = self._time_caching(node, on_disk)
         return self._costs[question]
@@ -241,7 +241,7 @@ class SampleMeasurements:
         upstream = node
         while isinstance(upstream, ir.Map):
             upstream = upstream.input
-            known = self._costs.get((with_calls(upstream, None), False))
+            known = self._costs.get((without_calls(upstream), False))
             if known is not None and self.element_bytes(upstream) >= self.element_bytes(node):
                 making, reading = known
                 return making - reading

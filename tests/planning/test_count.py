@@ -49,15 +49,29 @@ def test_a_number_that_follows_from_the_stages_is_exact(dataset, number):
     assert most_elements(extract(dataset)) == number
 
 
-def test_groups_are_counted_of_as_many_elements_as_a_second_allows_of_several_places(monkeypatch):
-    monkeypatch.setattr(count, "_COUNTING_SECONDS", 0.2)
+def test_groups_are_counted_of_as_many_elements_as_time_allows_of_several_places(monkeypatch):
+    monkeypatch.setattr(count, "_GROUPING_SECONDS", 0.2)
     sizes = Dataset.range(40_000).map(lambda x: tf.strings.length(tf.strings.as_string(x)))
     longer = sizes.bucket_by_sequence_length(lambda size: size, [5], [8, 2])
     # 10,000 of less than 5 digits, and 30,000 of 5.
     assert 0.5 * 16_250 < most_elements(extract(longer)) < 1.5 * 16_250
-    monkeypatch.setattr(count, "_COUNTING_SECONDS", 0.0)
+    monkeypatch.setattr(count, "_GROUPING_SECONDS", 0.0)
     with pytest.raises(MeasurementError, match="not even 256 elements can be put into groups"):
         most_elements(extract(in_groups(Dataset.range(2001), 3)))
+
+
+def test_groups_of_slow_elements_are_not_waited_for():
+    asked = []
+
+    @autopipe.stateless
+    def slow(x):
+        asked.append(time.sleep(0.02))
+        return x
+
+    slowly = Dataset.range(600).map(lambda x: tf.ensure_shape(tf.numpy_function(slow, [x], tf.int64), []))
+    with pytest.raises(MeasurementError, match="not even 256 elements"):
+        most_elements(extract(in_groups(slowly, 16)))
+    assert len(asked) < 150
 
 
 def test_elements_of_files_are_counted_in_whole_files(files):
