@@ -13,14 +13,7 @@ from autopipe.functions.inlined import inlined
 from autopipe.functions.memo import remembered
 from autopipe.functions.ranges import know_length
 from autopipe.functions.source import written_at
-from autopipe.functions.subgraph import (
-    called_graphs,
-    copy_into_trace,
-    origin,
-    specs,
-    stand_ins,
-    trace,
-)
+from autopipe.functions.subgraph import called_graphs, copy_into_trace, origin, specs, stand_ins, trace
 
 __all__ = ["LastMap", "split_last_maps"]
 

@@ -19,7 +19,7 @@ from autopipe.functions.rows import who_mixes_rows
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.signature import signature
-from autopipe.planning.samples import from_several_places, one_sentence
+from autopipe.planning.samples import from_several_places, one_sentence, without_buffers
 from autopipe.rules import MeasurementError
 
 __all__ = ["examples_in_batch", "most_elements"]
@@ -157,10 +157,11 @@ def _elements_of_each(node: ir.FlatMap | ir.Interleave | ir.LegacyInterleave) ->
 def _elements_of_groups(node: ir.GroupByWindow) -> int:
     """Return how many elements a stage makes of the groups of its input, if it makes of all what it makes of some."""
     inputs = most_elements(node.input)
+    once = most_elements(without_buffers(node.input))
     end = time.perf_counter() + _GROUPING_SECONDS
     taken = made = 0
-    while taken < inputs and time.perf_counter() < end:
-        taking = min(max(_MORE * taken, _FEW_IN_GROUPS), inputs)
+    while taken < once and time.perf_counter() < end:
+        taking = min(max(_MORE * taken, _FEW_IN_GROUPS), once)
         elements = _count(build(node.on(_some(node.input, taking))), end)
         if elements is None:
             break

@@ -43,6 +43,7 @@ def lines(file):
         (Dataset.range(5).interleave(Dataset.range, cycle_length=2).batch(3), 4),
         (in_groups(Dataset.range(2000), 3), 668),
         (in_groups(Dataset.range(0), 3), 0),
+        (in_groups(Dataset.range(600).repeat(2), 3), 400),
     ],
 )
 def test_a_number_that_follows_from_the_stages_is_exact(dataset, number):
