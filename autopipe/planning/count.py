@@ -162,7 +162,7 @@ def _elements_of_groups(node: ir.GroupByWindow) -> int:
     taken = made = 0
     while taken < once and time.perf_counter() < end:
         taking = min(max(_MORE * taken, _FEW_IN_GROUPS), once)
-        elements = _count(build(node.on(_some(node.input, taking))), end)
+        elements = _count(build(node.on(_some(node.input, taking))), end, few=1)
         if elements is None:
             break
         taken, made = taking, elements
@@ -304,20 +304,18 @@ def _of_each(stage: ir.Node, elements: list[bytes]) -> Any:
     return build(stage.on(ir.Source(dataset=tf.data.Dataset.from_tensor_slices(elements))))
 
 
-def _count(dataset: Any, end: float) -> int | None:
-    """Return the number of elements; ``None`` if time is up before."""
+def _count(dataset: Any, end: float, few: int = _FEW) -> int | None:
+    """Return the number of elements; ``None`` if time is up before. Fewer than ``few`` are waited for."""
     import tensorflow as tf
 
     began = time.perf_counter()
-    few = 0
-    for _ in dataset.take(_FEW):
-        few += 1
-        if time.perf_counter() > end:
-            return None
-    if few < _FEW:
-        return few
+    first = sum(1 for _ in dataset.take(few))
+    if first < few:
+        return first
+    if time.perf_counter() > end:
+        return None
     # Python takes longer to handle an element than TensorFlow takes to read a line.
-    at_once = min(round(_LOOKING_SECONDS * few / (time.perf_counter() - began)), _MOST_AT_ONCE)
+    at_once = min(round(_LOOKING_SECONDS * first / (time.perf_counter() - began)), _MOST_AT_ONCE)
     elements = 0
     parts = tf.nest.flatten(dataset.element_spec)
     if not all(isinstance(part, tf.TensorSpec) and part.shape.rank == 0 for part in parts):

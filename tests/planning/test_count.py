@@ -61,12 +61,18 @@ def test_groups_are_counted_of_as_many_elements_as_time_allows_of_several_places
         most_elements(extract(in_groups(Dataset.range(2001), 3)))
 
 
+def test_of_one_element_few_are_waited_for(monkeypatch):
+    monkeypatch.setattr(count, "_COUNTING_SECONDS", 0.0)
+    assert most_elements(extract(Dataset.range(50).flat_map(three_of_each))) == 150
+
+
 def test_groups_of_slow_elements_are_not_waited_for():
     asked = []
 
     @autopipe.stateless
     def slow(x):
-        asked.append(time.sleep(0.02))
+        time.sleep(0.02)
+        asked.append(x)
         return x
 
     slowly = Dataset.range(600).map(lambda x: tf.ensure_shape(tf.numpy_function(slow, [x], tf.int64), []))
