@@ -29,8 +29,8 @@ def split(fn: Function, cut: Sequence[Any]) -> tuple[Function, Function]:
     """
     _refuse_resources(cut)
     graph = fn.concrete.graph
-    before, after = _effects_by_side(fn, cut)
-    done = needed_ops([*cut, *before])
+    before, after, unawaited = _effects_by_side(fn, cut)
+    done = needed_ops([*cut, *before], done=unawaited)
     remaining = needed_ops([*graph.outputs, *after], cut, done=done)
     _refuse_uncut_inputs(fn, remaining)
     _refuse_shared_state(fn, ops_with_effects(fn) & done & remaining)
@@ -38,7 +38,7 @@ def split(fn: Function, cut: Sequence[Any]) -> tuple[Function, Function]:
 
     def first(*tensors: Any) -> Sequence[Any]:
         known = stand_ins(fn.element_inputs, tensors)
-        return copy_into_trace(graph, cut, known, also=before)
+        return copy_into_trace(graph, cut, known, also=before, done=unawaited)
 
     def then(*tensors: Any) -> Sequence[Any]:
         known = stand_ins(cut, tensors)
@@ -84,10 +84,11 @@ def _refuse_shared_state(fn: Function, shared: set[Any]) -> None:
         raise IllegalCutError(f"both parts need what {described(fn.concrete.graph, op)} gives, and it must run once")
 
 
-def _effects_by_side(fn: Function, cut: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def _effects_by_side(fn: Function, cut: Sequence[Any]) -> tuple[list[Any], list[Any], set[Any]]:
     """Return the ops that run for their effect, such as assertions: those of the first part, and those of the second.
 
-    One that no result depends on stands as early as it can.
+    One that no result depends on stands as early as it can. TensorFlow has each assertion wait for the one written
+    before it, and for what that waits for: those ops of the second part that the first need not wait for come last.
     """
     import tensorflow as tf
 
@@ -103,4 +104,5 @@ def _effects_by_side(fn: Function, cut: Sequence[Any]) -> tuple[list[Any], list[
     for op in graph.control_outputs:
         late = op not in first and needed_ops([op], cut, waits=False) & of_second
         (after if late else before).append(op)
-    return before, after
+    late = of_second | fed_by(tensor for op in of_second for tensor in op.outputs)
+    return before, after, late - first - ops_with_effects(fn)

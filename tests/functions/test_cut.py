@@ -161,6 +161,39 @@ def test_an_assertion_that_fails_still_fails():
     assert len(seen) == 3
 
 
+def test_an_assertion_of_what_is_fixed_goes_before_one_of_what_is_drawn():
+    """TensorFlow has it wait for that, as ``tf.image.resize_with_crop_or_pad`` writes both."""
+
+    def scaled(x):
+        size = tf.random.uniform((), 2, 4, tf.int32)
+        tf.debugging.assert_less(size, 9)
+        tf.debugging.assert_less(tf.cast(x, tf.int32), 3)
+        return tf.image.resize(tf.exp(image(x)), [size, size])
+
+    tree = extract(Dataset.range(6).map(scaled))
+    (power,) = (op for op in tree.fn.concrete.graph.get_operations() if op.type == "Exp")
+    first, second = split(tree.fn, [power.outputs[0]])
+    kinds = [[op.type for op in part.concrete.graph.get_operations()] for part in (first, second)]
+    assert [[kind.count(each) for each in ("Assert", "RandomUniformInt")] for kind in kinds] == [[1, 0], [1, 1]]
+    made = iter(build(ir.Map(input=ir.Map(input=tree.input, fn=first), fn=second)))
+    assert [int(next(made).shape[0]) in {2, 3} for _ in range(3)] == [True] * 3
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        next(made)
+
+
+def test_what_is_printed_after_a_print_of_the_second_part_does_not_go_before_it():
+    def printing(x):
+        power = tf.exp(image(x))
+        tf.print(power)
+        tf.print("done")
+        return power
+
+    tree = extract(Dataset.range(6).map(printing))
+    (power,) = (op for op in tree.fn.concrete.graph.get_operations() if op.type == "Exp")
+    with pytest.raises(IllegalCutError, match="both parts need what PrintV2"):
+        split(tree.fn, [power.inputs[0]])
+
+
 def test_effects_happen_once_and_in_their_part():
     count = tf.Variable(0)
 

@@ -32,10 +32,12 @@ EFFECTS = {
     },
     "seeded_random": set(
         "augment seeded,contrastive,cut mix,decode and crop,draws in a branch,inception crop,layers and a generator,"
-        "masked tokens,quarter turns seeded,segmentation records,shifted sound".split(",")
+        "masked tokens,quarter turns seeded,scale seeded,segmentation records,shifted sound".split(",")
     ),
     "unseeded_random": set(
-        "augment,cutout,jpeg noise,masked spectrum,maybe gray,mix up,quarter turns,rand augment,two views".split(",")
+        "augment,cutout,jpeg noise,masked spectrum,maybe gray,mix up,quarter turns,rand augment,scale,two views".split(
+            ","
+        )
     ),
     "variable_reads": {"STFTSpectrogram", "function with a variable", "layer in a branch", "model"},
     "other": {"layer in a branch"},

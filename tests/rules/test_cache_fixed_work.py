@@ -51,6 +51,16 @@ def test_keeps_the_fewest_bytes():
     assert (image.dtype, image.shape) == (tf.uint8, (8, 8, 3))
 
 
+def test_decoding_is_kept_where_its_size_times_a_draw_is_asserted_to_be_one():
+    def scaled(jpeg):
+        image = tf.io.decode_jpeg(jpeg, channels=3)
+        size = tf.cast(tf.cast(tf.shape(image)[:2], tf.float32) * tf.random.uniform((), 0.5, 2, seed=3), tf.int32)
+        return tf.image.resize_with_crop_or_pad(tf.image.resize(image, size), 8, 8)
+
+    expected = "tensor_slices | map(fixed part of scaled) | cache() | map(rest of scaled)"
+    assert_rewrites(RULE, JPEGS.map(scaled), expected)
+
+
 def test_augmentation_differs_in_every_epoch_and_for_every_element():
     one = tf.data.Dataset.from_tensors(tf.io.encode_jpeg(IMAGES[0]).numpy()).repeat(30)
     after = build(apply(RULE, one.map(augment)).after)

@@ -63,6 +63,12 @@ def quarter_turns_seeded(image):
     return tf.image.rot90(image, tf.random.uniform((), 0, 4, tf.int32, seed=3))
 
 
+def scale(image, label, seed=None):
+    part = tf.random.uniform((), 0.5, 2.0, seed=seed)
+    size = tf.cast(tf.cast(tf.shape(image)[:2], tf.float32) * part, tf.int32)
+    return tf.image.resize_with_crop_or_pad(tf.image.resize(image, size), SIDE, SIDE), label
+
+
 def cutout(image):
     corner = tf.random.uniform((2,), 0, SIDE - 4, tf.int32)
     hole = tf.pad(tf.ones((4, 4, 1)), [[corner[0], SIDE - 4 - corner[0]], [corner[1], SIDE - 4 - corner[1]], [0, 0]])
@@ -236,6 +242,8 @@ IMAGE_FUNCTIONS = {
     "noise from generators": lambda: images(noise_from_generator),
     "quarter turns": lambda: images(quarter_turns),
     "quarter turns seeded": lambda: images(quarter_turns_seeded),
+    "scale": lambda: labelled(scale),
+    "scale seeded": lambda: labelled(lambda image, label: scale(image, label, seed=8)),
     "cutout": lambda: images(cutout),
     "cutout stateless": lambda: labelled(cutout_stateless),
     "mix up": lambda: _two(mix_up),
