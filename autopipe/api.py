@@ -320,8 +320,8 @@ def _done(identity: str, keeps: Keeps, rewriting: Rewriting, given: Plan | None)
     from autopipe.planning.machine import Machine
     from autopipe.planning.plan import carry_over
 
-    applied = tuple(step.rule for step in rewriting.steps)
-    done = Plan(identity, str(keeps), applied, machine=asdict(Machine.here()), versions=_versions())
+    rules, places = tuple(step.rule for step in rewriting.steps), tuple(step.place for step in rewriting.steps)
+    done = Plan(identity, str(keeps), rules, places, machine=asdict(Machine.here()), versions=_versions())
     return done if given is None else carry_over(given, done, read_knobs(with_thread_pool(rewriting.after)))
 
 

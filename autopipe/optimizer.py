@@ -42,7 +42,10 @@ _SHOWN_TO_FAIL = "it makes shapes known with which TensorFlow refuses to make wh
 
 @dataclass(frozen=True)
 class Step:
-    """A rewrite that happened: by which rule, of what into what, what it keeps, the proofs and the whole pipeline."""
+    """A rewrite that happened: by which rule, of what into what, what it keeps, the proofs and the whole pipeline.
+
+    Its place is the stage that the rule changed, by its number in the pipeline as it was then, from the end.
+    """
 
     rule: str
     before: str
@@ -50,6 +53,7 @@ class Step:
     keeps: Keeps
     proofs: tuple[Proof, ...]
     tree: ir.Node = field(repr=False, compare=False)
+    place: int = field(repr=False, compare=False)
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -89,7 +93,12 @@ class Rewriting:
 
 
 def rewrite(
-    tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Measurements, script: Sequence[Rule] = ()
+    tree: ir.Node,
+    rules: Sequence[Rule],
+    *,
+    keeps: Keeps,
+    measurements: Measurements,
+    script: Sequence[tuple[Rule, int | None]] = (),
 ) -> Rewriting:
     """Apply rules to a pipeline until none of them changes it any more.
 
@@ -98,7 +107,8 @@ def rewrite(
         rules: the rules to try, in this order, each at every node from the end to the sources.
         keeps: what must be kept. Where the author asked for reproducibility, the sequence is.
         measurements: what obligations ask about the user's elements.
-        script: rules to apply before that, each once, in this order. It ends where one does not apply.
+        script: rules to apply before that, each once, in this order, at its place if that is given. All ends where one
+            does not apply.
 
     Returns:
         The rewritten pipeline, its steps and what was refused.
@@ -111,8 +121,8 @@ def rewrite(
     driver = _Driver(keeps, measurements)
     steps: list[Step] = []
     filled = 0
-    for turn in chain(((each,) for each in script), repeat(rules)):
-        found = driver.first_rewrite(state, turn)
+    for turn, place in chain((((each,), place) for each, place in script), repeat((rules, None))):
+        found = driver.first_rewrite(state, turn, place)
         if found is None:
             break
         state, step = found
@@ -164,21 +174,25 @@ class _Driver:
     refused: dict[tuple[str, ir.Node], Refusal] = field(default_factory=dict)
     not_tried: dict[str, Refusal] = field(default_factory=dict)
 
-    def first_rewrite(self, state: ir.End, rules: Sequence[Rule]) -> tuple[ir.End, Step] | None:
+    def first_rewrite(
+        self, state: ir.End, rules: Sequence[Rule], only_at: int | None = None
+    ) -> tuple[ir.End, Step] | None:
         """Return what becomes of the pipeline by the first rewrite that is allowed, and the record of it."""
         cached = {below for node in trees.walk(state) if isinstance(node, ir.Keeping) for below in trees.walk(node)}
         for rule in rules:
             if self.measurements.exhausted and rule.measures:
                 self.not_tried[rule.name] = Refusal(rule.name, "the pipeline", self.measurements.exhausted)
                 continue
-            for site in trees.walk(state):
+            for place, site in enumerate(trees.walk(state)):
+                if only_at not in (None, place):
+                    continue
                 if (rule.name, site) in self.refused or (site in cached and rule.may_ask(NotCachedYet)):
                     continue
                 candidate = rule(site)
                 if candidate is None:
                     continue
                 candidate = replace(candidate, result=_in_order(candidate.result, site, state))
-                outcome = self._judge(rule, site, state, candidate)
+                outcome = self._judge(rule, site, place, state, candidate)
                 if isinstance(outcome, Step):
                     return ir.End(input=outcome.tree), outcome
                 self.refused[rule.name, site] = outcome
@@ -190,7 +204,7 @@ class _Driver:
         refused = (each for (_, site), each in self.refused.items() if site in standing and each.reason)
         return (*refused, *self.not_tried.values())
 
-    def _judge(self, rule: Rule, site: ir.Node, state: ir.End, candidate: Rewrite) -> Step | Refusal:
+    def _judge(self, rule: Rule, site: ir.Node, place: int, state: ir.End, candidate: Rewrite) -> Step | Refusal:
         offered = rule.keeps if candidate.keeps is None else candidate.keeps
         demanded, why = _demanded(state, site, candidate.result, self.keeps)
         if offered < demanded:
@@ -213,7 +227,7 @@ class _Driver:
         except (TypeError, ValueError) as impossible:
             return Refusal(rule.name, _place(site), f"{_SHOWN_TO_FAIL}: {impossible}")
         kept = min([offered, *(proof.keeps for proof in proofs)])
-        return Step(rule.name, before, after, kept, tuple(proofs), changed.input)
+        return Step(rule.name, before, after, kept, tuple(proofs), changed.input, place)
 
 
 def _drawing(state: ir.End) -> Iterator[ir.Node]:

@@ -47,6 +47,8 @@ class Plan:
             of parallel calls; it is another once a stage, an argument or what a function computes is.
         keeps: the promise it was made under: ``"sequence"``, ``"elements"`` or ``"training"``.
         rules: the names of the rules applied, in order. They do not depend on the machine.
+        places: for each of them the stage it changed, by its number in the pipeline as it was then, from the end. An
+            older plan has none, and then its rules are applied wherever they can be.
         knobs: the value of each knob; -1, and 0 for a thread pool, leave it to TensorFlow. They were found on
             ``machine``; on one with other cores, what is so many for each core is scaled.
         machine: the machine the numbers were found on: ``cores`` (may be a fraction), ``memory_bytes``,
@@ -69,6 +71,7 @@ class Plan:
     fingerprint: str
     keeps: str = "training"
     rules: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
     knobs: Mapping[str, int] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
     measured: Mapping[str, Any] = field(default_factory=dict)
@@ -131,7 +134,7 @@ class Plan:
         wrong = first_wrong(content, _STORED)
         if wrong:
             raise PlanError(_law(where, wrong))
-        return cls(**{**content, "rules": tuple(content.get("rules", ()))})
+        return cls(**{**content, **{name: tuple(content.get(name, ())) for name in ("rules", "places")}})
 
 
 _STORED = tuple(each.name for each in fields(Plan) if each.name != "carried")
@@ -146,7 +149,7 @@ class Carried:
         machine: the machine it was applied on.
         refused: its rules that were not applied here.
         scaled: its numbers that are others here, by knob: there and here.
-        left_out: its knobs whose stages are not here, since a rule was refused.
+        left_out: its knobs whose stages are not here, since its rules did not apply as they did there.
         versions: what is of another version here, by name: there and here.
     """
 
@@ -178,8 +181,8 @@ def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
     """Return what was done by the rules of a plan, with its numbers as they are on this machine.
 
     Parallel calls and threads are so many for each core, and are scaled with the cores, to no more than 1,024 if they
-    were no more; buffers stay, and so does what is left to TensorFlow. A knob of a stage that is not there, since a
-    rule was refused, is left out.
+    were no more; buffers stay, and so does what is left to TensorFlow. A knob of a stage that is not there, since the
+    rules did not apply as they did there, is left out.
 
     Args:
         given: the plan, perhaps of another machine.
@@ -194,7 +197,8 @@ def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
     """
     known = {knob.name: knob for knob in knobs}
     refused = tuple(dict.fromkeys(rule for rule in given.rules if rule not in done.rules))
-    left_out = tuple(name for name in given.knobs if name not in known) if refused else ()
+    again = given.rules == done.rules and given.places in ((), done.places)
+    left_out = () if again else tuple(name for name in given.knobs if name not in known)
     factor = _cores(done.machine, 1.0) / _cores(given.machine, _cores(done.machine, 1.0))
     here = {
         name: _scaled(value, known.get(name), factor) for name, value in given.knobs.items() if name not in left_out

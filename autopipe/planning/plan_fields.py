@@ -25,7 +25,7 @@ def first_wrong(content: dict[str, Any], known: Sequence[str]) -> str | None:
     >>> first_wrong({"fingerprint": "ab12", "knobs": {"prefetch.buffer_size": "many"}}, ["fingerprint", "knobs"])
     'its knobs are not all whole numbers'
     """
-    kinds: dict[str, type] = {"fingerprint": str, "keeps": str, "rules": list}
+    kinds: dict[str, type] = {"fingerprint": str, "keeps": str, "rules": list, "places": list}
     kinds.update(dict.fromkeys(("knobs", "machine", "measured", "versions"), dict))
     unknown = sorted(set(content) - set(known))
     if unknown:
@@ -43,7 +43,7 @@ def first_wrong(content: dict[str, Any], known: Sequence[str]) -> str | None:
     elsewhere = content.get("measured", {}).get("machine", {})
     if not isinstance(elsewhere, dict):
         return "the machine in its measured is no object"
-    wrong = _flaw(content, _DEEPEST) or _wrong_knob(content.get("knobs", {}))
+    wrong = _flaw(content, _DEEPEST) or _wrong_place(content) or _wrong_knob(content.get("knobs", {}))
     return wrong or _wrong_machine(content.get("machine", {})) or _wrong_machine(elsewhere)
 
 
@@ -56,6 +56,15 @@ def _flaw(value: Any, levels: int) -> str | None:
         return "its fields are nested too deeply"
     parts = [*value, *value.values()] if isinstance(value, dict) else value
     return next((flaw for part in parts if (flaw := _flaw(part, levels - 1))), None)
+
+
+def _wrong_place(content: dict[str, Any]) -> str | None:
+    rules, places = content.get("rules", []), content.get("places", [])
+    if not all(isinstance(place, int) and not isinstance(place, bool) and place >= 0 for place in places):
+        return "its places are not all whole numbers from 0 on"
+    if places and len(places) != len(rules):
+        return f"its places are {len(places)}, and not one for each of its {len(rules)} rules"
+    return None
 
 
 def _wrong_knob(knobs: dict[str, Any]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from autopipe.optimizer import Rewriting, Step, rewrite
 from autopipe.pipeline import ir
@@ -17,6 +18,7 @@ __all__ = ["replay"]
 
 _FASTER = (math.inf, math.inf, math.inf)
 _WORTH_CACHING = (math.inf, 0.0)
+_WAITS = (math.inf, 0.0)
 
 
 def replay(
@@ -26,8 +28,8 @@ def replay(
 
     What is timed anew comes out differently now and then: on another machine, and where two are nearly as fast. The
     numbers of the plan are for the stages it was made with, so that these must come out again: by the same rules in
-    the same order, after which none of them applies any more. What must hold for safety (the same results on a sample,
-    room in memory) is proved here as it was there.
+    the same order, at the same places. Where an older plan does not tell these, none of its rules may apply once more
+    after that. What must hold for safety (the same results on a sample, room in memory) is proved here as it was there.
 
     Args:
         tree: the pipeline as it was written.
@@ -37,13 +39,13 @@ def replay(
         measurements: what is asked about the user's elements.
 
     Returns:
-        The rewriting; ``None`` where it is not that of the plan: a rule is not safe here, or applies elsewhere too,
-        where it was not faster, or a knob of the plan is not there. Then all has to be measured.
+        The rewriting; ``None`` where it is not that of the plan: a rule is not safe here, or may apply where it was not
+        faster, or a knob of the plan is not there. Then all has to be measured.
     """
     granted = _AsPlanned(measurements.ram_budget, measurements.seconds, measurements.disk)
     named = {rule.name: rule for rule in rules}
-    script = [named[name] for name in plan.rules]
-    found = rewrite(tree, rules, keeps=keeps, measurements=granted, script=script)
+    script = [(named[name], place) for name, place in zip_longest(plan.rules, plan.places)]
+    found = rewrite(tree, () if plan.places else rules, keeps=keeps, measurements=granted, script=script)
     if tuple(step.rule for step in found.steps) != plan.rules:
         return None
     if not plan.knobs.keys() <= {knob.name for knob in read_knobs(with_thread_pool(found.after))}:
@@ -64,6 +66,10 @@ class _AsPlanned(SampleMeasurements):
     def caching(self, node: ir.Node, *, on_disk: bool = False) -> tuple[float, float]:
         """Return that a cache saves all the time there is."""
         return _WORTH_CACHING
+
+    def working(self, mapped: ir.Map) -> tuple[float, float]:
+        """Return that a call does nothing but wait."""
+        return _WAITS
 
 
 def _as_planned(step: Step) -> Step:

@@ -269,6 +269,11 @@ DEEP = '{"a":' * 9 + "1" + "}" * 9
         ('"knobs": []', "its knobs is a list"),
         ('"rules": [1]', "its rules are not all texts"),
         ('"rules": null', "its rules is a NoneType"),
+        ('"rules": ["a"], "places": ["0"]', "its places are not all whole numbers"),
+        ('"rules": ["a"], "places": [-1]', "its places are not all whole numbers"),
+        ('"rules": ["a"], "places": [true]', "its places are not all whole numbers"),
+        ('"rules": ["a"], "places": [0, 1]', "its places are 2, and not one for each of its 1 rules"),
+        ('"places": 3', "its places is a int"),
         ('"keeps": "everything"', "its keeps is 'everything'"),
         ('"keeps": 3', "its keeps is a int"),
         ('"versions": {"tensorflow": 2}', "its versions are not all texts"),
@@ -317,9 +322,10 @@ KNOBS = (
 )
 
 
-def carried(knobs, there, here, rules=(), applied=(), **given):
+def carried(knobs, there, here, *, rules=(), applied=(), at=(), **given):
     stored = Plan("ab12", knobs=knobs, rules=rules, machine=there, **given)
-    return carry_over(stored, Plan("ab12", rules=applied, machine=here, versions={"tensorflow": "2.21.0"}), KNOBS)
+    done = Plan("ab12", rules=applied, places=at, machine=here, versions={"tensorflow": "2.21.0"})
+    return carry_over(stored, done, KNOBS)
 
 
 @pytest.mark.parametrize(
@@ -363,12 +369,17 @@ def test_nothing_is_scaled_where_the_cores_are_as_many_or_not_known(there):
     assert carried({"map[f].num_parallel_calls": 5}, there, {"cores": 2}).knobs == {"map[f].num_parallel_calls": 5}
 
 
-def test_a_knob_is_left_out_only_where_a_rule_of_the_plan_was_refused():
+def test_a_knob_is_left_out_only_where_the_rules_of_the_plan_were_not_applied_as_it_says():
     knobs = {"gone.buffer_size": 2, "prefetch.buffer_size": 3}
     refused = carried(knobs, {}, {}, rules=("a", "b", "b"), applied=("a",))
     assert (refused.knobs, refused.carried.left_out) == ({"prefetch.buffer_size": 3}, ("gone.buffer_size",))
     assert (refused.carried.rules, refused.carried.refused) == (("a",), ("b",))
     assert carried(knobs, {}, {}, rules=("a",), applied=("a",)).knobs == knobs
+    once = carried(knobs, {}, {}, rules=("b", "b"), applied=("b",))
+    assert (once.carried.refused, once.carried.left_out) == ((), ("gone.buffer_size",))
+    elsewhere = carried(knobs, {}, {}, rules=("a",), places=(3,), applied=("a",), at=(2,))
+    assert elsewhere.carried.left_out == ("gone.buffer_size",)
+    assert carried(knobs, {}, {}, rules=("a",), places=(3,), applied=("a",), at=(3,)).knobs == knobs
 
 
 def test_figures_say_that_they_are_from_another_machine_and_keep_saying_so():

@@ -9,7 +9,7 @@ import tensorflow as tf
 import autopipe
 from autopipe import Plan
 from autopipe.errors import ArgumentError, KnobError, PlanError
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.planning.machine import Machine
 from autopipe.planning.measure import SampleMeasurements
@@ -36,6 +36,10 @@ def shift(x):
 
 def twice():
     return Dataset.range(64).map(scale).map(shift).batch(8)
+
+
+def apart():
+    return Dataset.range(64).map(scale).batch(8).unbatch().map(shift).batch(4)
 
 
 def plan_for(dataset, **fields):
@@ -71,6 +75,33 @@ def test_a_plan_that_applied_a_rule_once_is_not_replayed_where_it_would_apply_tw
     once = autopipe.optimize(twice(), plan=plan_for(twice(), rules=("vectorize_map",)))
     assert once.plan.rules == ()
     assert once.plan.carried.refused == ("vectorize_map",)
+
+
+@pytest.mark.usefixtures("_nothing_can_be_timed")
+@pytest.mark.parametrize(
+    ("place", "functions"), [(1, ["vectorized shift", "scale"]), (4, ["shift", "vectorized scale"])]
+)
+def test_a_rule_is_applied_where_the_plan_says_and_nowhere_else(place, functions):
+    plan = plan_for(apart(), rules=("vectorize_map",), places=(place,))
+    dataset = autopipe.optimize(apart(), plan=plan)
+    assert [step.place for step in dataset.explain().rewriting.steps] == [place]
+    assert [node.fn.name for node in trees.walk(dataset.tree) if isinstance(node, ir.Map)] == functions
+    assert (dataset.plan.rules, dataset.plan.places) == (plan.rules, plan.places)
+    assert not dataset.plan.carried.left_out
+
+
+@pytest.mark.usefixtures("_nothing_can_be_timed")
+def test_a_rule_that_does_not_apply_where_the_plan_says_is_not_applied_elsewhere():
+    dataset = autopipe.optimize(apart(), plan=plan_for(apart(), rules=("vectorize_map",), places=(0,)))
+    assert dataset.plan.rules == ()
+
+
+def test_a_number_for_a_stage_that_measuring_anew_does_not_bring_is_left_out():
+    plan = plan_for(numbers(), rules=("prefetch_at_end",), places=(7,), knobs={CALLS: 3})
+    dataset = autopipe.optimize(numbers(), plan=plan)
+    assert dataset.plan.rules == ("prefetch_at_end",)
+    assert dataset.plan.carried.left_out == (CALLS,)
+    assert f"left out, since their stages are not here: {CALLS}" in str(dataset.explain())
 
 
 @pytest.mark.usefixtures("_nothing_can_be_timed")

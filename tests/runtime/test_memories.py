@@ -160,7 +160,7 @@ def caching(failing):
     """An optimized dataset with a cache that its author did not write there."""
     written = failing.map(add_one).prefetch(100)
     tree = extract(failing.cache().map(add_one).prefetch(100))
-    step = Step("cache_fixed_work", "", "", Keeps.SEQUENCE, (), tree)
+    step = Step("cache_fixed_work", "", "", Keeps.SEQUENCE, (), tree, 0)
     return OptimizedDataset(written, Rewriting(extract(written), tree, (step,), ()), Plan("none"))
 
 
@@ -204,7 +204,7 @@ def endless(elements, stages=lambda made: made):
     """An optimized dataset without end, with a cache that its author did not write there."""
     written = elements.apply(stages).repeat().prefetch(100)
     tree = extract(elements.cache().apply(stages).repeat().prefetch(100))
-    step = Step("cache_fixed_work", "", "", Keeps.SEQUENCE, (), tree)
+    step = Step("cache_fixed_work", "", "", Keeps.SEQUENCE, (), tree, 0)
     return OptimizedDataset(written, Rewriting(extract(written), tree, (step,), ()), Plan("none"))
 
 

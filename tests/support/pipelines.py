@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from hypothesis import assume
 from hypothesis import strategies as st
 from map_functions import FUNCTIONS, PREDICATES, key, packed
 
@@ -295,3 +296,18 @@ def recipes():
     """Draw pipelines of up to seven stages after the source."""
     stages = st.lists(st.one_of(MAPS, MAPS, FILTERS, BATCHES, SHUFFLES, OTHERS), max_size=7).map(tuple)
     return st.builds(Recipe, st.sampled_from(sorted(SOURCES)), stages)
+
+
+def made(recipe: Recipe):
+    """Return the dataset of a recipe; recipes that TensorFlow refuses are not counted."""
+    try:
+        dataset = recipe()
+        next(iter(dataset), None)
+    except (ValueError, TypeError):
+        assume(False)
+    except tf.errors.OpError as failed:
+        # Elements of different shapes cannot be batched, and TensorFlow concatenates nothing to what was chosen: the
+        # pipeline never gives anything.
+        never = "Cannot batch", "Cannot add tensor", "Incompatible shapes at component"
+        assume(not any(each in failed.message for each in never))
+    return dataset

@@ -287,7 +287,7 @@ class Waits:
         waits = taken - worked >= max(_LEAST_WAIT_SECONDS, _WAITING_SHARE * taken)
         figures = f"{taken * 1e3:.2f} ms, and needs a core for {worked * 1e3:.2f} of them"
         because = f"a call of {self.mapped.fn} takes {figures}"
-        return Proof(waits, because if waits else "")
+        return Proof(waits, because if waits else "", timed=True)
 
 
 @dataclass(frozen=True)
