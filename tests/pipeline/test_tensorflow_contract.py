@@ -63,7 +63,7 @@ ATTRIBUTES = [
         "_DirectedInterleaveDataset",
         "_selector_input _data_inputs _stop_on_empty_dataset",
     ),
-    (RANGE.concatenate(RANGE), "_ConcatenateDataset", "_name"),
+    (RANGE.concatenate(RANGE), "_ConcatenateDataset", "_input_dataset _dataset_to_concatenate _name"),
     (RANGE.with_options(tf.data.Options()), "_OptionsDataset", "_input_dataset"),
     (RANGE, "_RangeDataset", "_start _stop _step"),
     (Dataset.from_tensors(1), "_TensorDataset", "_tensors"),

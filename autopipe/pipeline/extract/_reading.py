@@ -21,6 +21,7 @@ __all__ = [
     "element_types",
     "function_from",
     "function_of",
+    "inputs_of",
     "is_read_twice",
     "node_of",
     "opaque",
@@ -72,6 +73,16 @@ def node_of(dataset: Any) -> ir.Node:
     return seen[id(dataset)][1]
 
 
+def inputs_of(dataset: Any) -> list[Any]:
+    """Return the datasets that one reads from.
+
+    ``Dataset.apply`` writes over what a concatenation says of itself: one it ends with seems to read a single one.
+    """
+    if type(dataset).__name__ == "_ConcatenateDataset":
+        return [dataset._input_dataset, dataset._dataset_to_concatenate]
+    return list(dataset._inputs())
+
+
 def is_read_twice(dataset: Any) -> bool:
     """Return whether the pipeline reads a dataset at two places."""
     return id(dataset) in _WALK.get().read_twice
@@ -82,7 +93,7 @@ def _read_twice(dataset: Any) -> frozenset[int]:
     readers: Counter[int] = Counter()
     waiting, met = [dataset], {id(dataset): dataset}
     while waiting:
-        for source in waiting.pop()._inputs():
+        for source in inputs_of(waiting.pop()):
             readers[id(source)] += 1
             if id(source) not in met:
                 met[id(source)] = source
@@ -120,7 +131,7 @@ def _upstream(dataset: Any) -> list[Any]:
     found = {id(dataset): dataset}
     waiting = [dataset]
     while waiting:
-        new = {id(source): source for source in waiting.pop()._inputs() if id(source) not in found}
+        new = {id(source): source for source in inputs_of(waiting.pop()) if id(source) not in found}
         found |= new
         waiting.extend(new.values())
     return list(found.values())

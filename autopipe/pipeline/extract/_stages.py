@@ -12,6 +12,7 @@ from autopipe.pipeline.extract._reading import (
     as_bool,
     function_from,
     function_of,
+    inputs_of,
     is_read_twice,
     node_of,
     opaque,
@@ -258,7 +259,7 @@ def _random(ds: Any) -> ir.Node:
 
 
 def _concatenate(ds: Any) -> ir.Node:
-    first, second = ds._inputs()
+    first, second = inputs_of(ds)
     return ir.Concatenate(first=node_of(first), second=node_of(second), name=ds._name)
 
 
