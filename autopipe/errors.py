@@ -31,6 +31,9 @@ __all__ = [
 class AutopipeError(Exception):
     """Anything autopipe raises on purpose."""
 
+    # Under a tf.function, AutoGraph hands such an error on as it is.
+    ag_pass_through = True
+
 
 class DatasetError(AutopipeError, TypeError):
     """What was given is not a ``tf.data.Dataset``, or cannot be run as one."""

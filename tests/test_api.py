@@ -40,13 +40,18 @@ def test_a_dataset_of_a_program_without_eager_execution_is_refused():
 
 
 def test_a_dataset_made_inside_a_tf_function_is_refused():
-    @tf.function
-    def inside():
-        with pytest.raises(DatasetError, match="made inside a tf.function"):
-            autopipe.optimize(Dataset.range(3))
-        return 0
+    def made():
+        return autopipe.optimize(Dataset.range(3)).reduce(tf.constant(0, tf.int64), tf.add)
 
-    inside()
+    with pytest.raises(DatasetError, match="received one made inside a tf.function.*training script calls fit"):
+        tf.function(made)()
+
+
+@pytest.mark.parametrize("read", [autopipe.optimize, autopipe.explain, autopipe.profile])
+def test_a_call_inside_a_tf_function_is_refused(read):
+    dataset = Dataset.range(3)
+    with pytest.raises(DatasetError, match="was called inside a tf.function.*training script calls fit"):
+        tf.function(lambda: read(dataset) and 0)()
 
 
 def failing_on(bad):

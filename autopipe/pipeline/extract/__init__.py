@@ -46,13 +46,14 @@ def extract(dataset: Any) -> ir.Node:
             "Make one with tf.data.Dataset.from_tensor_slices, keras.utils.image_dataset_from_directory, "
             "or tf.data.Dataset.from_generator."
         )
-    if tf.is_symbolic_tensor(dataset._variant_tensor):
+    traced = tf.is_symbolic_tensor(dataset._variant_tensor)
+    if traced or not tf.executing_eagerly():
         in_function = tf.compat.v1.executing_eagerly_outside_functions()
         where = "inside a tf.function" if in_function else "while eager execution was off"
         place = "where the training script calls fit()" if in_function else "in a program of TensorFlow 2"
         raise DatasetError(
-            f"autopipe reads a dataset that was made eagerly, but received one made {where}. "
-            f"Call autopipe.optimize() {place}."
+            "autopipe reads a dataset that was made eagerly, and outside of a tf.function, "
+            f"but {'received one made' if traced else 'was called'} {where}. Call autopipe.optimize() {place}."
         )
     return read_tree(dataset, _READERS)
 
