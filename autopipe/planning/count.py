@@ -6,7 +6,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import reduce
 from itertools import chain
@@ -79,6 +79,8 @@ def most_elements(node: ir.Node) -> int:
             return _once(_elements_of_all, node)
         case ir.Concatenate(first=first, second=second):
             return most_elements(first) + most_elements(second)
+        case ir.Zip(parts=parts):
+            return _fewest(parts)
         case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size):
             return -(-most_elements(node.input) // size)
         case ir.Opaque(shuffled=ir.Node() as shuffled):
@@ -88,6 +90,17 @@ def most_elements(node: ir.Node) -> int:
         case ir.Unary() if isinstance(node, _NO_MORE):
             return most_elements(node.input)
     raise MeasurementError("the number of elements is not known before they are read")
+
+
+def _fewest(parts: Sequence[ir.Node]) -> int:
+    """Return the most elements of the side that has the fewest, of those sides of which that is known."""
+    counted: list[int] = []
+    for part in parts:
+        with suppress(MeasurementError):
+            counted.append(most_elements(part))
+    if not counted:
+        raise MeasurementError("of no side of a zip the number of elements is known before they are read")
+    return min(counted)
 
 
 def _batch_of_rows(node: ir.Unbatch) -> ir.Batch | None:

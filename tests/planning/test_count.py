@@ -37,6 +37,8 @@ def lines(file):
         (Dataset.range(9), 9),
         (Dataset.range(9).filter(lambda x: x > 3).map(lambda x: x), 9),
         (Dataset.range(9).filter(lambda x: x > 3).batch(2), 5),
+        (Dataset.zip((Dataset.range(9).filter(lambda x: x > 3), Dataset.range(12).filter(lambda x: x > 3))), 9),
+        (Dataset.zip((Dataset.range(9).filter(lambda x: x > 3), Dataset.range(12).repeat())), 9),
         (Dataset.range(9).filter(lambda x: x > 3).ignore_errors().enumerate().skip(0).shard(1, 0), 9),
         (Dataset.range(9).filter(lambda x: x > 3).shuffle(9, reshuffle_each_iteration=False).map(lambda x: x), 9),
         (Dataset.range(5).flat_map(Dataset.range), 10),

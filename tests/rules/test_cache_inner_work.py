@@ -234,3 +234,42 @@ def test_refuses_what_differs_between_epochs():
     drawing = sentences().filter(lambda text: (tf.strings.length(text) > 0) & (tf.random.uniform(()) < 0.5))
     assert_refuses(RULE, drawing, "draws random numbers")
     assert_refuses(RULE, sentences().shuffle(9).flat_map(letters), "shuffle(9) gives each repetition its own order")
+
+
+def lines(folder, name, count):
+    (folder / name).write_text("".join(f"{name} {line}\n" for line in range(count)))
+    return tf.data.TextLineDataset(str(folder / name))
+
+
+def upper(line):
+    return tf.strings.upper(line)
+
+
+@pytest.mark.parametrize("count", [7, 9])
+def test_what_a_zip_makes_of_files_that_may_end_apart_is_kept(tmp_path, count):
+    dataset = Dataset.zip((lines(tmp_path, "a", 9).map(upper), lines(tmp_path, "b", count))).batch(2).shuffle(2, seed=1)
+    sides = "tensor_slices | text_files() | map(upper), tensor_slices | text_files()"
+    assert_rewrites(RULE, dataset, f"zip()[{sides}] | cache() | batch(2) | shuffle(2, seed=1)", Keeps.ELEMENTS)
+
+
+def test_elements_of_sides_of_other_lengths_are_kept_in_place_of_the_cache_of_one():
+    dataset = Dataset.zip(
+        (Dataset.range(5).map(tf.strings.as_string).cache(), Dataset.range(7).map(tf.strings.as_string))
+    )
+    sides = "range(0, 5) | map(as_string), range(0, 7) | map(as_string)"
+    assert_rewrites(RULE, dataset, f"zip()[{sides}] | cache()")
+
+
+def test_a_zip_is_left_to_the_caches_of_its_sides_and_where_these_only_hand_on(tmp_path):
+    equal = Dataset.range(5).map(tf.strings.as_string)
+    assert_no_match(RULE, Dataset.zip((equal, equal)))
+    assert_no_match(
+        RULE, Dataset.zip((lines(tmp_path, "a", 5), lines(tmp_path, "b", 5).map(lambda line: (line, line))))
+    )
+    cached = lines(tmp_path, "c", 5).map(upper).cache()
+    assert_no_match(RULE, Dataset.zip((cached, lines(tmp_path, "d", 5))))
+
+
+def test_refuses_a_zip_with_a_side_that_differs_in_each_epoch(tmp_path):
+    mixed = Dataset.zip((lines(tmp_path, "a", 9).map(upper), lines(tmp_path, "b", 9).shuffle(3)))
+    assert_refuses(RULE, mixed, "shuffle(3) gives each repetition its own order")
