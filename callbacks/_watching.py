@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 import weakref
@@ -79,6 +80,8 @@ class WatchingCallback(keras.callbacks.Callback):
         self._reading: Reading | None = None
         self._readings: list[Reading] = []
         self._over = StallReading(0.0, 0)
+        # Where ``fit``, or the loop, runs.
+        self._thread = threading.get_ident()
         self._test_began: _Moment | None = None
         self._gpu: Sampler | None = None
         self._let_go_of_gpu: Callable[[], Any] | None = None
@@ -115,9 +118,12 @@ class WatchingCallback(keras.callbacks.Callback):
         self._trained_on.add(reading.dataset)
 
     def _is_beside_training(self, reading: Reading) -> bool:
-        """Return whether somebody, such as another callback, reads another dataset in the midst of an epoch."""
+        """Return whether somebody reads it in the midst of an epoch: another dataset, or in another thread."""
         followed = self._reading
-        return followed is not None and followed.dataset is not reading.dataset and followed.iterator() is not None
+        if followed is None or followed.iterator() is None:
+            return False
+        left = followed.taker.thread == self._thread != reading.taker.thread
+        return left or followed.dataset is not reading.dataset
 
     def _follow(self, reading: Reading) -> None:
         self._end_epoch_of_loop()

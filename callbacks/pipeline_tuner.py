@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
@@ -288,7 +289,7 @@ class PipelineTuner(WatchingCallback):
 
     def _tell_of_no_search(self) -> None:
         """Say that nothing was searched, where a dataset was read that could have been; of others one was warned."""
-        if self._reading is None:
+        if self._reading is None or self._reading.tuner() not in (None, self):
             return
         if self.plan_path is not None:
             warnings.warn(
@@ -305,7 +306,11 @@ class PipelineTuner(WatchingCallback):
 
     def _is_tuned(self, reading: Reading) -> bool:
         """Return whether it reads the dataset of the first step: the knobs of another are others."""
+        if reading.tuner() not in (None, self):
+            self._warn_of_another_tuner()
+            return False
         if self.dataset is None or reading.dataset is self.dataset:
+            reading.tuner = weakref.ref(self)
             return True
         if not self._warned_of_another:
             self._warned_of_another = True
@@ -315,6 +320,16 @@ class PipelineTuner(WatchingCallback):
                 stacklevel=2,
             )
         return False
+
+    def _warn_of_another_tuner(self) -> None:
+        if self._warned_of_another:
+            return
+        self._warned_of_another = True
+        warnings.warn(
+            "A dataset is tuned by one PipelineTuner at a time, but two follow the same training; the second leaves it "
+            "to the first. Remove one of them.",
+            stacklevel=2,
+        )
 
     def _begun(self, reading: Reading) -> LiveSearch | None:
         """Return a search of the dataset that is read; ``None`` while its cache is being filled."""

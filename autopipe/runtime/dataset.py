@@ -108,6 +108,7 @@ class OptimizedDataset(Followable):
         """Return an iterator over this dataset with stages after it; :meth:`retune` changes it as any other."""
         with self._lock:
             iterator, reading = self._take_offered(after) or self._start(after, early=False)
+        reading.taker.is_here()
         for observer in observers():
             observer.reading_started(reading)
         return iterator
@@ -176,8 +177,9 @@ class OptimizedDataset(Followable):
         """Change knobs, at once, also under an iterator that is being read.
 
         Every element is still yielded exactly once per epoch. To be called between two elements, from the thread
-        that takes them. What a memory cache holds is kept. A knob that is not ``live``, such as the cycle of an
-        interleave, changes from the next iterator on. So do all where an iterator cannot be changed (TensorFlow
+        that takes them: iterators that others read go on as they are. What a memory cache holds is kept. A knob that is
+        not ``live``, such as the cycle of an interleave, changes from the next iterator on. So do all where an
+        iterator cannot be changed (TensorFlow
         cannot save a generator's state, that of a seeded random function, a cache file half written, or a memory
         cache that is read at two places, does not restore ``sample_from_datasets`` as it was, and takes too long with
         more than 20,000 elements in memory caches and shuffle buffers): it goes on as it is.
@@ -199,7 +201,7 @@ class OptimizedDataset(Followable):
         with self._lock:
             self._set_knobs(knobs)
             for reading in self._live():
-                self._change(reading, self._autopipe_tree)
+                self._change_between_elements(reading, self._autopipe_tree)
 
     def retune_next(self, knobs: Mapping[str, int]) -> None:
         """Change knobs as :meth:`retune` does, but from the next iterator on: those being read go on as they are.
@@ -242,7 +244,7 @@ class OptimizedDataset(Followable):
         """
         tree = with_knobs(self._autopipe_tree, knobs)
         with self._lock:
-            self._change(reading, tree)
+            self._change_between_elements(reading, tree)
 
     def try_out_next(self, knobs: Mapping[str, int]) -> None:
         """Start the next iterator, and that one only, with other knobs; the dataset keeps its own.
@@ -289,6 +291,7 @@ class OptimizedDataset(Followable):
         if self._ends_aside(after):
             dispose_aside(iterator)
         save_without_tables(iterator, reading.tree)
+        reading.taker.take_note(iterator)
         iterator._autopipe_reading = reading
         self._readings = [weakref.ref(each) for each in (*self._live(), reading)]
         return iterator, reading
@@ -322,6 +325,12 @@ class OptimizedDataset(Followable):
         if self._plan.keeps == str(Keeps.SEQUENCE) and any(map(is_reseeded, trees.walk(tree))):
             return False
         return not self._stores.has_memories or self._stores.next_memories(self._memories_in_use()).full
+
+    def _change_between_elements(self, reading: Reading, tree: ir.Node) -> None:
+        """Change an iterator as :meth:`_change` does; one that another thread may be taking an element of is left."""
+        with reading.taker.kept_waiting() as is_here:
+            if is_here:
+                self._change(reading, tree)
 
     def _change(self, reading: Reading, tree: ir.Node) -> None:
         """Make an iterator go on over a pipeline of the same stages, but for the knobs that wait for the next one."""

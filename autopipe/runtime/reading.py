@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.by_itself import does_by_itself
+from autopipe.runtime.taker import Taker
 
 if TYPE_CHECKING:
     from autopipe.runtime.memories import Memories
@@ -64,13 +65,15 @@ class Reading:
         after: the stages that somebody put after it, in the order they run.
         knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
         memories: where its memory caches keep their elements.
-        fills: whether it has shuffles that do not wait for those to be full.
         taken: counts its elements where those are to take note of its end; else ``None``.
         files: where it keeps what its disk caches hold, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
         iterator: the iterator, or ``None`` once it is gone.
         stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
         handed_out: whether somebody asked for it; if not, it was started early.
+        fills: whether it has shuffles that do not wait for those to be full.
+        taker: the thread that takes its elements.
+        tuner: who tunes it, or ``None``.
     """
 
     dataset: Any
@@ -84,6 +87,8 @@ class Reading:
     stall: StallCounter | None = None
     handed_out: bool = True
     fills: bool = False
+    taker: Taker = field(default_factory=Taker)
+    tuner: Callable[[], Any] = lambda: None
 
     @property
     def tree(self) -> ir.Node:

@@ -116,7 +116,7 @@ class WindowMeter:
         if self._stretch is None or self._stretch.steps < self.least_steps // 2:
             return None
         so_far = self._so_far.with_(self._stretch).window(self._stretch.gpu)
-        return so_far if so_far.seconds >= _TELLING_SHARE * self.least_seconds else None
+        return so_far if so_far.steps and so_far.seconds >= _TELLING_SHARE * self.least_seconds else None
 
     def step(self, stall: StallCounter, gpu: Sampler | None, *, steps: int = 1) -> Window | None:
         """Count steps that have ended, the last of them just now; return the window when that completes it."""
@@ -133,6 +133,9 @@ class WindowMeter:
         if steps < self.least_steps or seconds < self.least_seconds:
             return None
         window = self._so_far.with_(self._stretch).window(gpu)
+        if not window.steps:
+            # They were taken before, by who reads ahead, say: this tells of no pipeline.
+            return None
         self._so_far = _Sums()
         self._stretch = self._begin(stall, gpu)
         return window

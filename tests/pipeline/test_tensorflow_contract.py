@@ -132,6 +132,13 @@ def test_an_iterator_shows_its_resource_and_holds_its_dataset():
     assert iterator._dataset is not None
 
 
+def test_an_iterator_asks_itself_for_its_elements():
+    iterator, asked = iter(RANGE), []
+    take = iterator._next_internal
+    iterator._next_internal = lambda: asked.append(1) or take()
+    assert [int(next(iterator)), int(iterator.get_next()), len(asked)] == [0, 1, 2]
+
+
 def test_the_model_of_an_iterator_counts_at_its_root_what_was_given():
     def given():
         model = tf.data.experimental.get_model_proto(iterator)

@@ -35,6 +35,14 @@ def test_a_window_counts_its_steps_and_their_waiting():
     assert windows[7].seconds >= 0.01
 
 
+def test_steps_on_what_was_taken_before_make_no_window():
+    """Somebody reads ahead: the iterator gave nothing meanwhile."""
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=1), Stall()
+    assert not any(meter.step(stall, None) for _ in range(20))
+    assert meter.so_far() is None
+    assert step(meter, stall).steps == 1
+
+
 def test_the_gpu_counts_from_the_first_step_of_a_window_to_its_last_and_not_in_pauses():
     asked = []
 

@@ -1,0 +1,89 @@
+"""Elements that another thread takes, or that two tuners follow, are seen once, and nobody is slowed down."""
+
+import queue
+import threading
+import time
+
+import keras
+import pytest
+from recording import ROWS, WHOLE, Recorder, fit_until_a_trial_ended, identity, rows
+
+import autopipe
+from autopipe.callbacks import PipelineMonitor, PipelineTuner
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
+    pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning"),
+]
+BATCH = 4
+
+
+def dataset():
+    return autopipe.optimize(rows().shuffle(20).map(identity).batch(BATCH), seconds=0)
+
+
+def in_background(data):
+    """Yield the elements that another thread takes, as who copies them to a device does."""
+    taken = queue.Queue(2)
+
+    def take():
+        for element in data:
+            taken.put(element)
+        taken.put(None)
+
+    threading.Thread(target=take, daemon=True).start()
+    while (element := taken.get()) is not None:
+        yield element
+
+
+def test_a_loop_over_what_another_thread_takes_is_tuned_from_epoch_to_epoch():
+    data, tuner = dataset(), PipelineTuner(trials=3, window_seconds=0.01, objective="rate", most_loss=1e9, verbose=0)
+    epochs, tried = [], set()
+    with tuner:
+        for _ in range(40):
+            seen = []
+            for x, _ in in_background(data):
+                seen += [int(each) for each in x[:, 0]]
+                time.sleep(0.001)
+                tuner.step()
+            epochs.append(sorted(seen))
+            tried.add(tuple(tuner._reading.knobs.values()))
+    assert epochs == [WHOLE] * 40
+    assert tuner.search.trials
+    assert len(tried) > 1
+
+
+def test_who_reads_the_same_dataset_in_another_thread_is_neither_followed_nor_disturbed():
+    data, monitor, seen = dataset(), PipelineMonitor(), []
+
+    def read():
+        seen.extend(sorted(int(each) for x, _ in data for each in x[:, 0]))
+
+    class ReadBeside(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 3:
+                thread = threading.Thread(target=read)
+                thread.start()
+                thread.join()
+
+    model = Recorder()
+    model.fit(data, epochs=2, verbose=0, callbacks=[monitor, ReadBeside()])
+    assert model.sorted_epochs == [WHOLE] * 2
+    assert seen == WHOLE * 2
+    assert monitor.profile.stretch.elements == 2 * ROWS // BATCH
+
+
+def test_of_two_tuners_of_one_training_the_second_warns_and_leaves_it_to_the_first():
+    data, model = dataset(), Recorder()
+    first, second = (
+        PipelineTuner(trials=2, window_seconds=0.005, objective="rate", most_loss=1e9, verbose=0) for _ in range(2)
+    )
+    with pytest.warns(UserWarning, match="tuned by one PipelineTuner at a time") as told:
+        epochs = fit_until_a_trial_ended(model, data, first, second)
+    assert sum("tuned by one" in str(each.message) for each in told) == 1
+    assert model.sorted_epochs == [WHOLE] * epochs
+    assert first.search.trials
+    assert second.search is None
+    # It may tune what the first does not follow any more.
+    fit_until_a_trial_ended(model, data, second)
+    assert second.search.trials
