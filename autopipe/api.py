@@ -47,7 +47,8 @@ def optimize(
         dataset: a ``tf.data.Dataset``, made eagerly.
         keeps: what must stay: ``"sequence"`` (same values, same order), ``"elements"`` (same elements in every
             epoch; order may differ where it was free already, floats may round differently) or ``"training"``
-            (also what leaves SGD equivalent: sharper epoch boundaries, other draws of a random augmentation).
+            (also what leaves SGD equivalent: sharper epoch boundaries, other draws of a random augmentation, a variable
+            that is assigned in mid-epoch some dozens of elements later).
         plan: a plan, or the path of one, made by ``autopipe tune``: its rules and knobs are applied, and what
             it found to be faster is not measured again. Of its promise and ``keeps`` the stronger one counts. On a
             machine with other cores, its parallel calls and threads are scaled with them; ``explain()`` says so.

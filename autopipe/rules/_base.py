@@ -34,7 +34,8 @@ class Keeps(enum.IntEnum):
     """What a rewritten pipeline promises, weakest first."""
 
     TRAINING = 0
-    """Also what leaves SGD equivalent: sharper epoch boundaries, other draws of a random augmentation."""
+    """Also what leaves SGD equivalent: sharper epoch boundaries, other draws of a random augmentation, and a variable
+    that is assigned in mid-epoch some dozens of elements later."""
     ELEMENTS = 1
     """The same elements in every epoch; other order only where it was free already; float rounding."""
     SEQUENCE = 2

@@ -1,5 +1,7 @@
 """Shuffles that are equal draw apart, one that is shared draws in turn, and one that has drawn stays as it is."""
 
+import re
+
 import pytest
 import tensorflow as tf
 
@@ -101,3 +103,34 @@ def test_a_copy_to_a_device_is_told_to_stand_after_optimize_and_may():
     copied = extract(numbers.apply(to_device)).input
     assert "put it after optimize()" in copied.reason
     assert epochs(autopipe.optimize(numbers).apply(to_device)) == [[[number] for number in range(9)]] * 3
+
+
+@pytest.mark.parametrize(
+    ("joined", "remedy"),
+    [
+        (tf.data.experimental.map_and_batch(heavy, 2), r"write map\(.*\)\.batch\(size\) in its place"),
+        (tf.data.experimental.shuffle_and_repeat(5), r"write shuffle\(.*\)\.repeat\(count\) in its place"),
+    ],
+)
+def test_what_tensorflow_deprecates_is_not_read_and_said_so_with_what_is(joined, remedy):
+    (node,) = trees.walk(extract(Dataset.range(9).apply(joined)))
+    assert re.search(remedy, node.reason)
+
+
+def without_size():
+    dataset = Dataset.range(9).batch(2)
+    del dataset._batch_size
+    return dataset
+
+
+def with_another_count():
+    dataset = Dataset.range(9).repeat(2)
+    dataset._count = tf.constant([2, 3])
+    return dataset
+
+
+@pytest.mark.parametrize("changed", [without_size, with_another_count])
+def test_a_stage_whose_arguments_another_release_keeps_in_another_way_is_opaque(changed):
+    node = extract(changed())
+    assert isinstance(node, ir.Opaque)
+    assert "keeps its arguments elsewhere" in node.reason

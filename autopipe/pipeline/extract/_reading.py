@@ -30,11 +30,15 @@ __all__ = [
 ]
 
 Reader: TypeAlias = Callable[[Any], ir.Node]
-"""Makes the node of a dataset of one class; an argument that is missing there is an ``AttributeError``."""
+"""Makes the node of a dataset of one class; where an argument is missing, or of another type, it raises."""
 
 _UNREAD = {
     "_CopyToDeviceDataset": "elements are on another device after it, where autopipe changes nothing; put it after "
     "optimize(), as in autopipe.optimize(dataset).apply(tf.data.experimental.prefetch_to_device(device))",
+    "_MapAndBatchDataset": "autopipe does not read map_and_batch, which TensorFlow deprecates; write "
+    "map(function, num_parallel_calls=tf.data.AUTOTUNE).batch(size) in its place",
+    "_ShuffleAndRepeatDataset": "autopipe does not read shuffle_and_repeat, which TensorFlow deprecates; write "
+    "shuffle(buffer_size).repeat(count) in its place",
 }
 
 
@@ -111,7 +115,7 @@ def _read(dataset: Any) -> ir.Node:
         return opaque(dataset, _UNREAD.get(type(dataset).__name__, "autopipe does not know this transformation"))
     try:
         return reader(dataset)
-    except AttributeError as missing:
+    except (AttributeError, TypeError, ValueError) as missing:
         return opaque(dataset, f"this TensorFlow release keeps its arguments elsewhere ({missing})")
     except HiddenArgumentError as hidden:
         return opaque(dataset, str(hidden))
