@@ -52,6 +52,8 @@ _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
 _WORKING_SECONDS, _WORKING_CALLS = 0.05, 64
 _COMPARED_SECONDS = 1.0
+# Of elements that take long, as whole batches, fewer tell enough.
+_FEW_OF_SLOW, _MOST_COMPARED_SECONDS = 4, 2.0
 _FEWEST_COMPARED = 16
 _END = object()
 
@@ -145,8 +147,10 @@ class SampleMeasurements:
         pairs = zip_longest(_run(before, over, source), _run(after, over, source), fillvalue=_END)
         began, held = time.perf_counter(), 0
         for compared, (left, right) in enumerate(pairs):
-            enough = held > SAMPLE_BYTES or time.perf_counter() - began > _COMPARED_SECONDS
-            if compared >= _FEWEST_COMPARED and enough:
+            taken = time.perf_counter() - began
+            if compared >= _FEWEST_COMPARED and (held > SAMPLE_BYTES or taken > _COMPARED_SECONDS):
+                return None
+            if compared >= _FEW_OF_SLOW and taken > _MOST_COMPARED_SECONDS:
                 return None
             if left is _END or right is _END:
                 return "there are more of one than of the other"

@@ -25,5 +25,5 @@ def cheaper_ops(node: Node) -> Rewrite | None:
                 return None
             after = replace(node, fn=found.fn)
             same = [SameOnSample(node, after, over=node.input, exact=True)] if effects(node.fn).steady else []
-            return Rewrite(after, (SameBits(found.instead), *same, Faster(node, after, over=node.input)))
+            return Rewrite(after, (SameBits(found.instead), Faster(node, after, over=node.input), *same))
     return None

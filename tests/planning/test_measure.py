@@ -181,6 +181,16 @@ def test_what_differs_late_in_a_sample_of_small_elements_is_found():
     assert SampleMeasurements().same(*late, exact=True) == "values differ"
 
 
+def test_of_elements_that_take_long_few_are_compared(monkeypatch):
+    def differing_at(place):
+        return sides(Dataset.range(12).map(lambda x: x), Dataset.range(12).map(lambda x: tf.where(x != place, x, 0)))
+
+    assert SampleMeasurements().same(*differing_at(8), exact=True) == "values differ"
+    monkeypatch.setattr(measure, "_MOST_COMPARED_SECONDS", 0.0)
+    assert SampleMeasurements().same(*differing_at(8), exact=True) is None
+    assert SampleMeasurements().same(*differing_at(2), exact=True) == "values differ"
+
+
 def test_rounding_counts_only_where_it_may_not():
     nearly = sides(
         Dataset.range(9).map(lambda x: tf.cast(x, tf.float32) / 3.0),
