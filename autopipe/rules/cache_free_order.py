@@ -11,6 +11,7 @@ from autopipe.pipeline.ir import ALL_ELEMENTS, Cache, Map, Node, Options, Prefet
 from autopipe.pipeline.trees import substitute, walk
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._caching import cached_before_mixing
+from autopipe.rules._inner_work import LEAST_SAVED_SECONDS, works_inside
 from autopipe.rules._obligations import (
     FitsMemory,
     NoErrorIsIgnored,
@@ -33,29 +34,32 @@ def cache_free_order(node: Node) -> Rewrite | None:
     an unseeded shuffle follows, with nothing between that makes something of the order, elements may come in any: the
     shuffle then mixes all that the cache holds, in every epoch anew, and in the first as many as its author wrote.
     Where no shuffle upstream but only what was ready first decided the order, it goes on mixing as many in each. The
-    shuffle may stand before the map too, which is then cut as ``cache_fixed_work`` cuts it. It takes: upstream no stage
-    that makes something of the order, and none that takes it from a seed; no repeat downstream, under which one
-    iterator would read the cache that it has filled itself; little time to read all elements before an epoch begins,
-    beside making them; and else what ``cache_fixed_work`` takes.
+    shuffle may stand before the map too, which is then cut as ``cache_fixed_work`` cuts it. Where no map works but what
+    reads the files, as ``make_csv_dataset`` parses rows, these are kept. It takes: upstream no stage that makes
+    something of the order, and none that takes it from a seed; no repeat downstream, under which one iterator would
+    read the cache that it has filled itself; little time to read all elements before an epoch begins, beside making
+    them; and else what ``cache_fixed_work`` takes.
     """
     kept = _kept(node)
     if kept is None:
         return None
-    fn, fixed, parts = kept.mapped.fn, kept.fixed, kept.parts
+    fixed = kept.fixed
+    known = (WorkBeforeChange(kept.working.fn),) if isinstance(kept.working, Map) else ()
     same, alone = SameElementsEveryEpoch(fixed), NoRepeatAfter(fixed)
-    safe = (WorkBeforeChange(fn), NotCachedYet(kept.mapped), same, alone, NoErrorIsIgnored())
+    safe = (*known, NotCachedYet(kept.working), same, alone, NoErrorIsIgnored())
     whole = ReadToItsEnd(fixed, one_pass=kept.one_pass)
-    provided = (*safe, whole, WorthCaching(fixed), SoonShuffled(fixed), FitsMemory(fixed))
-    if parts and not rounds_alike(fn, *parts):
-        return Rewrite(kept.after, (*provided, RoundingUnseen(jumps_after_regrouping(fn))))
+    worth = WorthCaching(fixed) if isinstance(kept.working, Map) else WorthCaching(fixed, LEAST_SAVED_SECONDS)
+    provided = (*safe, whole, worth, SoonShuffled(fixed), FitsMemory(fixed))
+    if isinstance(kept.working, Map) and kept.parts and not rounds_alike(kept.working.fn, *kept.parts):
+        return Rewrite(kept.after, (*provided, RoundingUnseen(jumps_after_regrouping(kept.working.fn))))
     return Rewrite(kept.after, provided)
 
 
 class _Kept(NamedTuple):
-    """A map, what of it is cached, in which parts it is cut for that, and what becomes of the site, once and at all."""
+    """What works, what of it is cached, in which parts it is cut, and what becomes of the site: once, and at all."""
 
-    mapped: Map
-    fixed: Map
+    working: Node
+    fixed: Node
     parts: tuple[Function, Function] | None
     one_pass: Node
     after: Node
@@ -64,12 +68,15 @@ class _Kept(NamedTuple):
 def _kept(node: Node) -> _Kept | None:
     match node:
         case Shuffle() if _mixes_anew(node):
-            mapped = _before(node)
-            if not isinstance(mapped, Map) or not _may_be_kept(mapped) or changes_between_epochs(mapped.fn):
+            working = _before(node)
+            if works_inside(working):
+                mixed = _mixing(node, working).on(substitute(node.input, working, Cache(input=working)))
+                return _Kept(working, working, None, node.on(working), mixed)
+            if not isinstance(working, Map) or not _may_be_kept(working) or changes_between_epochs(working.fn):
                 return None
-            fixed, result = cached_before_mixing(mapped, None, on_disk=False)
-            mixed = _mixing(node, fixed).on(substitute(node.input, mapped, result))
-            return _Kept(mapped, fixed, None, node.on(mapped.on(fixed.input)), mixed)
+            fixed, result = cached_before_mixing(working, None, on_disk=False)
+            mixed = _mixing(node, fixed).on(substitute(node.input, working, result))
+            return _Kept(working, fixed, None, node.on(working.on(fixed.input)), mixed)
         case Map() if _may_be_kept(node):
             try:
                 parts = split_fixed_part(node.fn)
@@ -94,7 +101,7 @@ def _mixes_anew(shuffle: Shuffle) -> bool:
     return shuffle.mixes_anew and not shuffle.seeded and shuffle.while_filling is None
 
 
-def _mixing(shuffle: Shuffle, kept: Map) -> Shuffle:
+def _mixing(shuffle: Shuffle, kept: Node) -> Shuffle:
     """Return what takes the place of a shuffle, so that orders differ as much from epoch to epoch as they did."""
     if not any(isinstance(stage, Shuffle) and stage.mixes for stage in walk(kept)):
         return shuffle

@@ -1,28 +1,8 @@
 """The rule named as this file."""
 
-from collections.abc import Iterator
-
-from autopipe.functions.fixed_part import does_work
-from autopipe.functions.inner_work import inner_work
-from autopipe.pipeline.ir import (
-    Cache,
-    FilesReader,
-    Filter,
-    FlatMap,
-    Generator,
-    GroupByWindow,
-    Interleave,
-    Keeping,
-    LegacyInterleave,
-    Map,
-    Node,
-    Scan,
-    TakeWhile,
-    Zip,
-)
-from autopipe.pipeline.signature import signature
-from autopipe.pipeline.trees import called_by
+from autopipe.pipeline.ir import Cache, Node
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
+from autopipe.rules._inner_work import LEAST_SAVED_SECONDS, works_inside
 from autopipe.rules._obligations import (
     FitsMemory,
     NoErrorIsIgnored,
@@ -32,10 +12,6 @@ from autopipe.rules._obligations import (
     SameEveryEpoch,
     WorthCaching,
 )
-
-_WORKING = FlatMap | Filter | Generator | GroupByWindow | Interleave | LegacyInterleave | Scan | TakeWhile
-# There is no doing it by the batch, so that this is saved of every element.
-_LEAST_SAVED_SECONDS = 4e-6
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -50,7 +26,7 @@ def cache_inner_work(node: Node) -> Rewrite | None:
     reading its result from memory, no cache that serves it already, nobody else who reads the one before it, and
     downstream no ``ignore_errors`` and nothing that stops before the end.
     """
-    if not _works(node):
+    if not works_inside(node):
         return None
     kept = node.on(*map(_before_cache, node.inputs))
     replaced = (each for each in node.inputs if _before_cache(each) is not each)
@@ -62,32 +38,7 @@ def cache_inner_work(node: Node) -> Rewrite | None:
         NoErrorIsIgnored(),
         ReadToItsEnd(kept),
     )
-    return Rewrite(Cache(input=kept), (*safe, WorthCaching(kept, _LEAST_SAVED_SECONDS), FitsMemory(kept)))
-
-
-def _works(node: Node) -> bool:
-    match node:
-        case FilesReader():
-            return node.csv is not None
-        case Zip(parts=parts):
-            return _may_end_apart(parts) and any(_works(each) or _maps(each) for each in _uncached(parts))
-    return isinstance(node, _WORKING) and any(map(inner_work, called_by(node)))
-
-
-def _may_end_apart(parts: tuple[Node, ...]) -> bool:
-    first, *others = (signature(part).cardinality for part in parts)
-    return first < 0 or any(other != first for other in others)
-
-
-def _uncached(nodes: tuple[Node, ...]) -> Iterator[Node]:
-    for node in nodes:
-        if not isinstance(node, Keeping):
-            yield node
-            yield from _uncached(node.inputs)
-
-
-def _maps(node: Node) -> bool:
-    return isinstance(node, Map) and does_work(node.fn)
+    return Rewrite(Cache(input=kept), (*safe, WorthCaching(kept, LEAST_SAVED_SECONDS), FitsMemory(kept)))
 
 
 def _before_cache(node: Node) -> Node:

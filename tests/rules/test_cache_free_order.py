@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.pipeline.build import build
 from autopipe.pipeline.text import one_line
 from autopipe.planning.measure import SampleMeasurements
 from autopipe.rules import Keeps
@@ -104,6 +105,41 @@ def test_a_map_whose_own_order_is_free_is_kept():
     dataset = Dataset.range(60).shuffle(9).map(work, num_parallel_calls=2, deterministic=False)
     expected = "range(0, 60) | map(work, calls=2, deterministic=False) | cache() | shuffle(9)"
     assert_rewrites(RULE, dataset, expected)
+
+
+def windows(file):
+    """Return windows of a file's rows, which no rule can take out of the function that reads them."""
+    return read(file).map(work).window(5, shift=2).flat_map(lambda window: window.batch(5)).take(4)
+
+
+def test_what_the_function_that_reads_the_files_does_is_kept_where_no_map_comes_after():
+    dataset = Dataset.range(FILES).shuffle(FILES).interleave(windows, cycle_length=3, num_parallel_calls=2)
+    reading = "range(0, 5) | shuffle(5) | interleave(windows, cycle=3, calls=2)"
+    expected = f"{reading} | cache() | prefetch(2) | shuffle(all) | batch(4)"
+    assert_rewrites(RULE, dataset.prefetch(2).shuffle(9).batch(4), expected)
+    heavy = rows().filter(lambda x: work(x) > 3).shuffle(9)
+    assert_rewrites(RULE, heavy, f"{READ} | filter(<lambda>) | cache() | shuffle(all)")
+
+
+def test_refuses_work_on_an_order_that_differs():
+    summed = rows().scan(tf.constant(0), lambda total, x: (total + work(x), total)).shuffle(9)
+    assert_refuses(RULE, summed, "scan(<lambda>) makes something of an order")
+
+
+@pytest.fixture
+def csv_files(tmp_path):
+    for file in range(FILES):
+        numbers = (f"{file * ROWS + row},row {row}\n" for row in range(ROWS))
+        (tmp_path / f"{file}.csv").write_text("number,name\n" + "".join(numbers))
+    return str(tmp_path / "*.csv")
+
+
+@pytest.mark.parametrize("sloppy", [False, True])
+def test_rows_of_shuffled_csv_files_are_parsed_once(csv_files, sloppy):
+    dataset = tf.data.experimental.make_csv_dataset(csv_files, 4, num_epochs=1, num_parallel_reads=2, sloppy=sloppy)
+    done = apply(RULE, dataset)
+    assert "cache() | shuffle(all)" in one_line(done.after)
+    assert compare(dataset, build(done.after), Keeps.ELEMENTS, epochs=3) is None
 
 
 @pytest.mark.parametrize(

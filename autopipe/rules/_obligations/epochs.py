@@ -65,6 +65,7 @@ _ONE_BY_ONE = (
     ir.Filter,
     ir.FlatMap,
     ir.Interleave,
+    ir.LegacyInterleave,
     ir.Map,
     ir.Options,
     ir.Prefetch,

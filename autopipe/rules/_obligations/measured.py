@@ -343,8 +343,11 @@ def _worth(pipeline: ir.Node, site: Site, least_saved: float | None, *, on_disk:
     saved = making - reading
     enough = _is_more_than_a_call(saved, pipeline) if least_saved is None else saved >= least_saved
     worth = enough and making >= _LEAST_CACHING_GAIN * reading
-    because = f"it takes {figures}; from the second epoch on" if worth else f"it takes {figures}"
-    return Proof(worth, because, timed=True)
+    if worth:
+        return Proof(True, f"it takes {figures}; from the second epoch on", timed=True)
+    least = _CALL_SECONDS if least_saved is None else least_saved
+    law = f"a cache has to save half of that, and {least * 1e6:,.0f} us of each"
+    return Proof(False, f"it takes {figures}: {law}", timed=True)
 
 
 def _is_more_than_a_call(saved: float, pipeline: ir.Node) -> bool:

@@ -1,0 +1,55 @@
+"""Which stages work, beside maps: those that call functions for other ends, or read what has to be parsed."""
+
+from collections.abc import Iterator
+
+from autopipe.functions.fixed_part import does_work
+from autopipe.functions.inner_work import inner_work
+from autopipe.pipeline.ir import (
+    FilesReader,
+    Filter,
+    FlatMap,
+    Generator,
+    GroupByWindow,
+    Interleave,
+    Keeping,
+    LegacyInterleave,
+    Map,
+    Node,
+    Scan,
+    TakeWhile,
+    Zip,
+)
+from autopipe.pipeline.signature import signature
+from autopipe.pipeline.trees import called_by
+
+__all__ = ["LEAST_SAVED_SECONDS", "works_inside"]
+
+# There is no doing it by the batch, so that this is saved of every element.
+LEAST_SAVED_SECONDS = 4e-6
+_WORKING = FlatMap | Filter | Generator | GroupByWindow | Interleave | LegacyInterleave | Scan | TakeWhile
+
+
+def works_inside(node: Node) -> bool:
+    """Return whether a stage does more than handing elements on, and is no map, which rules of their own look at."""
+    match node:
+        case FilesReader():
+            return node.csv is not None
+        case Zip(parts=parts):
+            return _may_end_apart(parts) and any(works_inside(each) or _maps(each) for each in _uncached(parts))
+    return isinstance(node, _WORKING) and any(map(inner_work, called_by(node)))
+
+
+def _may_end_apart(parts: tuple[Node, ...]) -> bool:
+    first, *others = (signature(part).cardinality for part in parts)
+    return first < 0 or any(other != first for other in others)
+
+
+def _uncached(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    for node in nodes:
+        if not isinstance(node, Keeping):
+            yield node
+            yield from _uncached(node.inputs)
+
+
+def _maps(node: Node) -> bool:
+    return isinstance(node, Map) and does_work(node.fn)
