@@ -205,7 +205,7 @@ def test_a_pipeline_is_not_run_where_python_code_would_notice():
     made = Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int64)).cache().map(double).batch(1)
     account = autopipe.explain(made)
     assert not ran
-    assert "a sample would show, since the generator runs Python code (PyFunc)" in str(account)
+    assert "a run on a sample could be noticed, since the generator runs Python code (PyFunc)" in str(account)
 
 
 def test_it_says_that_stages_were_not_timed_since_python_code_would_notice_and_how_to_time_them():

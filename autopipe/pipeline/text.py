@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import singledispatch
+from itertools import groupby
 
 from autopipe.pipeline import ir
 
 __all__ = ["in_order", "one_line", "stage", "tree_lines"]
+
+_MANY = 3
 
 
 def one_line(node: ir.Node) -> str:
@@ -24,16 +27,27 @@ def one_line(node: ir.Node) -> str:
 def in_order(node: ir.Node, depth: int = 0) -> Iterator[tuple[int, ir.Node | str]]:
     """Yield how deep each stage stands and the stage, sources first; a heading before each of several branches.
 
-    Only the branches of a ``zip``, ``concatenate`` or ``choose_from`` stand deeper than what follows them.
+    Only the branches of a ``zip``, ``concatenate`` or ``choose_from`` stand deeper than what follows them. Of many in a
+    row that look alike, the first is shown for all.
     """
     branches = len(node.inputs) > 1
-    headings = ["choices"] * isinstance(node, ir.ChooseFrom)
-    headings += [f"branch {number}" for number in range(1, len(node.inputs) + 1)]
-    for heading, child in zip(headings, node.inputs, strict=False):
+    parts = [list(in_order(child, depth + branches)) for child in node.inputs]
+    if isinstance(node, ir.ChooseFrom):
+        yield depth, "choices"
+        yield from parts.pop(0)
+    number = 1
+    for _, alike in groupby(parts, key=_looks if len(parts) >= _MANY else id):
+        shown, *others = alike
         if branches:
-            yield depth, heading
-        yield from in_order(child, depth + branches)
+            last = number + len(others)
+            yield depth, f"branches {number} to {last}, alike" if others else f"branch {number}"
+            number = last + 1
+        yield from shown
     yield depth, node
+
+
+def _looks(lines: list[tuple[int, ir.Node | str]]) -> list[tuple[int, str, str | None]]:
+    return [(depth, each, None) if isinstance(each, str) else (depth, stage(each), each.line) for depth, each in lines]
 
 
 def tree_lines(node: ir.Node) -> list[str]:

@@ -289,7 +289,7 @@ class SampleMeasurements:
             raise MeasurementError(self.exhausted)
         witness = who_would_see(pipeline, draws_count=False)
         if witness:
-            raise MeasurementError(f"a run would show, since {witness}")
+            raise MeasurementError(f"a run could be noticed, since {witness}")
 
     def _in_later_epochs(self, tree: ir.Node) -> ir.Node:
         """Return an endless pipeline like one whose caches are full and whose shuffle buffers take no time to fill."""
@@ -368,5 +368,5 @@ def _repeatable(pipeline: ir.Node) -> ir.Node:
     """Return a pipeline, unless running it once more may change something."""
     witness = who_leaves_traces(pipeline)
     if witness:
-        raise MeasurementError(f"a run would show, since {witness}")
+        raise MeasurementError(f"a run could be noticed, since {witness}")
     return pipeline

@@ -63,7 +63,7 @@ def take_sample(node: ir.Node, count: int) -> list[Any]:
 
     witness = who_would_see(node, draws_count=False)
     if witness:
-        raise MeasurementError(f"a sample would show, since {witness}")
+        raise MeasurementError(f"a run on a sample could be noticed, since {witness}")
     elements: list[Any] = []
     failure: tf.errors.OpError | None = None
     attempts = 0

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from io import StringIO
+from itertools import groupby
 from typing import Any
 
 from rich import box
@@ -103,8 +104,7 @@ class Explanation:
         yield _heading(f"Changed, keeping {self.plan.keeps}")
         if not self.rewriting.steps:
             yield Padding("nothing: no rule applies, so it runs as it was written", (0, 0, 0, 2))
-        for number, step in enumerate(self.rewriting.steps, 1):
-            yield from _step(number, step)
+        yield from _steps(self.rewriting.steps)
         if self.rewriting.refusals:
             yield _heading("Refused")
             yield from _refused(self.rewriting.refusals)
@@ -113,12 +113,13 @@ class Explanation:
             yield Padding(self.rewriting.verified, (0, 0, 0, 2))
         if self.findings:
             yield _heading("Findings")
-            for finding in self.findings:
-                yield from _finding(finding)
+            for finding, times in Counter(self.findings).items():
+                yield from _finding(finding, times)
         if self.witness:
             yield _heading("Not timed")
             remedy = "with seconds=2 (on the command line, --seconds 2) it is run all the same"
-            yield Padding(Text(f"what its stages cost: a run would show, since {self.witness}; {remedy}"), (0, 0, 0, 2))
+            why = f"what its stages cost: a run could be noticed, since {self.witness}; {remedy}"
+            yield Padding(Text(why), (0, 0, 0, 2))
         for node in self._opaque():
             yield _heading("Not read")
             yield Padding(f"{stage(node)}, and all before it: {node.reason}", (0, 0, 0, 2))
@@ -190,7 +191,16 @@ def _from_plan(carried: Carried | None) -> Iterator[Any]:
             yield Padding(Text(line), (0, 0, 0, 2))
 
 
-def _step(number: int, step: Step) -> Iterator[Any]:
+def _steps(steps: Iterable[Step]) -> Iterator[Any]:
+    """Show each step; of equal ones in a row, as in branches that are alike, the first stands for all."""
+    number = 1
+    for step, equal in groupby(steps):
+        last = number + len(list(equal)) - 1
+        yield from _step(str(number) if last == number else f"{number}-{last}", step)
+        number = last + 1
+
+
+def _step(number: str, step: Step) -> Iterator[Any]:
     yield Padding(Text.assemble((f"{number}. {step.rule}", "green"), f"  keeps {step.keeps}"), (0, 0, 0, 2))
     yield Padding(Text(f"{step.before}\n-> {step.after}"), (0, 0, 0, 5))
     for reason in step.reasons:
@@ -198,7 +208,7 @@ def _step(number: int, step: Step) -> Iterator[Any]:
 
 
 def _refused(refusals: Iterable[Refusal]) -> Iterator[Any]:
-    """Yield what was refused; what holds for several rules, as that there is no time to measure, is said once."""
+    """Show what was refused; what holds for several rules, as that there is no time to measure, is said once."""
     rules: dict[tuple[str, str], list[str]] = {}
     for refusal in refusals:
         rules.setdefault((refusal.where, refusal.reason), []).append(refusal.rule)
@@ -207,9 +217,10 @@ def _refused(refusals: Iterable[Refusal]) -> Iterator[Any]:
         yield Padding(Text(reason, style="dim"), (0, 0, 0, 5))
 
 
-def _finding(finding: Finding) -> Iterator[Any]:
+def _finding(finding: Finding, times: int) -> Iterator[Any]:
     line = f"  {finding.line}" if finding.line else ""
-    yield Padding(Text(f"{finding.code}  at {finding.where}{line}", style="cyan"), (0, 0, 0, 2))
+    places = "" if times == 1 else f"  at {times} places"
+    yield Padding(Text(f"{finding.code}  at {finding.where}{line}{places}", style="cyan"), (0, 0, 0, 2))
     gain = f": {finding.gain}" if finding.gain else ""
     yield Padding(Text(f"{finding.why}; {finding.remedy}{gain}", style="dim"), (0, 0, 0, 5))
 

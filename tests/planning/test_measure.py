@@ -281,7 +281,7 @@ def test_what_may_change_something_is_neither_timed_nor_compared():
         lambda: SampleMeasurements().working(mapped),
     ]
     for question in questions:
-        with pytest.raises(MeasurementError, match="a run would show, since counted runs Python code"):
+        with pytest.raises(MeasurementError, match="a run could be noticed, since counted runs Python code"):
             question()
     assert not calls
 

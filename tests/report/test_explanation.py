@@ -1,0 +1,26 @@
+"""What is the same in many branches is told once."""
+
+import tensorflow as tf
+
+import autopipe
+
+Dataset = tf.data.Dataset
+
+
+def test_steps_and_findings_of_branches_that_are_alike_stand_once_and_are_counted():
+    branches = [Dataset.range(100).take(-1).shuffle(20).repeat() for _ in range(6)]
+    explanation = autopipe.optimize(Dataset.sample_from_datasets(branches).batch(4), seconds=0).explain()
+    text = str(explanation)
+    assert "  1-6. drop_idle_stage  keeps sequence" in text
+    assert "  7. prefetch_at_end" in text
+    assert text.count("AP108") == 1
+    assert "AP108  at shuffle(20)  at 6 places" in text
+    told = explanation.to_dict()
+    assert len(told["steps"]) == 7
+    assert [finding["code"] for finding in told["findings"]].count("AP108") == 6
+
+
+def test_a_single_step_and_a_single_finding_are_not_counted():
+    text = str(autopipe.optimize(Dataset.range(100).take(-1).shuffle(20), seconds=0).explain())
+    assert "  1. drop_idle_stage  keeps sequence" in text
+    assert "places" not in text
