@@ -71,7 +71,7 @@ class Differences:
         sides: the two names.
         stages: all stages with a sign each; empty where one side has none to show.
         rules: those of the first side only, and of the second only.
-        order: whether both have the same rules in another order.
+        order: whether both have the same rules in another order, or at other stages.
         values: what else differs, by heading and name: the value of the first side and of the second.
     """
 
@@ -129,7 +129,7 @@ class Differences:
 
     def _rule_lines(self) -> Iterator[Text]:
         if self.order:
-            yield Text("the same ones, in another order")
+            yield Text("the same ones, in another order or at other stages")
         for sign, names in zip("-+", self.rules, strict=True):
             for name in names:
                 yield Text(f"{sign} {name}", style=_STYLES[sign])
@@ -152,9 +152,14 @@ def differences(first: Side, second: Side) -> Differences:
         sides=(first.name, second.name),
         stages=_compared(first.stages, second.stages),
         rules=(only_first, only_second),
-        order=not only_first and not only_second and one.rules != two.rules,
+        order=not only_first and not only_second and _applied(one, two) != _applied(two, one),
         values={name: found for name, found in compared.items() if found},
     )
+
+
+def _applied(plan: Plan, beside: Plan) -> tuple[Any, ...]:
+    """Return the rules of a plan in their order, with where they were applied if both tell."""
+    return plan.rules, plan.places if beside.places else ()
 
 
 def stages_of(tree: ir.Node) -> tuple[Stage, ...]:

@@ -59,7 +59,7 @@ def test_equal_sides_have_no_difference():
         ({"versions": {"tensorflow": "2.22.0"}}, "tensorflow: 2.21.0 -> 2.22.0"),
         ({"rules": ("a",)}, "- b"),
         ({"rules": ("a", "b", "c")}, "+ c"),
-        ({"rules": ("b", "a")}, "the same ones, in another order"),
+        ({"rules": ("b", "a")}, "the same ones, in another order or at other stages"),
         ({"rules": ("a", "a", "b")}, "+ a"),
     ],
 )
@@ -116,3 +116,10 @@ def test_arrays_of_another_type_are_another_source():
     one, two = (pipeline(Dataset.from_tensor_slices(np.zeros((3, 2), kind))) for kind in ("uint8", "float32"))
     assert not differences(one, two).equal
     assert differences(one, pipeline(Dataset.from_tensor_slices(np.ones((5, 2), "uint8")))).equal
+
+
+@pytest.mark.parametrize(("places", "equal"), [((3, 1), True), ((3, 2), False), ((), True)])
+def test_rules_at_other_stages_differ_where_both_plans_tell_of_these(places, equal):
+    found = differences(stored(places=(3, 1)), stored(places=places))
+    assert found.equal == equal
+    assert found.order == (not equal)
