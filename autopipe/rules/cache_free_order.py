@@ -43,22 +43,26 @@ def cache_free_order(node: Node) -> Rewrite | None:
     kept = _kept(node)
     if kept is None:
         return None
-    fixed = kept.fixed
-    known = (WorkBeforeChange(kept.working.fn),) if isinstance(kept.working, Map) else ()
+    fn, fixed, parts = kept.fn, kept.fixed, kept.parts
+    known = (WorkBeforeChange(fn),) if fn else ()
     same, alone = SameElementsEveryEpoch(fixed), NoRepeatAfter(fixed)
     safe = (*known, NotCachedYet(kept.working), same, alone, NoErrorIsIgnored())
     whole = ReadToItsEnd(fixed, one_pass=kept.one_pass)
-    worth = WorthCaching(fixed) if isinstance(kept.working, Map) else WorthCaching(fixed, LEAST_SAVED_SECONDS)
+    worth = WorthCaching(fixed) if fn else WorthCaching(fixed, LEAST_SAVED_SECONDS)
     provided = (*safe, whole, worth, SoonShuffled(fixed), FitsMemory(fixed))
-    if isinstance(kept.working, Map) and kept.parts and not rounds_alike(kept.working.fn, *kept.parts):
-        return Rewrite(kept.after, (*provided, RoundingUnseen(jumps_after_regrouping(kept.working.fn))))
+    if fn and parts and not rounds_alike(fn, *parts):
+        return Rewrite(kept.after, (*provided, RoundingUnseen(jumps_after_regrouping(fn))))
     return Rewrite(kept.after, provided)
 
 
 class _Kept(NamedTuple):
-    """What works, what of it is cached, in which parts it is cut, and what becomes of the site: once, and at all."""
+    """What works, its function if it is a map, what of it is cached, its parts where it is cut, and what becomes of it.
+
+    The latter is told twice: with one pass over the elements, and as it will be.
+    """
 
     working: Node
+    fn: Function | None
     fixed: Node
     parts: tuple[Function, Function] | None
     one_pass: Node
@@ -71,12 +75,12 @@ def _kept(node: Node) -> _Kept | None:
             working = _before(node)
             if works_inside(working):
                 mixed = _mixing(node, working).on(substitute(node.input, working, Cache(input=working)))
-                return _Kept(working, working, None, node.on(working), mixed)
+                return _Kept(working, None, working, None, node.on(working), mixed)
             if not isinstance(working, Map) or not _may_be_kept(working) or changes_between_epochs(working.fn):
                 return None
             fixed, result = cached_before_mixing(working, None, on_disk=False)
             mixed = _mixing(node, fixed).on(substitute(node.input, working, result))
-            return _Kept(working, fixed, None, node.on(working.on(fixed.input)), mixed)
+            return _Kept(working, working.fn, fixed, None, node.on(working.on(fixed.input)), mixed)
         case Map() if _may_be_kept(node):
             try:
                 parts = split_fixed_part(node.fn)
@@ -89,7 +93,7 @@ def _kept(node: Node) -> _Kept | None:
             if mixing is None or not _mixes_anew(mixing):
                 return None
             after = substitute(result, mixing, _mixing(mixing, fixed))
-            return _Kept(node, fixed, parts, node.on(fixed.input), after)
+            return _Kept(node, node.fn, fixed, parts, node.on(fixed.input), after)
     return None
 
 
