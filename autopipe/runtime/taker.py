@@ -41,12 +41,12 @@ class Taker:
 
     def take_note(self, iterator: Any) -> None:
         """From now on, notice which thread takes elements of an iterator."""
-        itself = weakref.ref(iterator)
+        itself, take = weakref.ref(iterator), type(iterator)._next_internal
 
         def taken() -> Any:
-            self.is_here()
-            taking: Any = itself()
-            return type(taking)._next_internal(taking)
+            if self._thread != threading.get_ident():
+                self.is_here()
+            return take(itself())
 
         iterator._next_internal = taken
 
