@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from autopipe.functions.csv_rows import has_a_line_for_each_row
 from autopipe.functions.effects import effects
+from autopipe.functions.inner_work import inner_work
 from autopipe.functions.rows import who_mixes_rows
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
@@ -25,6 +26,8 @@ from autopipe.rules import MeasurementError
 __all__ = ["examples_in_batch", "most_elements"]
 
 _COUNTING_SECONDS = 1.0
+# Where the function that reads a file works on what is in it, a cache saves most.
+_ONE_FILE_SECONDS = 5.0
 _MOST_FILES = 100_000
 _FEW = 8
 _LOOKING_SECONDS = 0.05
@@ -207,7 +210,7 @@ def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.
         return _lines(names, size)
     if isinstance(reader, ir.FilesReader) and not reader.csv and not reader.compression_type:
         return math.ceil(size / _bytes_of_element(reader))
-    raise MeasurementError("its files are too large to be counted in a second")
+    raise MeasurementError("its files are too large to be counted in some seconds")
 
 
 def _names(node: ir.Node) -> list[bytes]:
@@ -239,7 +242,9 @@ def _sizes(names: list[bytes]) -> tuple[dict[bytes, int], float]:
     return sizes, total * len(names) / max(asked, 1)
 
 
-def _count_files(reader: ir.Node, sizes: dict[bytes, int]) -> tuple[int, int]:
+def _count_files(
+    reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave, sizes: dict[bytes, int]
+) -> tuple[int, int]:
     """Return how many elements those files have that can be counted in a second, and how many bytes these take.
 
     The smallest is the first, since some have to be counted. More and more are read as one: it takes milliseconds to
@@ -249,15 +254,21 @@ def _count_files(reader: ir.Node, sizes: dict[bytes, int]) -> tuple[int, int]:
     order = [smallest, *(name for name in _mixed(list(sizes)) if name != smallest)]
     counted = read = done = 0
     end = time.perf_counter() + _COUNTING_SECONDS
+    longest = max(end, time.perf_counter() + _ONE_FILE_SECONDS) if _works_inside(reader) else end
     while done < len(order) and time.perf_counter() < end:
         names = order[done : 2 * done or 1]
-        elements = _count(_of_each(reader, names), end)
+        elements = _count(_of_each(reader, names), end if done else longest)
         if elements is None:
             break
         counted += elements
         read += sum(sizes[name] for name in names)
         done += len(names)
     return counted, read
+
+
+def _works_inside(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> bool:
+    """Return whether its function works on elements; of parsed rows, lines tell the number."""
+    return not _are_lines(reader) and any(map(inner_work, trees.called_by(reader)))
 
 
 def _mixed(names: list[bytes]) -> list[bytes]:
