@@ -29,8 +29,13 @@ MOST = 20
 
 
 def reproducible(tree):
-    """Whether two datasets of this pipeline give the same sequence, and nobody sees that one is read."""
-    return who_would_see(tree) is None and not (draws_freely(tree) or draws_race(tree) or order_is_free(tree))
+    """Whether two datasets of this pipeline give the same sequence, and nobody sees that one is read.
+
+    A shuffle that has drawn its one order when it was made may have drawn another one than the next.
+    """
+    drawn = any(isinstance(node, ir.Opaque) and node.label == "ShuffleDataset" for node in trees.walk(tree))
+    free = drawn or draws_freely(tree) or draws_race(tree) or order_is_free(tree)
+    return not free and who_would_see(tree) is None
 
 
 def epochs_of(tree):
