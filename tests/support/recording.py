@@ -7,7 +7,7 @@ import tensorflow as tf
 ROWS = 48
 WHOLE = list(range(ROWS))
 # How long the noise of a busy machine can keep a search from its first trial, and more.
-MOST_EPOCHS = 300
+MOST_EPOCHS = 1000
 
 
 def rows():
