@@ -10,6 +10,7 @@ from autopipe.pipeline import ir
 
 __all__ = ["in_order", "one_line", "stage", "tree_lines"]
 
+# Two branches are told apart more easily where both are shown.
 _MANY = 3
 
 
