@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from autopipe import callbacks, search_spaces
     from autopipe.api import explain, optimize
     from autopipe.functions.declared import stateless
-    from autopipe.planning.plan import Plan
-    from autopipe.planning.profiling import profile
+    from autopipe.planning.costs.profiling import profile
+    from autopipe.planning.plans.plan import Plan
     from autopipe.runtime.dataset import OptimizedDataset
 
 __all__ = [
@@ -34,10 +34,10 @@ __all__ = [
 # TensorFlow takes seconds to import, so what needs it is imported when it is first used.
 _LAZY = {
     "OptimizedDataset": "autopipe.runtime.dataset",
-    "Plan": "autopipe.planning.plan",
+    "Plan": "autopipe.planning.plans.plan",
     "explain": "autopipe.api",
     "optimize": "autopipe.api",
-    "profile": "autopipe.planning.profiling",
+    "profile": "autopipe.planning.costs.profiling",
     "stateless": "autopipe.functions.declared",
 }
 

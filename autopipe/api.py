@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from autopipe.arguments import bytes_or_none, number
 from autopipe.errors import ArgumentError, DatasetError, PlanError
-from autopipe.planning.plan import Plan
+from autopipe.planning.plans.plan import Plan
 
 if TYPE_CHECKING:
     from autopipe.optimizer import Rewriting
     from autopipe.pipeline import ir
-    from autopipe.planning.diagnosis import Diagnosis
-    from autopipe.planning.disk_cache import DiskCache
-    from autopipe.planning.measure import SampleMeasurements
+    from autopipe.planning.costs.diagnosis import Diagnosis
+    from autopipe.planning.disk.disk_cache import DiskCache
+    from autopipe.planning.measuring.measure import SampleMeasurements
     from autopipe.report.explanation import Explanation
     from autopipe.rules import Keeps, Rule
     from autopipe.runtime.dataset import OptimizedDataset
@@ -78,10 +78,10 @@ def optimize(
     >>> [batch.tolist() for batch in dataset.as_numpy_iterator()]
     [[0, 1], [4, 9]]
     """
-    from autopipe.planning.disk_cache import DiskCache
-    from autopipe.planning.freed import freed_memory, keep_freed_memory
-    from autopipe.planning.ledger import promise
-    from autopipe.planning.machine import give_back_free_memory
+    from autopipe.planning.disk.disk_cache import DiskCache
+    from autopipe.planning.memory.freed import freed_memory, keep_freed_memory
+    from autopipe.planning.memory.ledger import promise
+    from autopipe.planning.memory.machine import give_back_free_memory
     from autopipe.runtime.dataset import OptimizedDataset
 
     given = _given(plan)
@@ -142,7 +142,7 @@ def explain(
     >>> [finding.code for finding in account.findings]
     ['AP107']
     """
-    from autopipe.planning.freed import freed_memory
+    from autopipe.planning.memory.freed import freed_memory
     from autopipe.report.explanation import Explanation
 
     if consumer is not None and not callable(getattr(consumer, "steps_per_second", None)):
@@ -165,7 +165,7 @@ def explain(
 
 
 def _check_diagnosis_seconds(seconds: float | None) -> None:
-    from autopipe.planning.profiling import LEAST_SECONDS
+    from autopipe.planning.costs.profiling import LEAST_SECONDS
 
     if seconds is not None and seconds != 0:
         number("seconds, where they are not 0,", seconds, LEAST_SECONDS, finite=True)
@@ -178,9 +178,9 @@ def _who_would_see(tree: ir.Node) -> str | None:
 
 
 def _diagnose(tree: ir.Node, seconds: float, consumer: Consumer | None) -> Diagnosis | None:
-    from autopipe.functions.draws import undisturbed_generators
+    from autopipe.functions.parts.draws import undisturbed_generators
     from autopipe.pipeline.trees import functions
-    from autopipe.planning.diagnosis import diagnose
+    from autopipe.planning.costs.diagnosis import diagnose
     from autopipe.tuning.consumer import measure_pace
 
     if not seconds:
@@ -195,7 +195,7 @@ def _read(dataset: Any) -> tuple[ir.Node, str]:
     from autopipe.pipeline.extract import extract
     from autopipe.pipeline.signature import signature
     from autopipe.pipeline.text import stage
-    from autopipe.planning.plan import fingerprint
+    from autopipe.planning.plans.plan import fingerprint
 
     tree = extract(dataset)
     if int(dataset.cardinality()) == 0:
@@ -209,7 +209,7 @@ def _read(dataset: Any) -> tuple[ir.Node, str]:
 
 
 def _measurements(ram_budget: int | None, seconds: float, disk: DiskCache | None = None) -> SampleMeasurements:
-    from autopipe.planning.measure import SampleMeasurements
+    from autopipe.planning.measuring.measure import SampleMeasurements
 
     seconds = number("seconds", seconds)
     budget = bytes_or_none("ram_budget", ram_budget)
@@ -282,8 +282,8 @@ def _rewriting(
     measurements: SampleMeasurements,
 ) -> Rewriting:
     """Return what becomes of a pipeline: what a plan says if that is safe here too, or else what measures best."""
-    from autopipe.planning.planner import plan as make_plan
-    from autopipe.planning.replay import replay
+    from autopipe.planning.plans.planner import plan as make_plan
+    from autopipe.planning.plans.replay import replay
     from autopipe.report.waiting import shown_if_long
 
     if given is not None and rules is None:
@@ -318,8 +318,8 @@ def _check_plan(plan: Plan, identity: str) -> None:
 def _done(identity: str, keeps: Keeps, rewriting: Rewriting, given: Plan | None) -> Plan:
     """Return the plan of what was done; with the numbers of one that was given, as they are on this machine."""
     from autopipe.pipeline.knobs import read_knobs, with_thread_pool
-    from autopipe.planning.machine import Machine
-    from autopipe.planning.plan import carry_over
+    from autopipe.planning.memory.machine import Machine
+    from autopipe.planning.plans.plan import carry_over
 
     rules, places = tuple(step.rule for step in rewriting.steps), tuple(step.place for step in rewriting.steps)
     done = Plan(identity, str(keeps), rules, places, machine=asdict(Machine.here()), versions=_versions())

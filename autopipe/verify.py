@@ -10,7 +10,7 @@ from typing import Any
 
 from autopipe.digests import EpochDigest, Row, read_epochs
 from autopipe.errors import VerificationError
-from autopipe.functions.draws import undisturbed_generators
+from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build

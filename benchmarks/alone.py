@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
 from autopipe.quiet import load_tensorflow
-from autopipe.tuning.processes import fresh_processes
+from autopipe.tuning.offline.processes import fresh_processes
 
 __all__ = ["run_alone"]
 

@@ -11,8 +11,8 @@ from typing import Any
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.knobs import read_knobs, with_thread_pool
-from autopipe.planning.ceiling import rate_with
-from autopipe.planning.diagnosis import diagnose
+from autopipe.planning.costs.ceiling import rate_with
+from autopipe.planning.costs.diagnosis import diagnose
 from benchmarks import planted
 
 __all__ = ["PIPELINES", "CeilingResult", "measure_ceiling"]

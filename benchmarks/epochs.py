@@ -18,8 +18,8 @@ import numpy as np
 import typer
 
 import autopipe
-from autopipe.planning.machine import Machine
-from autopipe.planning.pages import ASKING, ASKING_TEXT, HugePages
+from autopipe.planning.memory.machine import Machine
+from autopipe.planning.memory.pages import ASKING, ASKING_TEXT, HugePages
 from autopipe.quiet import load_tensorflow
 from benchmarks.cases._base import Case, case_named
 from benchmarks.children import load_data, run_child, save_data

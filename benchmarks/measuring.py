@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import autopipe
-from autopipe.planning.stopwatch import around_median
-from autopipe.tuning.offline import tune
+from autopipe.planning.measuring.stopwatch import around_median
+from autopipe.tuning.offline.offline import tune
 from benchmarks.cases._base import Case
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from autopipe.planning.samples import bytes_of
+from autopipe.planning.measuring.samples import bytes_of
 from autopipe.quiet import load_tensorflow
 from benchmarks.cases._base import Case, case_named
 from benchmarks.children import load_data, run_child, save_data

@@ -19,14 +19,14 @@ from typing import Any
 
 import autopipe
 from autopipe.pipeline.knobs import Knob, read_knobs
-from autopipe.planning.machine import Machine
+from autopipe.planning.memory.machine import Machine
 from autopipe.search_spaces import default
-from autopipe.tuning.choices import Choice, Choices
 from autopipe.tuning.consumer import StandIn
-from autopipe.tuning.session import Session
-from autopipe.tuning.structures import OPTIMIZED, structures
+from autopipe.tuning.offline.choices import Choice, Choices
+from autopipe.tuning.offline.session import Session
+from autopipe.tuning.offline.structures import OPTIMIZED, structures
+from autopipe.tuning.offline.workbench import LocalWorkbench
 from autopipe.tuning.studies import open_study, quiet_optuna
-from autopipe.tuning.workbench import LocalWorkbench
 from benchmarks.cases._base import Case
 from benchmarks.measuring import Ratio
 

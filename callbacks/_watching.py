@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import keras
 
-from autopipe.planning.machine import Machine
-from autopipe.planning.profile import Stretch
+from autopipe.planning.costs.profile import Stretch
+from autopipe.planning.memory.machine import Machine
 from autopipe.runtime.reading import Reading, observe, stop_observing
 from autopipe.telemetry import GpuMeter, Sampler, StallReading
 from autopipe.telemetry.backend import computes_on_gpu

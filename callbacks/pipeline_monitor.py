@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from autopipe.callbacks._watching import WatchingCallback
-from autopipe.planning.profile import Profile, Stretch
-from autopipe.planning.profiling import Epoch, Looks, profile_of
+from autopipe.planning.costs.profile import Profile, Stretch
+from autopipe.planning.costs.profiling import Epoch, Looks, profile_of
 from autopipe.report.epochs import epochs_table
 from autopipe.report.printing import show
 from autopipe.runtime.reading import Reading

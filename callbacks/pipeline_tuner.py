@@ -14,20 +14,20 @@ from autopipe.arguments import bytes_or_none, file_to_write, number, seed_or_non
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
 from autopipe.pipeline import ir, trees
-from autopipe.planning.machine import Machine
-from autopipe.planning.plan import Plan
+from autopipe.planning.memory.machine import Machine
+from autopipe.planning.plans.plan import Plan
 from autopipe.report.printing import show
 from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.reading import Reading
 from autopipe.search_spaces import SearchSpace, by_name, default
-from autopipe.tuning.live import LiveSearch, Settings, live_space
-from autopipe.tuning.memory_guard import MemoryGuard
-from autopipe.tuning.next_epoch import NextEpoch
-from autopipe.tuning.outcome import in_one_line, measured, trials_of
-from autopipe.tuning.search import Search, Trial
-from autopipe.tuning.step_counter import StepCounter
+from autopipe.tuning.live.live import LiveSearch, Settings, live_space
+from autopipe.tuning.live.memory_guard import MemoryGuard
+from autopipe.tuning.live.next_epoch import NextEpoch
+from autopipe.tuning.live.outcome import in_one_line, measured, trials_of
+from autopipe.tuning.live.step_counter import StepCounter
+from autopipe.tuning.search.search import Search, Trial
+from autopipe.tuning.search.window import OBJECTIVES
 from autopipe.tuning.studies import load_optuna, refuse_other_direction
-from autopipe.tuning.window import OBJECTIVES
 
 __all__ = ["PipelineTuner"]
 
@@ -72,7 +72,7 @@ class PipelineTuner(WatchingCallback):
             chose among other values for the same knobs is left alone, with a warning.
         plan: where to write the plan at the end.
         verbose: 0 prints nothing.
-        on_trial: told of each ``autopipe.tuning.search.Trial``.
+        on_trial: told of each ``autopipe.tuning.search.search.Trial``.
 
     Raises:
         ArgumentError: if an argument breaks its law.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from autopipe.pipeline.knobs import Knob
-    from autopipe.planning.machine import Machine
+    from autopipe.planning.memory.machine import Machine
 
 __all__ = ["SearchSpace", "choices", "doubling", "matches", "per_core"]
 
@@ -78,7 +78,7 @@ def doubling(least: int, most: int) -> list[int]:
 def per_core(machine: Machine, times: int) -> list[int]:
     """Return 1, 2, 4 and so on below the number of cores, then the cores, twice as many, up to so many times.
 
-    >>> from autopipe.planning.machine import Machine
+    >>> from autopipe.planning.memory.machine import Machine
     >>> per_core(Machine(cores=6, memory_bytes=2**34, available_bytes=2**33, host="here"), times=4)
     [1, 2, 4, 6, 12, 24]
     """

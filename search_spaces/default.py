@@ -9,7 +9,7 @@ from autopipe.search_spaces._base import choices, doubling, per_core
 
 if TYPE_CHECKING:
     from autopipe.pipeline.knobs import Knob
-    from autopipe.planning.machine import Machine
+    from autopipe.planning.memory.machine import Machine
 
 __all__ = ["default"]
 
@@ -22,7 +22,7 @@ def default(knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
     free.
 
     >>> from autopipe.pipeline.knobs import Knob
-    >>> from autopipe.planning.machine import Machine
+    >>> from autopipe.planning.memory.machine import Machine
     >>> machine = Machine(cores=2, memory_bytes=2**34, available_bytes=2**33, host="here")
     >>> default([Knob("prefetch.buffer_size", "buffer_size", 3)], machine)["prefetch.buffer_size"].choices
     (-1, 1, 2, 3, 4, 8, 16)

@@ -14,7 +14,7 @@ from autopipe.search_spaces._base import SearchSpace, choices, doubling, matches
 
 if TYPE_CHECKING:
     from autopipe.pipeline.knobs import Knob
-    from autopipe.planning.machine import Machine
+    from autopipe.planning.memory.machine import Machine
 
 __all__ = ["from_toml"]
 
@@ -35,7 +35,7 @@ def from_toml(path: str | os.PathLike[str]) -> SearchSpace:
 
     >>> import tempfile
     >>> from autopipe.pipeline.knobs import Knob
-    >>> from autopipe.planning.machine import Machine
+    >>> from autopipe.planning.memory.machine import Machine
     >>> with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
     ...     _ = file.write('[[knob]]\nmatch = "map*.num_parallel_calls"\nlow = 2\nhigh = 16\nlog = true')
     ...     file.flush()

@@ -9,7 +9,7 @@ from autopipe.search_spaces._base import choices, doubling, per_core
 
 if TYPE_CHECKING:
     from autopipe.pipeline.knobs import Knob
-    from autopipe.planning.machine import Machine
+    from autopipe.planning.memory.machine import Machine
 
 __all__ = ["low_memory"]
 
@@ -22,7 +22,7 @@ def low_memory(knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
     What TensorFlow would choose is not among it, since that takes as much memory as it finds.
 
     >>> from autopipe.pipeline.knobs import Knob
-    >>> from autopipe.planning.machine import Machine
+    >>> from autopipe.planning.memory.machine import Machine
     >>> machine = Machine(cores=4, memory_bytes=2**31, available_bytes=2**29, host="here")
     >>> low_memory([Knob("map[load].num_parallel_calls", "num_parallel_calls", -1)], machine)
     {'map[load].num_parallel_calls': CategoricalDistribution(choices=(1, 2, 4))}

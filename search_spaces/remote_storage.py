@@ -9,7 +9,7 @@ from autopipe.search_spaces._base import choices, doubling, per_core
 
 if TYPE_CHECKING:
     from autopipe.pipeline.knobs import Knob
-    from autopipe.planning.machine import Machine
+    from autopipe.planning.memory.machine import Machine
 
 __all__ = ["remote_storage"]
 
@@ -24,7 +24,7 @@ def remote_storage(knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
     The buffers of all files read at once take an eighth of the memory there is at the most.
 
     >>> from autopipe.pipeline.knobs import Knob
-    >>> from autopipe.planning.machine import Machine
+    >>> from autopipe.planning.memory.machine import Machine
     >>> machine = Machine(cores=2, memory_bytes=2**34, available_bytes=2**33, host="here")
     >>> remote_storage([Knob("interleave[read].cycle_length", "cycle_length", 16, automatic=None)], machine)
     {'interleave[read].cycle_length': CategoricalDistribution(choices=(1, 2, 4, 8, 16, 32, 64, 128))}

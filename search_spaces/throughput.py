@@ -9,7 +9,7 @@ from autopipe.search_spaces._base import choices, doubling, matches, per_core
 
 if TYPE_CHECKING:
     from autopipe.pipeline.knobs import Knob
-    from autopipe.planning.machine import Machine
+    from autopipe.planning.memory.machine import Machine
 
 __all__ = ["throughput"]
 
@@ -25,7 +25,7 @@ def throughput(knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
     files read at once take a quarter of the memory there is at the most.
 
     >>> from autopipe.pipeline.knobs import Knob
-    >>> from autopipe.planning.machine import Machine
+    >>> from autopipe.planning.memory.machine import Machine
     >>> machine = Machine(cores=2, memory_bytes=2**34, available_bytes=2**33, host="here")
     >>> throughput([Knob("shuffle.buffer_size", "buffer_size", 500, automatic=None, least=500)], machine)
     {'shuffle.buffer_size': CategoricalDistribution(choices=(500, 1000, 2000))}

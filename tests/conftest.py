@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def as_fast(monkeypatch):
     """What the whole pipeline takes is not what is tested: no clock decides whether it stays as it was rewritten."""
-    whole_speed = "autopipe.planning.measure.SampleMeasurements.whole_speed"
+    whole_speed = "autopipe.planning.measuring.measure.SampleMeasurements.whole_speed"
     monkeypatch.setattr(whole_speed, lambda *_, **__: (1.0, 1.0, 1.0))
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from autopipe.pipeline import ir
-    from autopipe.planning.plan import Plan
+    from autopipe.planning.plans.plan import Plan
     from autopipe.runtime.dataset import OptimizedDataset
 
 __all__ = ["check"]
@@ -78,13 +78,13 @@ def check(
     arguments = parse_arguments(arg)
     if update and not (os.access(plan, os.W_OK) and os.access(plan.absolute().parent, os.W_OK)):
         raise typer.BadParameter(f"must be a file that can be written to, but got {plan}.", param_hint="--plan")
-    from autopipe.planning.plan import Plan
+    from autopipe.planning.plans.plan import Plan
 
     given = Plan.load(plan)
     stored = _stored(given, plan)
     load_tensorflow()
     import autopipe
-    from autopipe.planning.machine import Machine
+    from autopipe.planning.memory.machine import Machine
 
     written = load_dataset(target, arguments)
     here = Machine.here()
@@ -163,7 +163,7 @@ def _is_decided(ratios: list[float], least: float, time_is_up: bool) -> bool:
 
 def _around_median(ratios: list[float]) -> Ratio:
     """Return the median, and the order statistics between which the true one lies nineteen times in twenty."""
-    from autopipe.planning.stopwatch import around_median
+    from autopipe.planning.measuring.stopwatch import around_median
 
     # Rounded outwards: of few ratios, one place less would be right less often than that.
     return Ratio(*around_median(ratios, spread=0.98 * len(ratios) ** 0.5 + 0.5), len(ratios))
@@ -172,7 +172,7 @@ def _around_median(ratios: list[float]) -> Ratio:
 @contextmanager
 def _comparing(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
     """Yield what compares two pipelines once: as in their later epochs, on a sample, if one can be taken unseen."""
-    from autopipe.planning.measure import SampleMeasurements
+    from autopipe.planning.measuring.measure import SampleMeasurements
     from autopipe.rules import MeasurementError
 
     measurements = SampleMeasurements()
@@ -189,9 +189,9 @@ def _comparing(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]
 def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
     """Yield what compares two pipelines as they are, caches filled: their Python code, or a failing element, shows."""
     from autopipe.pipeline import ir, trees
-    from autopipe.planning.own_caches import OwnCaches
-    from autopipe.planning.stopwatch import compare_speeds
-    from autopipe.planning.turns import taking_turns
+    from autopipe.planning.costs.own_caches import OwnCaches
+    from autopipe.planning.measuring.stopwatch import compare_speeds
+    from autopipe.planning.measuring.turns import taking_turns
 
     with OwnCaches(before) as old, OwnCaches(after) as new:
         run = old.moved(before), new.moved(after)

@@ -15,7 +15,7 @@ from autopipe.cli.targets import load_dataset
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
-    from autopipe.planning.plan import Plan
+    from autopipe.planning.plans.plan import Plan
     from autopipe.report.differences import Side
 
 __all__ = ["diff"]
@@ -28,7 +28,7 @@ _B = Annotated[str, typer.Argument(metavar="B", help=_HELP, show_default=False)]
 
 def diff(a: _A, b: _B, *, arg: Arguments = None, as_json: AsJson = False) -> None:
     """Show what differs between two plans, two pipelines, or a pipeline with a plan applied and as it was written."""
-    from autopipe.planning.plan import Plan
+    from autopipe.planning.plans.plan import Plan
     from autopipe.report.differences import differences
 
     arguments = parse_arguments(arg)
@@ -62,7 +62,7 @@ def _sides(names: tuple[str, str], plans: list[Plan | None], arguments: dict[str
 
 def _as_written(name: str, dataset: Any) -> Side:
     from autopipe.pipeline.extract import extract
-    from autopipe.planning.plan import Plan, fingerprint
+    from autopipe.planning.plans.plan import Plan, fingerprint
     from autopipe.report.differences import Side, stages_of
 
     tree = extract(dataset)
@@ -73,7 +73,7 @@ def _with_plan(name: str, plan: Plan, target: str, dataset: Any) -> Side:
     """Return a plan as what it makes of the pipeline; of another pipeline than its own it makes nothing."""
     import autopipe
     from autopipe.pipeline.extract import extract
-    from autopipe.planning.plan import fingerprint
+    from autopipe.planning.plans.plan import fingerprint
     from autopipe.report.differences import Side, stages_of
 
     if plan.fingerprint != fingerprint(extract(dataset)):

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from autopipe.cli._options import AsJson
-from autopipe.planning.freed import KEPT_BYTES, allocator, who_says
-from autopipe.planning.pages import ASKING_TEXT, HugePages
+from autopipe.planning.memory.freed import KEPT_BYTES, allocator, who_says
+from autopipe.planning.memory.pages import ASKING_TEXT, HugePages
 from autopipe.quiet import load_tensorflow
 
 __all__ = ["doctor"]
@@ -71,7 +71,7 @@ def _gpu() -> dict[str, Any]:
 def _machine() -> dict[str, Any]:
     import psutil
 
-    from autopipe.planning.machine import Machine
+    from autopipe.planning.memory.machine import Machine
 
     here, pages = Machine.here(), HugePages.here()
     memory = psutil.virtual_memory()

@@ -49,7 +49,7 @@ def explain(
     refuse_both(model, step_ms)
     load_tensorflow()
     import autopipe
-    from autopipe.planning.plan import Plan
+    from autopipe.planning.plans.plan import Plan
     from autopipe.report.findings import CODES
 
     unknown = sorted(set(fail_on or ()) - set(CODES))

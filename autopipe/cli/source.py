@@ -33,7 +33,7 @@ def source(
     arguments = parse_arguments(arg)
     load_tensorflow()
     import autopipe
-    from autopipe.planning.plan import Plan
+    from autopipe.planning.plans.plan import Plan
     from autopipe.report.source import source_of
 
     given = Plan.load(plan) if plan else None

@@ -60,7 +60,7 @@ def spaces(
 def _knobs(target: str, arguments: dict[str, Any], plan: Any, keeps: Promise, seconds: float) -> Any:
     import autopipe
     from autopipe.pipeline.knobs import read_knobs
-    from autopipe.planning.plan import Plan
+    from autopipe.planning.plans.plan import Plan
 
     given = Plan.load(plan) if plan else None
     written = load_dataset(target, arguments)
@@ -74,7 +74,7 @@ def _first_sentence(space: SearchSpace) -> str:
 
 
 def _tried(space: SearchSpace, knobs: Any) -> dict[str, list[int]]:
-    from autopipe.planning.machine import Machine
+    from autopipe.planning.memory.machine import Machine
 
     return {name: list(each.choices) for name, each in space(knobs, Machine.here()).items()}
 

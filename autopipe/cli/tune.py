@@ -31,11 +31,11 @@ from autopipe.cli.targets import load_dataset, load_model, load_target
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
-    from autopipe.planning.plan import Plan
-    from autopipe.tuning.choices import Choices
+    from autopipe.planning.plans.plan import Plan
     from autopipe.tuning.consumer import Consumer
-    from autopipe.tuning.search import Trial
-    from autopipe.tuning.workbench import Workbench
+    from autopipe.tuning.offline.choices import Choices
+    from autopipe.tuning.offline.workbench import Workbench
+    from autopipe.tuning.search.search import Trial
 
 __all__ = ["tune"]
 
@@ -96,7 +96,7 @@ def tune(
     if isolate is not None:
         _leave_gpus_to_trials()
     from autopipe.search_spaces import by_name
-    from autopipe.tuning import offline
+    from autopipe.tuning.offline import offline
     from autopipe.tuning.studies import open_study
 
     budget = seconds if minutes is None else minutes * _MINUTE
@@ -144,8 +144,8 @@ def _choices(target: str, arguments: dict[str, Any], keeps: str, space: str, num
     """Make the pipelines to choose among; in this process, or in that of a trial."""
     import autopipe
     from autopipe.search_spaces import by_name
-    from autopipe.tuning.choices import Choices
-    from autopipe.tuning.structures import structures
+    from autopipe.tuning.offline.choices import Choices
+    from autopipe.tuning.offline.structures import structures
 
     dataset = autopipe.optimize(load_dataset(target, arguments), keeps=keeps)
     return Choices.of(dataset, by_name(space), others=None if numbers_only else structures(dataset))
@@ -167,9 +167,9 @@ def _leave_gpus_to_trials() -> None:
 
 
 def _isolated(make: Callable[[], Choices], consume: Callable[[], Consumer], timeout: float) -> Workbench:
-    from autopipe.tuning.isolation import IsolatedWorkbench, Job
-    from autopipe.tuning.offline import TURN_SECONDS
-    from autopipe.tuning.session import PAIRS
+    from autopipe.tuning.offline.isolation import IsolatedWorkbench, Job
+    from autopipe.tuning.offline.offline import TURN_SECONDS
+    from autopipe.tuning.offline.session import PAIRS
 
     return IsolatedWorkbench(Job(make, consume, TURN_SECONDS, PAIRS), timeout)
 

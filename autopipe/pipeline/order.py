@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autopipe.functions.effects import effects
+from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
 
 __all__ = ["stages_of_free_order"]

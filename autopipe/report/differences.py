@@ -14,7 +14,7 @@ from rich.text import Text
 
 from autopipe.pipeline import ir
 from autopipe.pipeline.text import in_order, stage
-from autopipe.planning.plan import Plan, stage_fingerprint
+from autopipe.planning.plans.plan import Plan, stage_fingerprint
 
 __all__ = ["Changed", "Differences", "Side", "Stage", "differences", "stages_of"]
 

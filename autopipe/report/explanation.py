@@ -20,10 +20,10 @@ from autopipe.optimizer import Refusal, Rewriting, Step
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import read_knobs, with_knobs
 from autopipe.pipeline.text import in_order, stage, tree_lines
-from autopipe.planning.diagnosis import Diagnosis
+from autopipe.planning.costs.diagnosis import Diagnosis
 from autopipe.planning.figures import bytes_text
-from autopipe.planning.freed import FreedMemory
-from autopipe.planning.plan import Carried, Plan
+from autopipe.planning.memory.freed import FreedMemory
+from autopipe.planning.plans.plan import Carried, Plan
 from autopipe.report.findings import Finding, findings
 
 __all__ = ["Explanation"]

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from autopipe.functions.fixed_part import changes_between_epochs
 from autopipe.functions.function import Function
+from autopipe.functions.parts.fixed_part import changes_between_epochs
 from autopipe.pipeline.ir import AssertCardinality, Cache, Map, Node, Options, Prefetch, Repeat, Shuffle
 
 __all__ = ["before_mixing", "cached_before_mixing", "fixed_before_mixing"]

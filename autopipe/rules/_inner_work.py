@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from autopipe.functions.fixed_part import does_work
-from autopipe.functions.inner_work import inner_work
+from autopipe.functions.known.work import does_work, inner_work
 from autopipe.pipeline.ir import (
     FilesReader,
     Filter,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
-from autopipe.functions.beside import Beside, Side, beside
 from autopipe.functions.function import Function
+from autopipe.functions.joined.beside import Beside, Side, beside
 from autopipe.pipeline.alike import alike, same_arguments
 from autopipe.pipeline.ir import Batch, Map, Node, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take, Zip
 from autopipe.pipeline.signature import signature

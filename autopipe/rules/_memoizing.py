@@ -6,9 +6,9 @@ from functools import reduce
 from itertools import count
 from typing import NamedTuple
 
-from autopipe.functions.fixed_part import changes_between_epochs
 from autopipe.functions.function import Function
-from autopipe.functions.numbered import ELEMENTS_OF_FILE, behind_number, numbering_elements, reads_in_order
+from autopipe.functions.joined.numbered import ELEMENTS_OF_FILE, behind_number, numbering_elements, reads_in_order
+from autopipe.functions.parts.fixed_part import changes_between_epochs
 from autopipe.pipeline.files import read_one
 from autopipe.pipeline.ir import (
     AUTOTUNE,

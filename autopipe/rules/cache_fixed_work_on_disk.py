@@ -1,8 +1,9 @@
 """The rule named as this file."""
 
-from autopipe.functions.cut import IllegalCutError
-from autopipe.functions.fixed_part import changes_between_epochs, does_work, split_fixed_part
-from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.known.work import does_work
+from autopipe.functions.parts.cut import IllegalCutError
+from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._caching import cached_before_mixing

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from autopipe.functions.cut import IllegalCutError
-from autopipe.functions.fixed_part import changes_between_epochs, does_work, split_fixed_part
 from autopipe.functions.function import Function
-from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.known.work import does_work
+from autopipe.functions.parts.cut import IllegalCutError
+from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import ALL_ELEMENTS, Cache, Map, Node, Options, Prefetch, Shuffle
 from autopipe.pipeline.trees import substitute, walk
 from autopipe.rules._base import Keeps, Rewrite, rule

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from autopipe.functions.keyed import is_stored, on_keyed, stored_key, with_key
+from autopipe.functions.joined.keyed import is_stored, on_keyed, stored_key, with_key
 from autopipe.pipeline import trees
 from autopipe.pipeline.ir import Cache, GroupByWindow, Map, Node, Shuffle
 from autopipe.rules._base import Keeps, Rewrite, rule

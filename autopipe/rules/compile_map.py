@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from autopipe.functions.compiled import compile_ending
-from autopipe.functions.compose import compose
+from autopipe.functions.cheaper.compiled import compile_ending
+from autopipe.functions.joined.compose import compose
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import Faster, NoErrorIsLost, RoundingUnseen, SameOnSample

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from autopipe.functions import crop
+from autopipe.functions.cheaper import crop
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import Faster, NoErrorIsLost

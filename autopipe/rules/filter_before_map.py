@@ -1,8 +1,8 @@
 """The rule named as this file."""
 
-from autopipe.functions.effects import effects
-from autopipe.functions.predicate import ask_before
-from autopipe.functions.rounding import rounds_alike
+from autopipe.functions.joined.predicate import ask_before
+from autopipe.functions.known.effects import effects
+from autopipe.functions.known.rounding import rounds_alike
 from autopipe.pipeline.ir import Filter, Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import CallsUnseen, Faster, NoErrorIsLost, Pure

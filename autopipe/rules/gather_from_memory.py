@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from autopipe.functions.gather import gather
+from autopipe.functions.joined.gather import gather
 from autopipe.pipeline.ir import Batch, Map, Node, Repeat, TensorSlices, Zip
 from autopipe.pipeline.positions import below_positions, columns, range_of
 from autopipe.pipeline.signature import signature

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
-from autopipe.functions.last_maps import LastMap, split_last_maps
+from autopipe.functions.known.effects import effects
+from autopipe.functions.parts.last_maps import LastMap, split_last_maps
 from autopipe.pipeline.ir import AUTOTUNE, FlatMap, GroupByWindow, Interleave, Map, Node
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
 from autopipe.rules._obligations import ErrorsSurface, NoNewReadAhead, OrderUnseen

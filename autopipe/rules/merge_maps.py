@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from autopipe.functions.compose import compose
-from autopipe.functions.effects import effects
-from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.joined.compose import compose
+from autopipe.functions.known.effects import effects
+from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.subgraph import needed_ops
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autopipe.functions.compose import run_whole
-from autopipe.functions.positional import of_position
+from autopipe.functions.joined.compose import run_whole
+from autopipe.functions.joined.positional import of_position
 from autopipe.pipeline.ir import AUTOTUNE, Map, Node, Prefetch, Range, Repeat, Skip, Take, Tensors, TensorSlices, Zip
 from autopipe.pipeline.positions import columns, range_of
 from autopipe.pipeline.signature import signature

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from autopipe.functions.draws import draws_in_order
-from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
+from autopipe.functions.known.effects import effects
+from autopipe.functions.parts.draws import draws_in_order
 from autopipe.pipeline.ir import AUTOTUNE, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import Faster, FewAtOnce, OrderUnseen, ReadAheadUnseen, Waits

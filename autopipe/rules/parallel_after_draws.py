@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from autopipe.functions.cut import IllegalCutError
-from autopipe.functions.draws import draw_first, draws_in_order
+from autopipe.functions.parts.cut import IllegalCutError
+from autopipe.functions.parts.draws import draw_first, draws_in_order
 from autopipe.pipeline.ir import AUTOTUNE, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import DrawsApart, NotSlower, OrderUnseen, ReadAheadUnseen

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from autopipe.functions.draws import draws_in_order
-from autopipe.functions.effects import effects
+from autopipe.functions.known.effects import effects
+from autopipe.functions.parts.draws import draws_in_order
 from autopipe.pipeline import trees
 from autopipe.pipeline.ir import Batch, Map, Node, PaddedBatch
 from autopipe.pipeline.signature import signature

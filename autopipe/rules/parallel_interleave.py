@@ -3,7 +3,7 @@
 import os
 from dataclasses import replace
 
-from autopipe.functions.effects import effects
+from autopipe.functions.known.effects import effects
 from autopipe.pipeline.ir import AUTOTUNE, Interleave, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import ErrorsSurface, Faster, OrderUnseen, ReadAheadUnseen

@@ -1,6 +1,6 @@
 """The rule named as this file."""
 
-from autopipe.functions.effects import effects
+from autopipe.functions.known.effects import effects
 from autopipe.pipeline.ir import Map, Node, Shuffle
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import WHOLE_EPOCH, CallsUnseen, ErrorsSurface, NotMuchLarger

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from autopipe.functions.fixed_part import split_before_growth
-from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.parts.fixed_part import split_before_growth
 from autopipe.pipeline.ir import Map, Node, Shuffle
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import WHOLE_EPOCH, CallsUnseen, ErrorsSurface, FewerBytes, RoundingUnseen

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from autopipe.functions.compose import compose
-from autopipe.functions.vectorize import NotVectorizableError, computes_exactly, jumps_in_batch, vectorize
+from autopipe.functions.batched.vectorize import NotVectorizableError, computes_exactly, jumps_in_batch, vectorize
+from autopipe.functions.joined.compose import compose
 from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._calls import calls_on_batches

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from autopipe.functions.batchable_part import split_batchable_part
+from autopipe.functions.batched.batchable_part import split_batchable_part
+from autopipe.functions.batched.vectorize import NotVectorizableError, computes_exactly, jumps_in_batch, vectorize
 from autopipe.functions.function import Function
-from autopipe.functions.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.functions.vectorize import NotVectorizableError, computes_exactly, jumps_in_batch, vectorize
+from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._calls import calls_on_batches

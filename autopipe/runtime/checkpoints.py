@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from autopipe.functions.effects import effects
+from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.runtime.repoint import state_of
 

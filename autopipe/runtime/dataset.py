@@ -14,15 +14,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from autopipe.functions.effects import effects
+from autopipe.functions.known.effects import effects
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import read_knobs, with_knobs, with_thread_pool
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.visibility import who_would_see
-from autopipe.planning.disk_cache import DiskCache
-from autopipe.planning.freed import FreedMemory
-from autopipe.planning.plan import Plan
+from autopipe.planning.disk.disk_cache import DiskCache
+from autopipe.planning.memory.freed import FreedMemory
+from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
 from autopipe.rules import Keeps
 from autopipe.runtime.checkpoints import save_without_tables

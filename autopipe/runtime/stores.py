@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 
 from autopipe.pipeline import ir
-from autopipe.planning.disk_cache import DiskCache
+from autopipe.planning.disk.disk_cache import DiskCache
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.ready import caches_on_disk
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from autopipe.functions.rows import who_mixes_rows
+from autopipe.functions.known.rows import who_mixes_rows
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import cattrs
 
-from autopipe.planning.freed import allocator
-from autopipe.planning.machine import Machine
+from autopipe.planning.memory.freed import allocator
+from autopipe.planning.memory.machine import Machine
 from benchmarks.ceilings import CeilingResult
 from benchmarks.ends import EndsResult
 from benchmarks.epochs import LoaderResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autopipe.tuning.structures import OPTIMIZED
+from autopipe.tuning.offline.structures import OPTIMIZED
 from benchmarks.search import (
     BEST,
     BEST_NUMBERS,

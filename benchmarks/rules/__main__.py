@@ -15,7 +15,7 @@ from autopipe.quiet import load_tensorflow
 
 load_tensorflow()
 
-from autopipe.planning.machine import Machine  # noqa: E402  TensorFlow is loaded quietly first
+from autopipe.planning.memory.machine import Machine  # noqa: E402  TensorFlow is loaded quietly first
 from benchmarks.rules._base import RuleResult, all_rule_cases, measure_rule  # noqa: E402
 
 

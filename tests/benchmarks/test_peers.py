@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import autopipe
-from autopipe.planning.pages import ASKING, HugePages
+from autopipe.planning.memory.pages import ASKING, HugePages
 from benchmarks import epochs
 from benchmarks.cases import a_flowers, b_imagenet
 from benchmarks.children import save_data

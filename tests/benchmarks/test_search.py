@@ -5,8 +5,8 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.search_spaces import default
-from autopipe.tuning.choices import Choices
-from autopipe.tuning.structures import OPTIMIZED, structures
+from autopipe.tuning.offline.choices import Choices
+from autopipe.tuning.offline.structures import OPTIMIZED, structures
 from benchmarks import report
 from benchmarks.cases import k_remote_storage
 from benchmarks.search import (
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemet
 
 @pytest.mark.timed
 def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, monkeypatch):
-    from autopipe.tuning import session
+    from autopipe.tuning.offline import session
     from benchmarks import search
 
     searches = {OFFLINE: (True, 2, 1), UNSEEDED: (False, 1, 1), SHORT: (True, 1, 1), SHORT_UNSEEDED: (False, 1, 2)}

@@ -10,7 +10,7 @@ from recording import MOST_EPOCHS, ROWS, Recorder, fit_until, fit_until_a_trial_
 
 import autopipe
 from autopipe.callbacks import PipelineTuner
-from autopipe.tuning.switch import Switch
+from autopipe.tuning.live.switch import Switch
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),

@@ -15,8 +15,8 @@ from autopipe.callbacks import PipelineTuner
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import read_knobs
 from autopipe.runtime.reading import observers
-from autopipe.tuning import live
-from autopipe.tuning.next_epoch import NextEpoch
+from autopipe.tuning.live import live
+from autopipe.tuning.live.next_epoch import NextEpoch
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
@@ -202,7 +202,7 @@ def test_a_cache_that_one_iterator_fills_in_several_epochs_is_full_before_the_se
 
 
 def test_what_fills_a_cache_is_no_growth_that_a_challenger_answers_for(monkeypatch):
-    from autopipe.tuning import memory_guard
+    from autopipe.tuning.live import memory_guard
 
     dataset = autopipe.optimize(rows().map(identity).cache().batch(4), rules=(), seconds=0)
     monkeypatch.setattr(memory_guard, "_LOOK_SECONDS", 0.0)
@@ -213,7 +213,7 @@ def test_what_fills_a_cache_is_no_growth_that_a_challenger_answers_for(monkeypat
 
 
 def test_what_crosses_the_memory_budget_is_taken_back_at_once(monkeypatch):
-    from autopipe.tuning import memory_guard
+    from autopipe.tuning.live import memory_guard
 
     dataset = autopipe.optimize(rows().repeat(MOST_EPOCHS).map(identity).batch(4), seconds=0)
     before = dataset.knobs

@@ -11,8 +11,8 @@ from autopipe.cli import tune as cli_tune
 from autopipe.cli.main import app
 from autopipe.cli.targets import load_dataset
 from autopipe.rules import catalogue
-from autopipe.tuning import offline
-from autopipe.tuning.search import Trial
+from autopipe.tuning.offline import offline
+from autopipe.tuning.search.search import Trial
 from benchmarks import planted
 
 

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from autopipe.cli.main import app
-from autopipe.planning.machine import Machine
-from autopipe.planning.pages import HugePages
+from autopipe.planning.memory.machine import Machine
+from autopipe.planning.memory.pages import HugePages
 from autopipe.telemetry import DeviceReading, GpuReading, TelemetryWarning
 
 

@@ -16,8 +16,8 @@ from autopipe.cli import check
 from autopipe.cli.main import app
 from autopipe.cli.targets import load_dataset
 from autopipe.pipeline.extract import extract
-from autopipe.planning.machine import Machine
-from autopipe.planning.plan import fingerprint
+from autopipe.planning.memory.machine import Machine
+from autopipe.planning.plans.plan import fingerprint
 
 pytestmark = pytest.mark.usefixtures("project")
 

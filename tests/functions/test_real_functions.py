@@ -10,14 +10,14 @@ import pytest
 import tensorflow as tf
 from real_functions import COUNT, FUNCTIONS
 
-from autopipe.functions.batchable_part import split_batchable_part
-from autopipe.functions.cut import IllegalCutError, split
-from autopipe.functions.draws import draw_first
-from autopipe.functions.effects import Effects, effects
-from autopipe.functions.failures import may_fail
-from autopipe.functions.rounding import rounds_alike
+from autopipe.functions.batched.batchable_part import split_batchable_part
+from autopipe.functions.batched.vectorize import NotVectorizableError, computes_exactly, vectorize
+from autopipe.functions.known.effects import Effects, effects
+from autopipe.functions.known.failures import may_fail
+from autopipe.functions.known.rounding import rounds_alike
+from autopipe.functions.parts.cut import IllegalCutError, split
+from autopipe.functions.parts.draws import draw_first
 from autopipe.functions.subgraph import regrouped
-from autopipe.functions.vectorize import NotVectorizableError, computes_exactly, vectorize
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract, function_of

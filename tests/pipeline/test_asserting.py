@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.pipeline.extract import extract
-from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps
 from autopipe.verify import compare
 from sides import assert_refuses, assert_rewrites

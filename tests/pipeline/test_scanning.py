@@ -5,8 +5,8 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.pipeline.extract import extract
-from autopipe.planning.measure import SampleMeasurements
-from autopipe.planning.samples import take_sample
+from autopipe.planning.measuring.measure import SampleMeasurements
+from autopipe.planning.measuring.samples import take_sample
 from autopipe.rules import Keeps
 from autopipe.verify import compare
 from sides import apply, assert_refuses, assert_rewrites

@@ -8,9 +8,9 @@ from pipelines import Recipe, recipes
 
 from autopipe.errors import DatasetError
 from autopipe.pipeline.extract import extract
-from autopipe.planning import measure
-from autopipe.planning.measure import SampleMeasurements
-from autopipe.planning.planner import plan
+from autopipe.planning.measuring import measure
+from autopipe.planning.measuring.measure import SampleMeasurements
+from autopipe.planning.plans.planner import plan
 from autopipe.rules import Keeps, catalogue
 from autopipe.verify import verify
 

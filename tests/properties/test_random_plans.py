@@ -11,10 +11,10 @@ from autopipe.errors import DatasetError
 from autopipe.optimizer import rewrite
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
-from autopipe.planning import count
-from autopipe.planning.measure import SampleMeasurements
-from autopipe.planning.plan import Plan, fingerprint
-from autopipe.planning.replay import replay
+from autopipe.planning.measuring import count
+from autopipe.planning.measuring.measure import SampleMeasurements
+from autopipe.planning.plans.plan import Plan, fingerprint
+from autopipe.planning.plans.replay import replay
 from autopipe.rules import Keeps, catalogue
 
 TRIED = max(settings().max_examples // 4, 1)

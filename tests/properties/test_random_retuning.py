@@ -19,7 +19,7 @@ from autopipe.pipeline.extract import extract
 from autopipe.pipeline.repeatable import draws_freely, draws_race, order_is_free
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.visibility import who_would_see
-from autopipe.planning.plan import Plan
+from autopipe.planning.plans.plan import Plan
 from autopipe.rules import Keeps, catalogue
 from autopipe.runtime.dataset import OptimizedDataset
 from sides import AlwaysFaster

@@ -9,10 +9,10 @@ from profiles import profile_of
 import autopipe
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
-from autopipe.planning.ceiling import Ceiling
-from autopipe.planning.cost import limiting
-from autopipe.planning.diagnosis import Diagnosis
-from autopipe.planning.machine import Machine
+from autopipe.planning.costs.ceiling import Ceiling
+from autopipe.planning.costs.cost import limiting
+from autopipe.planning.costs.diagnosis import Diagnosis
+from autopipe.planning.memory.machine import Machine
 from autopipe.report.findings import CODES, findings
 from autopipe.rules import Keeps
 from sides import Answers, apply

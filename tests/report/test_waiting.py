@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.optimizer import Rewriting
-from autopipe.planning import planner
+from autopipe.planning.plans import planner
 from autopipe.report.waiting import shown_if_long
 
 ERASED = "\x1b[2K"

@@ -32,7 +32,9 @@ def decode(jpeg):
 @pytest.fixture
 def slow(monkeypatch):
     """Decoding these small images takes less than a cache must save to be worth its place."""
-    monkeypatch.setattr("autopipe.planning.measure.SampleMeasurements.caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    monkeypatch.setattr(
+        "autopipe.planning.measuring.measure.SampleMeasurements.caching", lambda *_, on_disk=False: (1.0, 1e-4)
+    )
 
 
 def on_disk(dataset, folder, **arguments):
@@ -194,7 +196,7 @@ PROGRAM = """
 import sys, time
 from pathlib import Path
 import tensorflow as tf, autopipe
-from autopipe.planning import measure
+from autopipe.planning.measuring import measure
 measure.SampleMeasurements.caching = lambda *_, on_disk=False: (1.0, 1e-4)
 
 def slow(number):

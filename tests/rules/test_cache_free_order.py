@@ -6,7 +6,7 @@ import tensorflow as tf
 import autopipe
 from autopipe.pipeline.build import build
 from autopipe.pipeline.text import one_line
-from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps
 from autopipe.verify import compare
 from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites

@@ -75,7 +75,9 @@ def test_of_two_groupings_each_has_its_key():
 
 
 def test_together_with_the_cache_that_autopipe_adds(monkeypatch):
-    monkeypatch.setattr("autopipe.planning.measure.SampleMeasurements.caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    monkeypatch.setattr(
+        "autopipe.planning.measuring.measure.SampleMeasurements.caching", lambda *_, on_disk=False: (1.0, 1e-4)
+    )
     sentences = Dataset.range(60).map(lambda x: sentence(x) | {"text": tf.strings.as_string(x)})
     dataset = buckets(sentences.shuffle(20, seed=1))
     optimized = autopipe.optimize(dataset)

@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from autopipe.functions.compiled import is_compiled
+from autopipe.functions.cheaper.compiled import is_compiled
 from autopipe.pipeline.build import build
 from autopipe.rules import Keeps
 from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites

@@ -7,7 +7,7 @@ from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
-from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps, Site
 from autopipe.rules._obligations import ArraysOnHost
 from autopipe.verify import compare

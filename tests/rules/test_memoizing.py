@@ -12,7 +12,7 @@ from autopipe.optimizer import rewrite
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
-from autopipe.planning.count import most_elements
+from autopipe.planning.measuring.count import most_elements
 from autopipe.rules import Keeps, catalogue
 from autopipe.rules._memoizing import numbered
 from sides import Answers, apply

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from autopipe.pipeline.build import build
-from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps
 from autopipe.verify import compare
 from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites, with_all_rules

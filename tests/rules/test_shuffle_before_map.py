@@ -8,7 +8,7 @@ import autopipe
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
-from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps
 from autopipe.verify import compare
 from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named

@@ -5,7 +5,7 @@ import tensorflow as tf
 from autopipe.optimizer import rewrite
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
-from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps, catalogue
 from sides import assert_no_match, assert_refuses, assert_rewrites
 

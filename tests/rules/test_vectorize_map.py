@@ -2,7 +2,7 @@ import pytest
 import tensorflow as tf
 
 from autopipe.pipeline.text import one_line
-from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps
 from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 

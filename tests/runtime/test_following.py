@@ -12,8 +12,8 @@ from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
-from autopipe.planning.measure import SampleMeasurements
-from autopipe.planning.plan import Plan
+from autopipe.planning.measuring.measure import SampleMeasurements
+from autopipe.planning.plans.plan import Plan
 from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.following import FollowingDataset
 from autopipe.runtime.reading import observe, stop_observing

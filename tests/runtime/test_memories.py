@@ -14,7 +14,7 @@ from retuning import flat, follows, listening, numbers, read_retuning, setting
 import autopipe
 from autopipe.optimizer import Rewriting, Step
 from autopipe.pipeline.extract import extract
-from autopipe.planning.plan import Plan
+from autopipe.planning.plans.plan import Plan
 from autopipe.rules import Keeps
 from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.memories import Memories

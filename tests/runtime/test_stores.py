@@ -7,8 +7,8 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.pipeline.extract import extract
-from autopipe.planning.disk_cache import DiskCache
-from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.disk.disk_cache import DiskCache
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.runtime.ready import caches_on_disk, with_files
 from autopipe.runtime.stores import Stores
 

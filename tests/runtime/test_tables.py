@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 import autopipe
-from autopipe.functions.memoized import new_table
+from autopipe.functions.joined.memoized import new_table
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autopipe.functions.vectorize import vectorize
+from autopipe.functions.batched.vectorize import vectorize
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.extract import extract

@@ -4,7 +4,7 @@ import pytest
 
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import Knob
-from autopipe.planning.machine import Machine
+from autopipe.planning.memory.machine import Machine
 from autopipe.search_spaces import from_toml
 from autopipe.search_spaces import from_toml as read
 

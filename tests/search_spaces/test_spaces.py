@@ -6,7 +6,7 @@ import tensorflow as tf
 import autopipe
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import Knob, read_knobs
-from autopipe.planning.machine import Machine
+from autopipe.planning.memory.machine import Machine
 from autopipe.search_spaces import SPACES, by_name, choices, default, low_memory, remote_storage, throughput
 
 Dataset = tf.data.Dataset

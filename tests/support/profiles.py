@@ -2,8 +2,8 @@
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.text import stage
-from autopipe.planning.machine import Machine
-from autopipe.planning.profile import Profile, StageProfile, Stretch
+from autopipe.planning.costs.profile import Profile, StageProfile, Stretch
+from autopipe.planning.memory.machine import Machine
 
 MANY_BYTES = 2**40
 

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from autopipe.tuning.processes import fresh_processes
+from autopipe.tuning.offline.processes import fresh_processes
 
 
 def run_program(program: str | Path, *arguments: object) -> str:

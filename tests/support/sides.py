@@ -4,7 +4,7 @@ from autopipe.optimizer import rewrite
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
-from autopipe.planning.measure import SampleMeasurements
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps, catalogue
 from autopipe.verify import compare
 

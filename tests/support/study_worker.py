@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from optuna.storages.journal import JournalFileSymlinkLock
 
-from autopipe.tuning.choices import Choice
-from autopipe.tuning.session import Session
+from autopipe.tuning.offline.choices import Choice
+from autopipe.tuning.offline.session import Session
+from autopipe.tuning.offline.workbench import Pair
 from autopipe.tuning.studies import complete, open_study, quiet_optuna
-from autopipe.tuning.workbench import Pair
 
 CALLS = (1, 2, 4, 8, 16)
 BUFFERS = (1, 2, 4, 8)

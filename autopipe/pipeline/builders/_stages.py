@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autopipe.functions.function import Function
-from autopipe.functions.memoized import memoized, new_table
+from autopipe.functions.joined.memoized import memoized, new_table
 from autopipe.pipeline import ir
 from autopipe.pipeline.builders._base import arguments_of, build_stage, deterministic, from_variant
 from autopipe.pipeline.extract import element_shapes, element_types

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from autopipe.optimizer import Refusal
 from autopipe.pipeline import ir, trees
-from autopipe.planning.diagnosis import Diagnosis
+from autopipe.planning.costs.diagnosis import Diagnosis
 from autopipe.report.findings import caches, consumer, draws, order, work
 from autopipe.report.findings._base import Finding, Look, Seen
 

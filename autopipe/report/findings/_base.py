@@ -11,9 +11,9 @@ from typing import Any
 from autopipe.optimizer import Refusal
 from autopipe.pipeline import ir
 from autopipe.pipeline.text import stage
-from autopipe.planning.count import most_elements
-from autopipe.planning.diagnosis import Diagnosis
-from autopipe.planning.profile import StageProfile
+from autopipe.planning.costs.diagnosis import Diagnosis
+from autopipe.planning.costs.profile import StageProfile
+from autopipe.planning.measuring.count import most_elements
 from autopipe.rules import MeasurementError
 
 __all__ = ["Finding", "Look", "Seen", "at", "before", "held_bytes"]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from autopipe.functions.effects import effects
-from autopipe.functions.fixed_part import split_before_growth
 from autopipe.functions.function import Function
-from autopipe.functions.rows import who_mixes_rows
+from autopipe.functions.known.effects import effects
+from autopipe.functions.known.rows import who_mixes_rows
+from autopipe.functions.parts.fixed_part import split_before_growth
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
-from autopipe.planning.count import most_elements
 from autopipe.planning.figures import bytes_text
-from autopipe.planning.machine import Machine
+from autopipe.planning.measuring.count import most_elements
+from autopipe.planning.memory.machine import Machine
 from autopipe.report.findings._base import Finding, Look, Seen, at, before, held_bytes
 from autopipe.rules import MeasurementError
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from autopipe.pipeline import ir
 from autopipe.pipeline.text import stage
-from autopipe.planning.diagnosis import LEAST_WAITING
+from autopipe.planning.costs.diagnosis import LEAST_WAITING
 from autopipe.report.findings._base import Finding, Look, Seen
 
 __all__ = ["LOOKS"]

@@ -8,9 +8,9 @@ from typing import Any
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import stage
-from autopipe.planning.count import most_elements
 from autopipe.planning.figures import bytes_text
-from autopipe.planning.machine import Machine
+from autopipe.planning.measuring.count import most_elements
+from autopipe.planning.memory.machine import Machine
 from autopipe.report.findings._base import Finding, Look, Seen, at, before, held_bytes
 from autopipe.rules import MeasurementError
 

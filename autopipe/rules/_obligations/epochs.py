@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from autopipe.functions.effects import effects
 from autopipe.functions.function import Function
-from autopipe.functions.order_inside import op_of_free_order, op_that_counts
+from autopipe.functions.known.effects import effects
+from autopipe.functions.known.order_inside import op_of_free_order, op_that_counts
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.signature import signature

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from autopipe.functions.failures import may_fail
 from autopipe.functions.function import Function
+from autopipe.functions.known.failures import may_fail
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.failing import who_may_fail
 from autopipe.pipeline.text import stage

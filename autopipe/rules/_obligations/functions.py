@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autopipe.functions.cut import IllegalCutError
-from autopipe.functions.draws import draw_first
-from autopipe.functions.effects import Effects, effects
-from autopipe.functions.fixed_part import first_change, fixed_work, split_fixed_part, work_of
+from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
 from autopipe.functions.function import Function
-from autopipe.functions.rounding import jumps
-from autopipe.functions.rows import who_mixes_rows
-from autopipe.functions.vectorize import NotVectorizableError, vectorize
+from autopipe.functions.known.effects import Effects, effects
+from autopipe.functions.known.rounding import jumps
+from autopipe.functions.known.rows import who_mixes_rows
+from autopipe.functions.known.work import work_of
+from autopipe.functions.parts.cut import IllegalCutError
+from autopipe.functions.parts.draws import draw_first
+from autopipe.functions.parts.fixed_part import first_change, fixed_work, split_fixed_part
 from autopipe.pipeline import trees
 from autopipe.rules._base import Keeps, Proof, Site
 

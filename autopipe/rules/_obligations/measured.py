@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from autopipe.functions.vectorize import NotVectorizableError, vectorize
+from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import MeasurementError, Proof, Site

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autopipe.functions.effects import effects
+from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir
 from autopipe.pipeline.by_itself import does_by_itself
 from autopipe.pipeline.seeds import repeats_a_seeded_shuffle

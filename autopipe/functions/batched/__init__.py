@@ -1,0 +1,1 @@
+"""What a function does with one element, done with a batch of elements."""

@@ -1,0 +1,175 @@
+"""Batched forms of ops for which ``tf.vectorized_map`` has none.
+
+TensorFlow's converter asks an op for a ``pfor_converter`` of its own before it looks into its registry, so nothing of
+TensorFlow is changed. Each form calls the same kernel once for the batch: the kernel treats the values of a tensor,
+or the images of a batch, one by one.
+
+A private attribute of TensorFlow is read here, ``pfor._pfor_converter_registry``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from autopipe.functions.known.ranges import known_length
+
+__all__ = ["BATCHED_OPS", "add_batched_form", "has_batched_form", "is_batched_wrongly"]
+
+_ONE_BY_ONE = (
+    "AsString DecodeBase64 EncodeBase64 RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace "
+    "StringLength StringLower StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong "
+    "StringToNumber StringUpper Substr UnicodeTranscode"
+).split()
+_IMAGE_BY_IMAGE = (
+    "ExtractImagePatches ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ScaleAndTranslate".split()
+)
+
+# TensorFlow's converter takes no default branch, writes one text of the whole batch, and adds what is in no segment of
+# an element, which is an error, to the next element.
+_BATCHED_WRONGLY = frozenset(
+    "Case StatelessCase StringFormat "
+    "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum".split()
+)
+
+
+def add_batched_form(op: Any) -> None:
+    """Give an op that is being traced its batched form, if this module has one for it."""
+    if op.type in _FORMS:
+        op.pfor_converter = _FORMS[op.type]
+
+
+def has_batched_form(op_type: str) -> bool:
+    """Return whether an op of that type can be given a batch, by this module or by TensorFlow."""
+    from tensorflow.python.ops.parallel_for import pfor
+
+    registered = op_type in pfor._pfor_converter_registry and op_type not in _BATCHED_WRONGLY
+    return registered or op_type in _FORMS
+
+
+def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
+    """Return whether TensorFlow's converter makes something else of an op than the op of each element.
+
+    It pads with 0 whatever it is told, counts a negative axis to roll along from the wrong end, and takes as much from
+    all elements as is left of the one where most is left. Where ``in_call``, the op is in what the function calls, as a
+    branch: no form of this module is used there.
+    """
+    import tensorflow as tf
+
+    match op.type:
+        case "PadV2":
+            filling = tf.get_static_value(op.inputs[2])
+            return filling is None or bool(filling != 0)
+        case "Roll":
+            axis = tf.get_static_value(op.inputs[2])
+            return axis is None or bool((axis < 0).any())
+        case "Slice":
+            begin, size = map(tf.get_static_value, op.inputs[1:])
+            return begin is None and (size is None or bool((size < 0).any()))
+        case "Squeeze":
+            return in_call and not op.get_attr("squeeze_dims")
+    return op.type in _BATCHED_WRONGLY
+
+
+def _one_by_one(call: Any) -> Any:
+    """Convert an op that treats every value of its first operand alike."""
+    others = [call.unstacked_input(index) for index in range(1, call.num_inputs)]
+    return _stacked(_same_op(call, [call.stacked_input(0), *others]))
+
+
+def _lookup(call: Any) -> Any:
+    """Convert a lookup of keys in one table."""
+    return _stacked(_same_op(call, [call.unstacked_input(0), call.stacked_input(1), call.unstacked_input(2)]))
+
+
+def _string_join(call: Any) -> Any:
+    """Convert the joining of strings; one that is the same for all elements must be a scalar, to be broadcast."""
+    for each in call.inputs:
+        if not each.is_stacked and each.t.shape.rank != 0:
+            raise ValueError("No pfor vectorization defined for StringJoin with a constant array")
+    return _stacked(_same_op(call, [each.t for each in call.inputs]))
+
+
+def _image_by_image(call: Any) -> Any:
+    """Convert an op on a batch of images to one on the images of all batches."""
+    import tensorflow as tf
+
+    images = call.stacked_input(0)
+    others = [call.unstacked_input(index) for index in range(1, call.num_inputs)]
+    outer = tf.shape(images)[:2]
+    (made,) = _same_op(call, [tf.reshape(images, tf.concat([[-1], tf.shape(images)[2:]], 0)), *others])
+    return _stacked([tf.reshape(made, tf.concat([outer, tf.shape(made)[1:]], 0))])
+
+
+def _mirror_pad(call: Any) -> Any:
+    """Convert the padding of an array with what is next to its border."""
+    import tensorflow as tf
+
+    padding = call.unstacked_input(1)
+    return _stacked(_same_op(call, [call.stacked_input(0), tf.concat([tf.zeros([1, 2], padding.dtype), padding], 0)]))
+
+
+def _squeeze(call: Any) -> Any:
+    """Convert the dropping of sides of 1. Where none is named, TensorFlow's form drops a batch of one as well."""
+    import tensorflow as tf
+
+    sides = call.op.inputs[0].shape
+    dropped = call.get_attr("squeeze_dims") or [at for at, side in enumerate(sides) if side == 1]
+    if not call.get_attr("squeeze_dims") and not sides.is_fully_defined():
+        raise ValueError("No pfor vectorization defined for Squeeze of an unknown shape")
+    return _stacked([tf.squeeze(call.stacked_input(0), [at + 1 if at >= 0 else at for at in dropped])])
+
+
+def _strided_slice(call: Any) -> Any:
+    """Convert the slicing of an array; of one that is the same for all elements, each may take a row of its own."""
+    import tensorflow as tf
+    from tensorflow.python.ops.parallel_for import pfor
+
+    if not call.input(1).is_stacked and not call.input(2).is_stacked:
+        return pfor._pfor_converter_registry["StridedSlice"](call)
+    others = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask")
+    if call.get_attr("shrink_axis_mask") != 1 or any(map(call.get_attr, others)) or call.op.inputs[1].shape != [1]:
+        raise ValueError("No pfor vectorization defined for StridedSlice of changing bounds")
+    rows, places = call.unstacked_input(0), call.stacked_input(1)[:, 0]
+    count = tf.shape(rows, places.dtype)[0]
+    return _stacked([tf.gather(rows, tf.where(places < 0, places + count, places))])
+
+
+def _range(call: Any) -> Any:
+    """Convert a range that begins elsewhere for each element, and is as long for all."""
+    import tensorflow as tf
+
+    length = known_length(call.op)
+    if length is None:
+        raise ValueError("No pfor vectorization defined for Range of changing length")
+    start, step = call.stacked_input(0), call.unstacked_input(2)
+    return _stacked([start[:, tf.newaxis] + tf.range(length, dtype=start.dtype) * step])
+
+
+def _same_op(call: Any, inputs: list[Any]) -> list[Any]:
+    import tensorflow as tf
+
+    op = call.op
+    attributes = dict(op.node_def.attr)
+    graph = tf.compat.v1.get_default_graph()
+    types = [tensor.dtype for tensor in op.outputs]
+    return list(graph.create_op(op.type, inputs, types, attrs=attributes, op_def=op.op_def).outputs)
+
+
+def _stacked(tensors: list[Any]) -> list[Any]:
+    from tensorflow.python.ops.parallel_for.pfor import wrap
+
+    return [wrap(tensor, True) for tensor in tensors]
+
+
+_FORMS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(_ONE_BY_ONE, _one_by_one),
+    **dict.fromkeys(_IMAGE_BY_IMAGE, _image_by_image),
+    "LookupTableFindV2": _lookup,
+    "MirrorPad": _mirror_pad,
+    "Range": _range,
+    "Squeeze": _squeeze,
+    "StridedSlice": _strided_slice,
+    "StringJoin": _string_join,
+}
+BATCHED_OPS = frozenset(_FORMS)

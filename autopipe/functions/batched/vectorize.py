@@ -1,0 +1,391 @@
+"""A function of one element -> the same function of a batch of elements.
+
+The method is that of Agarwal and Ganichev, "Auto-vectorizing TensorFlow graphs: Jacobians, auto-batching and
+beyond" (2019), as TensorFlow ships it in ``tf.vectorized_map``. Its while-loop fallback is never used: a batch that
+loops over its elements inside gains nothing and hides it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from autopipe.functions.batched.batched_ops import BATCHED_OPS, add_batched_form, is_batched_wrongly
+from autopipe.functions.batched.parse import parse_batch, parsing_op, ragged_parts, sparse_parts
+from autopipe.functions.cheaper.compiled import is_compiled
+from autopipe.functions.function import Function
+from autopipe.functions.known.effects import effects
+from autopipe.functions.known.rounding import jumps_after
+from autopipe.functions.memo import remembered
+from autopipe.functions.subgraph import (
+    called_graphs,
+    copy_into_trace,
+    fed_by,
+    needed_ops,
+    origin,
+    regrouped,
+    regrouped_ops,
+    stand_ins,
+    trace,
+    with_called,
+)
+
+__all__ = ["NotVectorizableError", "computes_exactly", "jumps_in_batch", "rounds_rows_alike", "vectorize"]
+
+# Each element of the result depends on matching elements of the operands by one IEEE or integer operation, or by
+# moving data: the same bits whether it is computed alone or in a batch. Transcendental functions are not here, since
+# the vector code for them rounds differently from the scalar code. Left out of account are denormal numbers, and the
+# sign of a zero that is a maximum or a minimum.
+_EXACT = frozenset(
+    "Abs Add AddV2 BitwiseAnd BitwiseOr BitwiseXor Cast Ceil ConcatV2 Const DecodeCSV DecodeRaw DeserializeSparse "
+    "Equal ExpandDims Fill Floor FloorDiv FloorMod GatherV2 Greater GreaterEqual Identity IdentityN If Less "
+    "LessEqual LogicalAnd LogicalNot LogicalOr Maximum Minimum Mul Neg NoOp NotEqual OneHot OnesLike Pack "
+    "ParseExampleV2 PartitionedCall Placeholder RaggedTensorToVariant RealDiv Relu Reshape ReverseV2 Select "
+    "SelectV2 SerializeSparse Shape Sign Slice Split SplitV Sqrt Square Squeeze StatelessIf StridedSlice Sub Tile "
+    "Transpose Unpack ZerosLike _Arg _Retval".split()
+)
+
+# They fail on what they are given, and give nothing else of their own.
+_CHECKS = frozenset("Assert CheckNumerics CheckNumericsV2".split())
+# It rounds nothing, but not-a-number may come out otherwise.
+_CLIP = "ClipByValue"
+_EXTREMES = frozenset({"Maximum", "Minimum"})
+
+
+class NotVectorizableError(Exception):
+    """The function has no batched form; the message says which op is in the way.
+
+    Attributes:
+        op_type: the type of the op that has no batched form, where it is one op's fault.
+    """
+
+    def __init__(self, message: str, op_type: str | None = None) -> None:
+        super().__init__(message)
+        self.op_type = op_type
+
+
+def computes_exactly(fn: Function) -> bool:
+    """Return whether every op gives the same bits for an element alone and for an element in a batch."""
+    if regrouped(fn.concrete.graph) or is_compiled(fn):
+        return False
+    nodes = with_called(fn.concrete.graph.as_graph_def())
+    return all((node.op in _EXACT or node.op in BATCHED_OPS) and not _is_saturating(node) for node in nodes)
+
+
+def rounds_rows_alike(fn: Function) -> bool:
+    """Return whether a function of a batch gives the same bits of a row, whatever the number and place of rows.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import function_of
+    >>> rows = tf.data.Dataset.from_tensor_slices([0.5, 1.5]).batch(2)
+    >>> [rounds_rows_alike(function_of(rows.map(each))) for each in (tf.abs, tf.exp, tf.strings.as_string)]
+    [True, False, True]
+    """
+    inexact = _inexact_ops(fn)
+    made = (tensor.dtype for op in inexact for tensor in op.outputs)
+    rounded = any(dtype.is_floating or dtype.is_complex for dtype in made)
+    return not (rounded or is_compiled(fn) or any(_is_saturating(op.node_def) for op in inexact))
+
+
+def jumps_in_batch(fn: Function) -> str | None:
+    """Return the type of an op that may give something else altogether, and not only other last bits, in a batch.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> floats = tf.data.Dataset.from_tensors([0.5])
+    >>> fns = (tf.exp, lambda x: tf.round(tf.exp(x)), lambda x: tf.cast(x * 255, tf.uint8), tf.round)
+    >>> [jumps_in_batch(extract(floats.map(each)).fn) for each in fns]
+    [None, 'Round', 'Cast', None]
+    """
+    graph = fn.concrete.graph
+    unclipped = (op for op in graph.get_operations() if _is_saturating(op.node_def) and not _is_clipped(op))
+    return "Cast" if any(unclipped) else jumps_after(fn, _inexact_ops(fn))
+
+
+def _inexact_ops(fn: Function) -> set[Any]:
+    """Return the ops that may round differently in a batch, and those that call a function with such an op."""
+    graph = fn.concrete.graph
+    bodies = {function.signature.name: function for function in graph.as_graph_def().library.function}
+    return {op for op in graph.get_operations() if not _is_exact(op.node_def, bodies)} | regrouped_ops(graph)
+
+
+def _is_exact(node: Any, bodies: Mapping[str, Any]) -> bool:
+    called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
+    inner = (each for name in called if name in bodies for each in bodies[name].node_def)
+    known = node.op in _EXACT or node.op in BATCHED_OPS or node.op == _CLIP
+    return known and not _is_saturating(node) and all(_is_exact(each, bodies) for each in inner)
+
+
+def _is_clipped(cast: Any) -> bool:
+    """Return whether what is cast was brought within constants that its new type holds, as ``tf.saturate_cast`` does.
+
+    Not-a-number passes any bounds; it becomes 0 alone and in a batch in the types named here only.
+    """
+    import tensorflow as tf
+
+    limits = cast.outputs[0].dtype
+    if limits not in (tf.uint8, tf.uint16):
+        return False
+    bounds = [tf.get_static_value(bound) for bound in _bounds(origin(cast.inputs[0]).op)]
+    return bool(bounds) and all(
+        bound is not None and ((bound >= limits.min) & (bound <= limits.max)).all() for bound in bounds
+    )
+
+
+def _bounds(op: Any) -> tuple[Any, ...]:
+    """Return the two tensors between which an op leaves its result, or one of two that do so together."""
+    if op.type == _CLIP:
+        return tuple(op.inputs)[1:]
+    for inner, bound in (op.inputs, reversed(op.inputs)) if op.type in _EXTREMES else ():
+        other = origin(inner).op
+        if {op.type, other.type} == _EXTREMES:
+            left, right = other.inputs
+            return bound, left if left.op.type == "Const" else right
+    return ()
+
+
+def _is_saturating(node: Any) -> bool:
+    """Return whether an op is a cast that saturates many numbers at a time but wraps around a single one."""
+    import tensorflow as tf
+
+    if node.op != "Cast":
+        return False
+    given, made = (tf.as_dtype(node.attr[side].type) for side in ("SrcT", "DstT"))
+    return bool(given.is_floating and made.is_integer and made not in (tf.int32, tf.int64, tf.uint64))
+
+
+@remembered
+def vectorize(fn: Function, batch_size: int | None) -> Function:
+    """Return the function that maps a batch of elements as ``fn`` maps each of them.
+
+    Args:
+        fn: a function without effects, of dense tensors whose shapes are fully known.
+        batch_size: the static size of the batch dimension; ``None`` when the last batch may be smaller.
+
+    Raises:
+        NotVectorizableError: if the function is of another kind, or an op of it has no batched form.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> tree = extract(tf.data.Dataset.from_tensor_slices([[1., 2.]]).map(lambda row: row * 2))
+    >>> vectorize(tree.fn, None).concrete(tf.constant([[1., 2.], [3., 4.]]))[0].numpy().tolist()
+    [[2.0, 4.0], [6.0, 8.0]]
+    """
+    import tensorflow as tf
+
+    _refuse_effects(fn)
+    _refuse_changing_shapes(fn)
+    _refuse_settled_checks(fn)
+    _refuse_wrong_forms(fn)
+    batch = tf.TensorShape([batch_size])
+    inputs = [tf.TensorSpec(batch + tensor.shape, tensor.dtype) for tensor in fn.element_inputs]
+    try:
+        with _quiet_logging():
+            vectorized = trace(
+                lambda *batches: _batched(fn, batches, batch),
+                inputs,
+                fn,
+                name=f"vectorized {fn.name}",
+                input_spec=_batched_spec(fn.input_spec, batch),
+                output_spec=_batched_spec(fn.output_spec, batch),
+            )
+    except (ValueError, TypeError, NotImplementedError, AttributeError, tf.errors.OpError) as refused:
+        op_type = _missing_op(refused)
+        reason = f"its op {op_type} has no batched form" if op_type else _why(refused)
+        raise NotVectorizableError(reason, op_type) from refused
+    return replace(vectorized, rows_apart=True)
+
+
+def _batched(fn: Function, batches: tuple[Any, ...], batch: Any) -> list[Any]:
+    """Return the batched outputs: parsed at once, computed from what was parsed, or computed from the inputs."""
+    import tensorflow as tf
+
+    known = stand_ins(fn.element_inputs, batches)
+    parsing = parsing_op(fn)
+    if parsing is not None:
+        known |= stand_ins(parsing.outputs, parse_batch(fn, parsing, batches))
+    checks = fn.concrete.graph.control_outputs
+    outputs: list[Any] = []
+    for output, spec in zip(fn.concrete.outputs, tf.nest.flatten(fn.output_spec), strict=True):
+        parts = _parsed_parts(parsing, output, spec)
+        if parsing is None or not parts:
+            outputs.append(None if checks else known.get(origin(output).ref()))
+            continue
+        tensors = [known[parsing.outputs[part].ref()] for part in parts]
+        outputs.append(_packed(tensors, spec))
+    _fill_computed(fn, outputs, known)
+    return [
+        made if made.dtype == tf.variant else tf.ensure_shape(made, batch + tensor.shape)
+        for made, tensor in zip(outputs, fn.concrete.outputs, strict=True)
+    ]
+
+
+def _parsed_parts(parsing: Any | None, output: Any, spec: Any) -> tuple[int, ...] | None:
+    """Return the outputs of the parsing op that a sparse or ragged output is made of, if it is one."""
+    import tensorflow as tf
+
+    if parsing is None:
+        return None
+    if isinstance(spec, tf.SparseTensorSpec):
+        return sparse_parts(output, parsing)
+    return ragged_parts(output, parsing) if isinstance(spec, tf.RaggedTensorSpec) else None
+
+
+def _packed(parts: Sequence[Any], spec: Any) -> Any:
+    """Return a sparse or ragged batch as datasets hand it on: one variant for each element."""
+    import tensorflow as tf
+
+    if isinstance(spec, tf.SparseTensorSpec):
+        return tf.io.serialize_sparse(tf.SparseTensor(*parts), tf.variant)
+    values, splits = parts
+    splits = tf.cast(splits, spec.row_splits_dtype)
+    return tf.raw_ops.RaggedTensorToVariant(rt_nested_splits=[splits], rt_dense_values=values, batched_input=True)
+
+
+def _fill_computed(fn: Function, outputs: list[Any], known: Mapping[Any, Any]) -> None:
+    """Compute the outputs that are still missing, each a batched form of what its ops do."""
+    import tensorflow as tf
+
+    missing = [place for place, made in enumerate(outputs) if made is None]
+    if not missing:
+        return
+    graph = fn.concrete.graph
+    wanted = [fn.concrete.outputs[place] for place in missing]
+    checks = graph.control_outputs
+    needed = needed_ops([*wanted, *checks], [reference.deref() for reference in known])
+    taken = {id(tensor) for tensor in wanted}.union(id(tensor) for op in needed for tensor in op.inputs)
+    used = [reference for reference in known if id(reference.deref()) in taken]
+    _refuse_ragged_parts(used)
+    used = used or [fn.element_inputs[0].ref()]
+
+    def one(elements: tuple[Any, ...]) -> tuple[Any, ...]:
+        stands_for = dict(zip(used, elements, strict=True))
+        copies: list[Any] = []
+        made = copy_into_trace(graph, wanted, stands_for, also=checks, on_copy=copies.append)
+        for copy in copies:
+            add_batched_form(copy)
+        # What no output waits for is not converted, but run for the first element alone.
+        with tf.control_dependencies([copy for copy in copies if checks and copy.op_def.is_stateful]):
+            return tuple(map(tf.identity, made))
+
+    made = tf.vectorized_map(one, tuple(known[reference] for reference in used), fallback_to_while_loop=False)
+    for place, tensor in zip(missing, made, strict=True):
+        outputs[place] = tensor
+
+
+def _refuse_ragged_parts(used: Iterable[Any]) -> None:
+    for reference in used:
+        shape = reference.deref().shape
+        if not shape.is_fully_defined():
+            raise NotVectorizableError(f"what it parses has tensors of shape {shape}, which may differ")
+
+
+def _refuse_effects(fn: Function) -> None:
+    """Two elements of a batch must not share one random draw, and state must change once per element."""
+    found = effects(fn)
+    if not found.pure:
+        raise NotVectorizableError(f"{fn} {found.describe()}, which a batch would do once for all its elements")
+    if is_compiled(fn):
+        raise NotVectorizableError(f"a part of {fn} is compiled by XLA, and would no longer be")
+
+
+def _refuse_settled_checks(fn: Function) -> None:
+    """Refuse ``Assert(False)`` in a branch: a batch runs both branches, one of them perhaps for no element."""
+    if _has_settled_check(fn.concrete.graph, fn.element_inputs):
+        raise NotVectorizableError(f"a branch of {fn} checks what does not depend on the element")
+
+
+def _has_settled_check(graph: Any, given: Iterable[Any], *, in_branch: bool = False) -> bool:
+    varying = {id(tensor) for tensor in given}
+    varying |= {id(tensor) for op in fed_by(given) for tensor in op.outputs}
+    for op in graph.get_operations():
+        if in_branch and op.type in _CHECKS and id(op.inputs[0]) not in varying:
+            return True
+        inside = in_branch or any(id(tensor) in varying for tensor in op.inputs[:1])
+        for body in filter(None, called_graphs(graph, op)):
+            operands = op.inputs[-len(body.inputs) :] if body.inputs else ()
+            given = [mine for theirs, mine in zip(operands, body.inputs, strict=False) if id(theirs) in varying]
+            if _has_settled_check(body, given, in_branch=inside):
+                return True
+    return False
+
+
+def _refuse_wrong_forms(fn: Function) -> None:
+    for op in fn.concrete.graph.get_operations():
+        if (wrong := _batched_wrongly(fn.concrete.graph, op)) is not None:
+            raise NotVectorizableError(f"its op {wrong} has no batched form", op.type)
+
+
+def _batched_wrongly(graph: Any, op: Any, *, in_call: bool = False) -> str | None:
+    """Return the type of an op that would be batched wrongly: that of the op, or of one in what it calls."""
+    if is_batched_wrongly(op, in_call=in_call):
+        return str(op.type)
+    inner = (
+        _batched_wrongly(body, each, in_call=True)
+        for body in filter(None, called_graphs(graph, op))
+        for each in body.get_operations()
+    )
+    return next(filter(None, inner), None)
+
+
+def _refuse_changing_shapes(fn: Function) -> None:
+    """Only elements of one shape can be stacked before the function as well as after it; what it parses is excepted."""
+    import tensorflow as tf
+
+    for part in tf.nest.flatten(fn.input_spec):
+        _refuse_changing_shape(fn, "takes", part)
+    given = tf.nest.flatten(fn.output_spec)
+    if len(given) != len(fn.concrete.outputs):
+        raise NotVectorizableError(f"{fn} gives None, which is not a plain tensor")
+    parsing = parsing_op(fn)
+    for output, part in zip(fn.concrete.outputs, given, strict=True):
+        if not _parsed_parts(parsing, output, part):
+            _refuse_changing_shape(fn, "gives", part)
+
+
+def _refuse_changing_shape(fn: Function, side: str, part: Any) -> None:
+    import tensorflow as tf
+
+    if not isinstance(part, tf.TensorSpec):
+        kind = type(part).__name__.removesuffix("Spec")
+        raise NotVectorizableError(f"{fn} {side} a {kind}, which is not a plain tensor")
+    if not part.shape.is_fully_defined():
+        raise NotVectorizableError(f"{fn} {side} tensors of shape {part.shape}, which may differ")
+
+
+def _batched_spec(spec: Any, batch: Any) -> Any:
+    import tensorflow as tf
+
+    def batched(part: Any) -> Any:
+        if isinstance(part, tf.RaggedTensorSpec):
+            return tf.RaggedTensorSpec(batch + part.shape, part.dtype, part.ragged_rank + 1, part.row_splits_dtype)
+        return type(part)(batch + part.shape, part.dtype)
+
+    return tf.nest.map_structure(batched, spec)
+
+
+@contextmanager
+def _quiet_logging() -> Iterator[None]:
+    """Keep TensorFlow from printing a page about an op it cannot convert: the refusal says it in a line."""
+    logger = logging.getLogger("tensorflow")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _missing_op(error: BaseException) -> str | None:
+    """Return which op stands in the way, from the page TensorFlow writes about it."""
+    found = re.search(r"No (?:pfor vectorization|converter) defined for (\w+)", str(error))
+    return found[1] if found else None
+
+
+def _why(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"TensorFlow cannot batch it ({lines[-1][:160]})" if lines else "TensorFlow cannot batch it"

@@ -1,0 +1,1 @@
+"""Functions that give the same for less work."""

@@ -1,0 +1,157 @@
+"""The arithmetic at the end of a function, compiled by XLA: one pass over memory instead of one for each op.
+
+TensorFlow runs ``(x / 255 + b - mean) / deviation`` as four kernels, each of which reads and writes a whole image. XLA
+makes one loop of them (Sabne, "XLA: Compiling Machine Learning for Peak Performance", 2020). Draws stay outside, since
+XLA draws other numbers, and so does whatever it would compute otherwise than TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autopipe.functions.function import Function
+from autopipe.functions.known.effects import ops_with_effects
+from autopipe.functions.known.failures import may_fail, ops_that_may_fail
+from autopipe.functions.memo import remembered
+from autopipe.functions.parts.cut import IllegalCutError, split
+from autopipe.functions.parts.ending import cut_before_ending, decided_by_elements, takes_one_shape
+from autopipe.functions.subgraph import called_graphs, copy_into_trace, needed_ops, origin, specs, stand_ins, trace
+
+__all__ = ["compile_ending", "is_compiled"]
+
+# Ops that give the same under XLA, for all numbers, infinities and not-a-number too, but for rounding.
+_ARITHMETIC = frozenset(
+    "Abs Add AddV2 Ceil Cos Exp Floor Log Log1p Mul Neg RealDiv Reciprocal Round Rsqrt Sigmoid Sin Sqrt Square "
+    "SquaredDifference Sub Tanh".split()
+)
+_ALIKE = _ARITHMETIC | frozenset(
+    "BroadcastTo Cast ConcatV2 Const Equal ExpandDims Fill Greater GreaterEqual Identity IdentityN Less LessEqual "
+    "LogicalAnd LogicalNot LogicalOr Maximum Mean MirrorPad Minimum NoOp NotEqual OneHot OnesLike Pack Pad PadV2 "
+    "Placeholder Reshape ReverseV2 Select SelectV2 Shape Slice Split SplitV Squeeze StridedSlice Sum Tile Transpose "
+    "Unpack ZerosLike".split()
+)
+# They give something else altogether for floats that differ in their last bits.
+_DECISIONS = frozenset("Ceil Equal Floor Greater GreaterEqual Less LessEqual NotEqual Round".split())
+_FIXED = frozenset({"Const"})
+_GIVEN = _FIXED | {"Placeholder"}
+_BRANCHES = frozenset("If PartitionedCall StatelessIf".split())
+# With not-a-number as their second operand, these differ.
+_EXTREMES = frozenset("Maximum Minimum".split())
+# Below so many numbers, or with only one pass over them, there is nothing to fuse.
+_LEAST_NUMBERS = 4096
+_LEAST_PASSES = 2
+# With it, a branch is taken apart into ops that XLA does not know.
+_LOWERED = frozenset({"_lower_using_switch_merge"})
+_MUST_COMPILE = "_XlaMustCompile"
+
+
+@remembered
+def compile_ending(fn: Function) -> tuple[Function, Function, Function] | None:
+    """Return the part of a function before its arithmetic, the arithmetic, and the arithmetic compiled.
+
+    ``None`` if it does not end in several ops on many numbers, or if one of these could fail, which XLA hides.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import function_of
+    >>> def augment(image):
+    ...     return (image + tf.random.uniform(()) - 0.5) / 0.25
+    >>> fn = function_of(tf.data.Dataset.from_tensors(tf.zeros((64, 64, 3))).map(augment))
+    >>> first, rest, compiled = compile_ending(fn)
+    >>> len(first.output_spec), is_compiled(rest), is_compiled(compiled)
+    (2, False, True)
+    """
+    if is_compiled(fn):
+        return None
+    of_elements = decided_by_elements(fn)
+    graph = fn.concrete.graph
+    stay = {op for op in of_elements if not (_is_alike(graph, op) and takes_one_shape(op, of_elements))}
+    cut = cut_before_ending(fn, of_elements, stay | ops_with_effects(fn) | (ops_that_may_fail(fn) & of_elements))
+    if not cut:
+        return None
+    try:
+        first, rest = split(fn, cut)
+    except IllegalCutError:
+        return None
+    if may_fail(rest) or _passes(rest.concrete.graph) < _LEAST_PASSES:
+        return None
+    return first, rest, _compiled(rest)
+
+
+def is_compiled(fn: Function) -> bool:
+    """Return whether a part of a function is compiled by XLA already, by its author or by us."""
+    return any(_MUST_COMPILE in op.node_def.attr for op in fn.concrete.graph.get_operations())
+
+
+def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:
+    """Return whether XLA and TensorFlow give the same for an op, and for all in the branches it takes.
+
+    Args:
+        graph: the graph of the op.
+        op: the op.
+        given: types of the ops that give floats which are not computed here.
+    """
+    if op.type in _BRANCHES:
+        bodies = called_graphs(graph, op)
+        return all(
+            body is not None
+            and all(op.type not in _BRANCHES and _is_alike(body, op, _FIXED) for op in body.get_operations())
+            for body in bodies
+        )
+    if op.type in _EXTREMES:
+        return bool(origin(op.inputs[1]).op.type == "Const")
+    if op.type in _DECISIONS and any(origin(each).op.type not in given for each in op.inputs if each.dtype.is_floating):
+        return False
+    return op.type in _ALIKE and not _makes_whole_numbers(op) and not _is_mean_of_whole_numbers(op)
+
+
+def _makes_whole_numbers(op: Any) -> bool:
+    """Return whether an op is a cast that saturates under XLA and wraps around, or is undefined, without."""
+    return bool(op.type == "Cast" and op.inputs[0].dtype.is_floating and op.outputs[0].dtype.is_integer)
+
+
+def _is_mean_of_whole_numbers(op: Any) -> bool:
+    """Return whether an op is a mean whose sum wraps around under XLA."""
+    return bool(op.type == "Mean" and not op.inputs[0].dtype.is_floating)
+
+
+def _passes(graph: Any) -> int:
+    """Return how many ops read and write many numbers."""
+    passes = 0
+    for op in graph.get_operations():
+        if op.type in _ARITHMETIC:
+            passes += (op.outputs[0].shape.num_elements() or 0) >= _LEAST_NUMBERS
+        passes += sum(_passes(body) for body in called_graphs(graph, op) if body is not None)
+    return passes
+
+
+def _compiled(rest: Function) -> Function:
+    """Return the function with all it computes in one compiled call; what it only passes on stays outside."""
+    import tensorflow as tf
+
+    graph = rest.concrete.graph
+    outputs = rest.concrete.outputs
+    inputs = list(rest.element_inputs)
+    passed = {id(tensor) for tensor in inputs}
+    computed = [tensor for tensor in outputs if id(origin(tensor)) not in passed and tensor.dtype != tf.string]
+    needed = {id(tensor) for op in needed_ops(computed) for tensor in op.inputs}
+    taken = [tensor for tensor in inputs if id(tensor) in needed]
+
+    def arithmetic(*tensors: Any) -> list[Any]:
+        known = stand_ins(taken, tensors)
+        return copy_into_trace(graph, computed, known, without=_LOWERED)
+
+    fused = tf.function(arithmetic, jit_compile=True, autograph=False)
+
+    def whole(*tensors: Any) -> list[Any]:
+        given = stand_ins(inputs, tensors)
+        made = fused(*(given[tensor.ref()] for tensor in taken))
+        return copy_into_trace(graph, outputs, given | stand_ins(computed, made))
+
+    return trace(
+        whole,
+        specs(inputs),
+        rest,
+        name=f"compiled {rest.name}",
+        input_spec=rest.input_spec,
+        output_spec=rest.output_spec,
+    )

@@ -1,0 +1,138 @@
+"""Decoding only the part of a JPEG image that is cropped from it, to the same pixels.
+
+``tf.io.decode_and_crop_jpeg`` alone is not that: at the border of its window, colours that are stored at half
+resolution have no neighbours to be interpolated with, and so about half of all common JPEG files come out different
+there. A window with a margin, cut to size afterwards, gives the same bits. Files that are no JPEG, which
+``tf.io.decode_jpeg`` reads too, are decoded whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from autopipe.functions.swapped import with_swaps
+from autopipe.functions.function import Function
+from autopipe.functions.memo import remembered
+
+__all__ = ["crop_while_decoding"]
+
+# Interpolation looks at the next stored colour, which is two pixels away.
+_MARGIN = 4
+
+
+@remembered
+def crop_while_decoding(fn: Function) -> Function | None:
+    """Return the same function, decoding only what it crops; ``None`` if it does not crop what it decodes.
+
+    The window may be fixed, random or depend on the size of the image, which is read from the head of the file.
+    """
+    replacements: dict[Any, Callable[..., Any]] = {}
+    for op in fn.concrete.graph.get_operations():
+        if op.type == "DecodeJpeg" and op.get_attr("ratio") == 1:
+            replacements |= _replacements(op) or {}
+    return with_swaps(fn, replacements, f"{fn.name} cropping as it decodes") if replacements else None
+
+
+def _replacements(decode: Any) -> dict[Any, Callable[..., Any]] | None:
+    """Return what stands for the ops from decoding to cropping, between which the contents of the file are passed on.
+
+    ``None`` if the image is used for anything but its shape and one crop.
+    """
+    passing: dict[Any, Callable[..., Any]] = {decode: lambda contents: [contents]}
+    crops = []
+    waiting = [(decode.outputs[0], 0)]
+    while waiting:
+        tensor, leading = waiting.pop()
+        for op in tensor.consumers():
+            if op.type == "Identity":
+                passing[op] = lambda contents: [contents]
+                waiting.append((op.outputs[0], leading))
+            elif op.type == "ExpandDims" and leading == 0 and _is_constant(op.inputs[1], 0):
+                passing[op] = lambda contents, _: [contents]
+                waiting.append((op.outputs[0], 1))
+            elif op.type == "Shape":
+                passing[op] = _ShapeOf(decode, op, leading)
+            elif op.type == "Slice" and tensor is op.inputs[0]:
+                crops.append(op)
+                passing[op] = _CropOf(decode, op, leading)
+            else:
+                return None
+    return passing if len(crops) == 1 else None
+
+
+def _is_constant(tensor: Any, value: int) -> bool:
+    import tensorflow as tf
+
+    found = tf.get_static_value(tensor)
+    return found is not None and found.tolist() == value
+
+
+class _ShapeOf:
+    """The shape of an image, from the head of its file."""
+
+    def __init__(self, decode: Any, shape: Any, leading: int) -> None:
+        self._decode, self._type, self._leading = decode, shape.outputs[0].dtype, leading
+
+    def __call__(self, contents: Any) -> list[Any]:
+        import tensorflow as tf
+
+        shape = tf.cast(_image_shape(self._decode, contents), self._type)
+        return [tf.concat([tf.ones([self._leading], self._type), shape], 0)]
+
+
+class _CropOf:
+    """A crop of an image, decoded with a margin."""
+
+    def __init__(self, decode: Any, crop: Any, leading: int) -> None:
+        self._decode, self._leading, self._static = decode, leading, crop.outputs[0].shape
+
+    def __call__(self, contents: Any, begin: Any, size: Any) -> list[Any]:
+        import tensorflow as tf
+
+        start = tf.cast(begin[self._leading :], tf.int32)
+        extent = tf.cast(size[self._leading :], tf.int32)
+        made = tf.cond(
+            tf.io.is_jpeg(contents),
+            lambda: self._part(contents, start, extent),
+            lambda: tf.slice(_decode_whole(self._decode, contents), start, extent),
+        )
+        made = tf.expand_dims(made, 0) if self._leading else made
+        made.set_shape(self._static)
+        return [made]
+
+    def _part(self, contents: Any, start: Any, extent: Any) -> Any:
+        import tensorflow as tf
+
+        shape = tf.image.extract_jpeg_shape(contents)[:2]
+        corner = start[:2]
+        opposite = tf.where(extent[:2] < 0, shape, corner + extent[:2])
+        first = tf.maximum(corner - _MARGIN, 0)
+        last = tf.minimum(opposite + _MARGIN, shape)
+        window = tf.raw_ops.DecodeAndCropJpeg(
+            contents=contents, crop_window=tf.concat([first, last - first], 0), **_settings(self._decode)
+        )
+        inside = tf.concat([corner - first, start[2:]], 0)
+        return tf.slice(window, inside, tf.concat([opposite - corner, extent[2:]], 0))
+
+
+def _image_shape(decode: Any, contents: Any) -> Any:
+    import tensorflow as tf
+
+    def of_jpeg() -> Any:
+        stored = tf.image.extract_jpeg_shape(contents)
+        channels = decode.get_attr("channels")
+        return tf.concat([stored[:2], [channels]], 0) if channels else stored
+
+    return tf.cond(tf.io.is_jpeg(contents), of_jpeg, lambda: tf.shape(_decode_whole(decode, contents)))
+
+
+def _decode_whole(decode: Any, contents: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.raw_ops.DecodeJpeg(contents=contents, **_settings(decode))
+
+
+def _settings(decode: Any) -> dict[str, Any]:
+    names = "channels ratio fancy_upscaling try_recover_truncated acceptable_fraction dct_method".split()
+    return {name: decode.get_attr(name) for name in names}

@@ -1,0 +1,1 @@
+"""What is known of a function from its graph, without running it."""

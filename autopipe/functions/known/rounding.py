@@ -1,0 +1,92 @@
+"""Whether functions round alike, and whether a difference in rounding can become more than that."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any
+
+from autopipe.functions.function import Function
+from autopipe.functions.memo import remembered
+from autopipe.functions.subgraph import called_graphs, fed_by, fused_op, regrouped, regrouped_ops
+
+__all__ = ["jumps", "jumps_after", "jumps_after_regrouping", "rounds_alike"]
+
+# Ops that give floats, and do not give nearly the same for nearly the same.
+_JUMPS = frozenset(
+    "Ceil CropAndResize DivNoNan FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel "
+    "Floor FloorDiv FloorMod ImageProjectiveTransformV2 ImageProjectiveTransformV3 Mod QuantizeAndDequantize "
+    "QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 Rint Round Sign TruncateMod "
+    "UnsortedSegmentSum".split()
+)
+# Ops that look at the shape of floats, not at their values.
+_OF_SHAPES = frozenset("Rank Shape ShapeN Size".split())
+
+
+def rounds_alike(whole: Function, *parts: Function) -> bool:
+    """Return whether parts that follow each other give the same bits as one function that does the work of all.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.functions.joined.compose import compose
+    >>> from autopipe.pipeline.extract import extract
+    >>> node = extract(tf.data.Dataset.range(3).map(lambda x: tf.cast(x, tf.float32) + 0.1).map(lambda x: x + 0.2))
+    >>> rounds_alike(compose(node.input.fn, node.fn), node.input.fn, node.fn)
+    False
+    """
+    return regrouped(whole.concrete.graph) == sum(regrouped(part.concrete.graph) for part in parts)
+
+
+def jumps_after(fn: Function, rounding: Set[Any]) -> str | None:
+    """Return the type of an op as for :func:`jumps`, that comes after ops of the function which may round differently.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.functions.subgraph import regrouped_ops
+    >>> from autopipe.pipeline.extract import extract
+    >>> floats = tf.data.Dataset.from_tensors(0.5)
+    >>> fn = extract(floats.map(lambda x: tf.cast(tf.floor(x) + x + x, tf.int32))).fn
+    >>> jumps_after(fn, regrouped_ops(fn.concrete.graph))
+    'Cast'
+    """
+    graph = fn.concrete.graph
+    reached = fed_by(tensor for op in rounding for tensor in op.outputs if tensor.dtype.is_floating)
+    reached |= {op for op in rounding if called_graphs(graph, op)}
+    return next((found for op in graph.get_operations() if op in reached and (found := _jump(graph, op))), None)
+
+
+def jumps_after_regrouping(fn: Function) -> str | None:
+    """Return such an op after sums or products that may be taken in another order in a part, or in a larger whole.
+
+    Or one that is itself computed otherwise there.
+    """
+    graph = fn.concrete.graph
+    return fused_op(graph) or jumps_after(fn, regrouped_ops(graph))
+
+
+@remembered
+def jumps(fn: Function) -> str | None:
+    """Return the type of an op that may give something else altogether for floats that differ in their last bits.
+
+    Such as a comparison, a cast to whole numbers, a text, or code that TensorFlow cannot see. ``None`` if all is
+    continuous in the floats of the element.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> floats = tf.data.Dataset.from_tensors([0.5])
+    >>> [jumps(extract(floats.map(f)).fn) for f in (tf.sin, tf.argmax)]
+    [None, 'ArgMax']
+    """
+    graph = fn.concrete.graph
+    reached = fed_by(tensor for tensor in fn.element_inputs if tensor.dtype.is_floating)
+    return next((found for op in graph.get_operations() if op in reached and (found := _jump(graph, op))), None)
+
+
+def _jump(graph: Any, op: Any) -> str | None:
+    if op.type == "Placeholder" or not any(tensor.dtype.is_floating for tensor in op.inputs):
+        return None
+    bodies = called_graphs(graph, op)
+    if bodies:
+        inner = (_jump(body, each) for body in bodies if body is not None for each in body.get_operations())
+        return next(filter(None, inner), None if all(body is not None for body in bodies) else op.type)
+    made = (tensor.dtype.is_floating or tensor.dtype.is_complex for tensor in op.outputs)
+    if op.type in _JUMPS or (op.type not in _OF_SHAPES and not all(made)):
+        return str(op.type)
+    return None

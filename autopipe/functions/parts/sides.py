@@ -1,0 +1,88 @@
+"""A function of several elements side by side -> what it does with each of them alone, and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autopipe.functions.function import Function
+from autopipe.functions.known.effects import described
+from autopipe.functions.memo import remembered
+from autopipe.functions.parts.cut import IllegalCutError, split
+from autopipe.functions.parts.fixed_part import changes_between_epochs, cheapest_cut
+from autopipe.functions.subgraph import copy_into_trace, fed_by, needed_ops, specs, stand_ins, trace
+
+__all__ = ["split_by_sides"]
+
+
+@remembered
+def split_by_sides(fn: Function, widths: tuple[int, ...]) -> tuple[tuple[Function | None, ...], Function] | None:
+    """Return the functions that do the work on each side which is the same in every epoch, and the rest.
+
+    Where a side has no such work there is none, and the rest takes that side as it is. ``None`` if no side has.
+
+    Args:
+        fn: a function of all sides.
+        widths: how many tensors each side has, in order.
+
+    Raises:
+        IllegalCutError: if it cannot be cut so; the message names the op and the user's line.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> texts = tf.data.Dataset.from_tensors("1")
+    >>> both = tf.data.Dataset.zip((texts, texts)).map(lambda x, y: tf.strings.to_number(x) + tf.random.uniform([]))
+    >>> parts, rest = split_by_sides(extract(both).fn, (1, 1))
+    >>> [part and part.element_types for part in parts], [spec.dtype for spec in rest.input_spec]
+    ([(tf.float32,), None], [tf.float32, tf.string])
+    """
+    sides = _apart(fn.element_inputs, widths)
+    cuts = [cheapest_cut(fn, side) for side in sides]
+    if not any(cuts):
+        return None
+    before, rest = split(fn, [tensor for cut, side in zip(cuts, sides, strict=True) for tensor in cut or side])
+    if changes_between_epochs(before):
+        raise IllegalCutError(f"part of {fn} on one side changes between epochs")
+    given = _apart(before.concrete.outputs, [len(cut or side) for cut, side in zip(cuts, sides, strict=True)])
+    taken = _apart(before.element_inputs, widths)
+    effects = _effects(before, taken, [bool(cut) for cut in cuts])
+    parts = (
+        _alone(before, inputs, outputs, also, name=f"part of {fn}") if cut else None
+        for cut, inputs, outputs, also in zip(cuts, taken, given, effects, strict=True)
+    )
+    return tuple(parts), rest
+
+
+def _apart(tensors: Sequence[Any], widths: Sequence[int]) -> list[tuple[Any, ...]]:
+    remaining = iter(tensors)
+    return [tuple(next(remaining) for _ in range(width)) for width in widths]
+
+
+def _effects(fn: Function, taken: Sequence[Sequence[Any]], works: Sequence[bool]) -> list[list[Any]]:
+    """Return what runs for its effect, by the side it belongs to; what needs no side, with the first that works.
+
+    Raises:
+        IllegalCutError: if something needs several sides, or one that has no work.
+    """
+    graph = fn.concrete.graph
+    found: list[list[Any]] = [[] for _ in taken]
+    for op in graph.control_outputs:
+        needed = needed_ops([op], waits=False)
+        sides = [number for number, side in enumerate(taken) if any(tensor.op in needed for tensor in side)]
+        (home, *others) = sides or [works.index(True)]
+        if others or not works[home]:
+            raise IllegalCutError(f"{described(graph, op)} is part of no work on one side")
+        found[home].append(op)
+    return found
+
+
+def _alone(fn: Function, inputs: Sequence[Any], outputs: Sequence[Any], also: Sequence[Any], name: str) -> Function:
+    """Return the part of a function that gives some of its results, of one side."""
+    graph, taken = fn.concrete.graph, specs(inputs)
+    # TensorFlow has every check wait for the one written before it, whatever that looks at.
+    elsewhere = fed_by(tensor for tensor in fn.element_inputs if not any(tensor is each for each in inputs))
+
+    def alone(*tensors: Any) -> Sequence[Any]:
+        return copy_into_trace(graph, outputs, stand_ins(inputs, tensors), also=also, done=elsewhere)
+
+    return trace(alone, taken, fn, name=name, input_spec=taken, output_spec=specs(outputs))

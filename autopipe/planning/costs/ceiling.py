@@ -1,0 +1,105 @@
+"""How fast the stages of a pipeline can be, as they stand, with the best numbers for the knobs they leave open."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from autopipe.pipeline import ir
+from autopipe.pipeline.build import build
+from autopipe.pipeline.knobs import Knob, read_knobs, with_knobs, with_thread_pool
+from autopipe.planning.costs.own_caches import OwnCaches
+from autopipe.planning.costs.profile import Profile
+from autopipe.planning.measuring.failures import Failures, skipping_failures
+from autopipe.planning.measuring.small_shuffles import with_small_shuffles
+
+__all__ = ["Ceiling", "ceiling", "rate_with"]
+
+_CALLS_PER_CORE = (1, 4, 16, 32)
+_WARMING = 0.25
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The best rate.
+
+    Attributes:
+        rate: elements per second.
+        knobs: the numbers it was seen with, where they are other than the pipeline's own.
+    """
+
+    rate: float
+    knobs: Mapping[str, int]
+
+
+def ceiling(tree: ir.Node, profile: Profile, seconds: float, caches: OwnCaches | None = None) -> Ceiling:
+    """Run a pipeline with other numbers and return the best rate.
+
+    A stage that waits for storage gains from far more calls, and threads to run them, than there are cores; one that
+    computes does not. Which it is shows when it is tried: with ever more calls at once, until they help no more. The
+    best of several noisy figures is too high, so it runs again, and the mean counts.
+
+    Args:
+        tree: the pipeline.
+        profile: what it costs as it is; its rate is where the search begins.
+        seconds: how long to try, in all.
+        caches: where its caches are, filled or not, as when the profile was made; by default none is filled.
+    """
+    if caches is None:
+        with OwnCaches(tree) as own:
+            return ceiling(tree, profile, seconds, own)
+    best = Ceiling(profile.stretch.rate, {})
+    tries = list(_tries(tree, profile.machine.cores))
+    if not tries:
+        return best
+    each = seconds / (len(tries) + 1)
+    tunable = with_thread_pool(with_small_shuffles(tree))
+    for knobs in tries:
+        rate = rate_with(tunable, knobs, each, caches.build)
+        if rate > best.rate:
+            best = Ceiling(rate, knobs)
+    if best.knobs:
+        mean = (best.rate + rate_with(tunable, best.knobs, each, caches.build)) / 2
+        return replace(best, rate=max(mean, profile.stretch.rate))
+    return best
+
+
+def _tries(tree: ir.Node, cores: float) -> Iterator[dict[str, int]]:
+    """Yield settings with ever more calls at once; one in which a knob cannot have so many has as many as it can.
+
+    With one call at a time nobody waits for a lock that all calls need, such as that of Python.
+    """
+    knobs = read_knobs(with_thread_pool(tree))
+    calls = [knob for knob in knobs if knob.field == "num_parallel_calls"]
+    if not calls:
+        return
+    at_least = max(round(cores), 1)
+    for wanted in sorted({1, *(max(round(factor * cores), 1) for factor in _CALLS_PER_CORE)}):
+        threads = {knob.name: max(wanted, at_least) for knob in knobs if knob.field == "size"}
+        yield {knob.name: _at_most(wanted, knob) for knob in calls} | threads
+
+
+def _at_most(wanted: int, knob: Knob) -> int:
+    return wanted if knob.most is None else min(wanted, knob.most)
+
+
+def rate_with(tree: ir.Node, knobs: Mapping[str, int], seconds: float, make: Callable[[ir.Node], Any] = build) -> float:
+    """Read for so long; return elements per second. What was made while buffers filled is not counted."""
+    dataset = make(with_knobs(tree, knobs))
+    began = time.perf_counter()
+    counted_from, elements = began, 0
+    while True:
+        empty = True
+        for _ in skipping_failures(iter(dataset), Failures()):
+            empty = False
+            now = time.perf_counter()
+            if now - began < _WARMING * seconds:
+                counted_from, elements = now, 0
+                continue
+            elements += 1
+            if now - began >= seconds:
+                return elements / (now - counted_from)
+        if empty:
+            return 0.0

@@ -1,0 +1,186 @@
+"""What each stage of a pipeline costs: the figures, and the table they are shown in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from autopipe.pipeline import ir
+from autopipe.planning.figures import bar, bytes_text, duration_text, rate_text
+from autopipe.planning.memory.machine import Machine
+
+__all__ = ["Profile", "StageProfile", "Stretch"]
+
+# The columns after the stage, and how wide a terminal is that has room for all up to them.
+_COLUMNS = {"Time": 0, "Work": 0, "Calls": 56, "Gives": 64, "Holds": 72}
+
+
+@dataclass(frozen=True)
+class StageProfile:
+    """What one stage costs.
+
+    Attributes:
+        node: the stage.
+        stage: the stage as text, such as ``map(load, calls=AUTOTUNE)``.
+        line: where the user wrote it, as ``train.py:12``, if that is known.
+        elements: how many it gave.
+        seconds_per_element: time spent in the stage itself for each element that leaves the *pipeline*, summed over
+            its threads; waiting for storage or for Python's lock included, waiting for stages before it not.
+        share: that time as a share of all stages', 0 to 1.
+        bytes_in: bytes it takes for each element that leaves the pipeline.
+        bytes_per_element: bytes of one element that it gives.
+        bytes_error: the standard error of that figure.
+        buffered_bytes: bytes it held at the last look; of a shuffle that :func:`autopipe.profile` read, with a full
+            buffer.
+        parallelism: calls that may run at once; ``None`` for one after the other.
+        ahead: whether it works in threads of its own, ahead of what takes its elements.
+        fused_with: the stage that TensorFlow made one with it, whose work is counted here.
+        place: the stage whose elements these are: the batch, where that was made one with a map.
+    """
+
+    node: ir.Node = field(repr=False, compare=False)
+    place: ir.Node = field(repr=False, compare=False)
+    stage: str
+    line: str | None
+    elements: int
+    seconds_per_element: float
+    share: float
+    bytes_in: float
+    bytes_per_element: float
+    bytes_error: float
+    buffered_bytes: int
+    parallelism: int | None
+    ahead: bool
+    fused_with: str | None = None
+
+    def row(self) -> tuple[str | Text, ...]:
+        """Return the figures as they stand in the table of a profile."""
+        name = f"{self.stage} + {self.fused_with}" if self.fused_with else self.stage
+        return (
+            Text.assemble(name, (f"  {self.line}", "dim")) if self.line else Text(name),
+            duration_text(self.seconds_per_element),
+            f"{bar(self.share)} {self.share:4.0%}",
+            "" if self.parallelism is None else str(self.parallelism),
+            bytes_text(self.bytes_per_element),
+            bytes_text(self.buffered_bytes) if self.buffered_bytes else "",
+        )
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of reading a pipeline as fast as it goes, or as its consumer does.
+
+    Attributes:
+        elements: how many were read.
+        seconds: wall time.
+        cpu_seconds: CPU time of the process.
+    """
+
+    elements: int
+    seconds: float
+    cpu_seconds: float
+
+    @classmethod
+    def together(cls, stretches: Iterable[Stretch]) -> Stretch:
+        """Return several as one.
+
+        >>> Stretch.together([Stretch(2, 0.25, 1.0), Stretch(3, 0.5, 0.0)])
+        Stretch(elements=5, seconds=0.75, cpu_seconds=1.0)
+        """
+        each = list(stretches)
+        return cls(sum(s.elements for s in each), sum(s.seconds for s in each), sum(s.cpu_seconds for s in each))
+
+    @property
+    def rate(self) -> float:
+        """Elements per second."""
+        return self.elements / self.seconds if self.seconds else 0.0
+
+    @property
+    def cores(self) -> float:
+        """How many cores were busy, on average."""
+        return self.cpu_seconds / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a pipeline costs, stage by stage, from its source to its end.
+
+    Attributes:
+        stages: the cost of each stage. Stages that TensorFlow drops are not there.
+        stretch: what was read, how fast, and with how much CPU.
+        epochs: epochs read to their end.
+        filling: whether all was read in a first epoch, in which a cache fills; later ones are faster.
+        process_bytes: resident memory of the process at the end.
+        machine: where.
+        batch: how many examples an element holds; ``None`` where it is no batch.
+        failed: how many elements raised, and were passed over, in all epochs that were read; reading the pipeline
+            yourself ends at the first.
+        failure: what the first of them raised.
+    """
+
+    stages: tuple[StageProfile, ...]
+    stretch: Stretch
+    epochs: int
+    filling: bool
+    process_bytes: int
+    machine: Machine
+    batch: int | None = None
+    failed: int = 0
+    failure: str = ""
+
+    def in_words(self, rate: float) -> str:
+        """Return elements per second in words that tell what an element is."""
+        return (
+            f"{rate_text(rate)} elements/s" if self.batch is None else f"{rate_text(rate)} batches/s of {self.batch:,}"
+        )
+
+    def of(self, node: ir.Node) -> StageProfile | None:
+        """Return the cost of a stage; ``None`` if TensorFlow dropped it."""
+        return next((each for each in self.stages if each.node == node), None)
+
+    def __str__(self) -> str:
+        out = StringIO()
+        Console(file=out, width=140, color_system=None).print(self)
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the stages, source first, with what each costs for one element of the pipeline."""
+        filling = ", in a first epoch, in which its cache fills" if self.filling else ""
+        busy = f"{self.stretch.cores:.1f} of {self.machine.cores:g} cores busy"
+        one = "one element of the pipeline" if self.batch is None else "one batch"
+        caption = f"{self.in_words(self.stretch.rate)} with {busy}; times are for {one}{filling}"
+        if self.failed:
+            several = "elements" if self.failed > 1 else "element"
+            caption += f"\n{self.failed:,} {several} raised and were passed over, the first: {self.failure}"
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
+        table.add_column("Stage", overflow="fold")
+        shown = [name for name, width in _COLUMNS.items() if options.max_width >= width]
+        for name in shown:
+            table.add_column(name, justify="left" if name == "Work" else "right", no_wrap=True)
+        largest = max((each.share for each in self.stages), default=0.0)
+        for each in self.stages:
+            table.add_row(*each.row()[: 1 + len(shown)], style="bold red" if each.share == largest else "")
+        yield table
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the profile as plain values; seconds and bytes."""
+        names = [name for name in StageProfile.__dataclass_fields__ if name not in ("node", "place")]
+        return {
+            "elements_per_second": self.stretch.rate,
+            "examples_in_element": self.batch,
+            "cores_busy": self.stretch.cores,
+            "cores": self.machine.cores,
+            "epochs": self.epochs,
+            "filling": self.filling,
+            "process_bytes": self.process_bytes,
+            "failed": self.failed,
+            "failure": self.failure,
+            "stages": [{name: getattr(each, name) for name in names} for each in self.stages],
+        }

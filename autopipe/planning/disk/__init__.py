@@ -1,0 +1,1 @@
+"""Caches that are kept between runs, and what tells that their elements are still the same."""

@@ -1,0 +1,230 @@
+"""Which elements a pipeline gives, as a key: the same key in another process means the same elements.
+
+Unknown means no: where anything could make the elements differ that the key does not hold, there is no key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from autopipe.functions.function import Function
+from autopipe.functions.known.effects import Effects, effects
+from autopipe.functions.known.fingerprint import function_fingerprint
+from autopipe.functions.known.order_inside import op_of_free_order
+from autopipe.functions.known.resources import fixed_table_reads
+from autopipe.functions.subgraph import with_called
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.signature import signature
+from autopipe.pipeline.text import stage
+from autopipe.planning.disk.files_read import UnknownContentError, file_states
+
+__all__ = ["UnknownContentError", "content_key"]
+
+_SCHEMA = 1
+# Stages that give what they read from, in its order, where they are not refused.
+_PASSING = (ir.Cache, ir.End, ir.Options, ir.Prefetch, ir.Shuffle, ir.ThreadPool)
+_DETERMINED = (
+    ir.Batch,
+    ir.Concatenate,
+    ir.Enumerate,
+    ir.FilesReader,
+    ir.Filter,
+    ir.FlatMap,
+    ir.GroupByWindow,
+    ir.Interleave,
+    ir.LegacyInterleave,
+    ir.Map,
+    ir.PaddedBatch,
+    ir.Range,
+    ir.Rebatch,
+    ir.Repeat,
+    ir.Shard,
+    ir.Skip,
+    ir.Take,
+    ir.TensorSlices,
+    ir.Tensors,
+    ir.Unbatch,
+    ir.Window,
+    ir.Zip,
+)
+# How fast elements are made and which objects hold them, not what they are; functions and arrays go in by value.
+_NOT_CONTENT = frozenset(
+    "buffer_output_elements buffer_size dataset deterministic fn key_func line name num_parallel_calls origin parts "
+    "predicate prefetch_input_elements reduce_func synchronous use_inter_op_parallelism use_unbounded_threadpool "
+    "window_size_func".split()
+)
+# Datasets inside a function that give the same elements in the same order whenever they are made.
+_DETERMINED_INSIDE = frozenset(
+    "BatchDatasetV2 CSVDatasetV2 ConcatenateDataset FilterDataset FixedLengthRecordDatasetV2 FlatMapDataset "
+    "InterleaveDataset LegacyParallelInterleaveDatasetV2 MapDataset PaddedBatchDatasetV2 ParallelBatchDataset "
+    "ParallelInterleaveDatasetV4 ParallelMapDatasetV2 PrefetchDataset RangeDataset RepeatDataset ShardDataset "
+    "SkipDataset TFRecordDataset TFRecordDatasetV2 TakeDataset TensorDataset TensorSliceDataset TextLineDataset "
+    "UnbatchDataset WindowDataset ZipDataset".split()
+)
+
+
+def content_key(tree: ir.Node) -> str:
+    """Return a key of the elements that a pipeline gives, and of their order.
+
+    It holds the stages and their arguments, the functions and the values they capture, the arrays in memory, of every
+    file that is read its name, size and times of change, and the versions of TensorFlow and autopipe. To list the
+    files, the part of the pipeline that gives their names is run.
+
+    The time of the last change of a file cannot be set by hand, as the time of its last modification can. So a file
+    that was replaced while its elements were written has another key ever after, also if an older copy comes back.
+
+    Raises:
+        UnknownContentError: if the elements could differ though nothing in the key does.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> keys = [content_key(extract(tf.data.Dataset.range(9).map(lambda x, k=k: x * k))) for k in (2, 2, 3)]
+    >>> keys[0] == keys[1], keys[0] == keys[2]
+    (True, False)
+    """
+    for node in trees.walk(tree):
+        _refuse_unknown(node)
+    spec = signature(tree).element_spec
+    _refuse_datasets(spec)
+    digest = hashlib.sha256()
+    _feed(digest, *_versions(), repr(spec))
+    for node in trees.walk(tree):
+        if isinstance(node, _DETERMINED):
+            _feed(digest, *_own_content(node))
+    for state in file_states(tree):
+        _feed(digest, repr(state))
+    return digest.hexdigest()[:32]
+
+
+def _feed(digest: Any, *parts: Any) -> None:
+    """Add texts, bytes and arrays to a digest, each with its length, so that no two lists of parts look alike."""
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(f"{len(data)}:".encode())
+        digest.update(data)
+
+
+def _versions() -> tuple[str, ...]:
+    import tensorflow as tf
+
+    try:
+        own = version("keras-autopipe")
+    except PackageNotFoundError:
+        own = "a checkout"
+    return str(_SCHEMA), tf.__version__, own, platform.machine()
+
+
+def _refuse_unknown(node: ir.Node) -> None:
+    if getattr(node, "deterministic", None) is False:
+        raise UnknownContentError(f"{stage(node)} frees the order of elements")
+    match node:
+        case ir.Opaque(label=label, reason=reason):
+            raise UnknownContentError(f"{label} cannot be read: {reason}")
+        case ir.Options(options=options) if options.deterministic is False:
+            raise UnknownContentError("options.deterministic=False frees the order of elements")
+        case ir.Shuffle(mixes=True):
+            raise UnknownContentError(f"{stage(node)} gives each run its own order")
+        case ir.Cache(in_memory=False):
+            raise UnknownContentError(f"{stage(node)} may already hold other elements")
+        case ir.Repeat(count=count) if count < 0:
+            raise UnknownContentError(f"{stage(node)} never ends")
+    if not isinstance(node, _DETERMINED + _PASSING):
+        raise UnknownContentError(f"{stage(node)} may give other elements in another run")
+    for fn in trees.called_by(node):
+        _refuse_unknown_function(fn)
+
+
+def _refuse_unknown_function(fn: Function) -> None:
+    found = effects(fn)
+    if found != Effects(file_reads=found.file_reads):
+        raise UnknownContentError(f"{fn} {found.describe()}")
+    for op in with_called(fn.concrete.graph.as_graph_def()):
+        if re.search(r"Dataset(V\d)?$", op.op) and op.op not in _DETERMINED_INSIDE:
+            raise UnknownContentError(f"{fn} makes a {op.op}, which may give other elements in another run")
+    freed = op_of_free_order(fn)
+    if freed:
+        raise UnknownContentError(f"{fn} frees the order of elements ({freed})")
+
+
+def _refuse_datasets(spec: Any) -> None:
+    import tensorflow as tf
+
+    for part in tf.nest.flatten(spec):
+        if not isinstance(part, tf.TensorSpec | tf.RaggedTensorSpec | tf.SparseTensorSpec):
+            raise UnknownContentError(f"its elements hold a {type(part).__name__.removesuffix('Spec')}")
+
+
+def _own_content(node: ir.Node) -> Iterator[Any]:
+    yield type(node).__name__
+    for each in fields(node):
+        value = getattr(node, each.name)
+        if each.compare and each.name not in _NOT_CONTENT and not isinstance(value, ir.Node):
+            yield f"{each.name}={value!r}"
+    if isinstance(node, ir.Source):
+        yield repr(node.dataset.element_spec)
+    for component in getattr(node, "components", ()):
+        yield from _value(component)
+    if ir.AUTOTUNE in (getattr(node, "cycle_length", None), getattr(node, "num_parallel_reads", None)):
+        yield from _order_by_machine(getattr(node, "num_parallel_calls", None))
+    for fn in trees.called_by(node):
+        yield from _function_content(fn)
+
+
+def _order_by_machine(calls: int | None = None) -> tuple[str, ...]:
+    """Return what decides over how many inputs TensorFlow interleaves, where the author left it to TensorFlow."""
+    return str(calls), str(len(os.sched_getaffinity(0)))
+
+
+def _function_content(fn: Function) -> Iterator[Any]:
+    graph = fn.concrete.graph
+    yield function_fingerprint(fn)
+    # The fingerprint covers what is computed; these which of it is given, and where XLA may round differently.
+    place = {op.name: str(index) for index, op in enumerate(graph.get_operations())}
+    yield from (f"{place[tensor.op.name]}:{tensor.value_index}" for tensor in fn.concrete.outputs)
+    definition = graph.as_graph_def()
+    yield from sorted(repr(sorted(function.ret.items())) for function in definition.library.function)
+    for op in with_called(definition):
+        if op.attr["_XlaMustCompile"].b:
+            yield f"{op.op} compiled"
+        if "Interleave" in op.op:
+            yield from _order_by_machine()
+    for live, inside in graph.captures:
+        yield from _captured(fn, live, inside)
+
+
+def _captured(fn: Function, live: Any, inside: Any) -> Iterator[Any]:
+    import tensorflow as tf
+
+    if inside.dtype != tf.resource:
+        yield from _value(live)
+        return
+    lookups = set(inside.consumers())
+    if not lookups or not lookups <= fixed_table_reads(fn.concrete.graph):
+        raise UnknownContentError(f"{fn} captures an object that may change")
+    find = next(op for op in lookups if op.type == "LookupTableFindV2")
+    types = {"Tkeys": find.get_attr("Tin"), "Tvalues": find.get_attr("Tout")}
+    keys, values = tf.raw_ops.LookupTableExportV2(table_handle=live, **types)
+    order = tf.argsort(keys) if keys.dtype != tf.string else sorted(range(len(keys)), key=keys.numpy().__getitem__)
+    yield from _value(tf.gather(keys, order))
+    yield from _value(tf.gather(values, order))
+
+
+def _value(tensor: Any) -> Iterator[Any]:
+    import numpy as np
+    import tensorflow as tf
+
+    if tensor.dtype in (tf.resource, tf.variant):
+        raise UnknownContentError("it holds an object that is no plain tensor")
+    array = np.asarray(tensor.numpy())
+    yield f"{tensor.dtype}{array.shape}"
+    if tensor.dtype == tf.string:
+        yield from array.ravel().tolist()
+    else:
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -1,0 +1,156 @@
+"""What it takes to make an element, and to read it from a cache."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from autopipe.pipeline import ir
+from autopipe.pipeline.build import build
+from autopipe.planning.measuring.samples import SAMPLE_BYTES, SAMPLE_SECONDS, without_buffers
+from autopipe.rules import MeasurementError
+
+__all__ = ["CachingCost", "caching_cost"]
+
+_SECONDS = 0.025
+_FEWEST_TURNS = 3
+# What Python does with one element; of those that are made in less than five times that, it is given one of many.
+_PYTHON_SECONDS, _OF_COMPONENT, _OF_COMPOSITE = 50e-6, 5e-6, 40e-6
+_LITTLE = 1 / 5
+_MANY, _FEW = 64, 8
+# What so many take at the most, where they take as long as they do one by one.
+_MANY_SECONDS = 0.02
+_END = object()
+# More than a sample ever has; of larger numbers TensorFlow keeps the low bits only.
+_ALL = 10**9
+
+
+@dataclass(frozen=True)
+class CachingCost:
+    """What an element costs with and without a cache.
+
+    Attributes:
+        making: the seconds it takes to make one.
+        reading: the seconds it takes to read one from the cache.
+        made: the last elements that came one by one; not more than a sample has.
+    """
+
+    making: float
+    reading: float
+    made: Sequence[Any] = ()
+
+
+def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None) -> CachingCost:
+    """Return what it takes to make an element, and to read it from a cache in memory, or else in a folder."""
+    dataset = build(without_buffers(node))
+    in_sample = int(SAMPLE_BYTES / max(element_bytes, 1))
+    most = max(_FEW, in_sample)
+    making, each, made = _making(dataset, min(_MANY, most), in_sample)
+    if folder is None:
+        reading = _turns(dataset.take(each).cache().repeat(), each)
+        if not reading:
+            raise MeasurementError("the pipeline has no elements the second time")
+        # What the pipeline makes ahead meanwhile takes cores from the first ones that are read.
+        return CachingCost(making, statistics.median(reading) / each, made)
+    count = max(_FEW, min(int(SAMPLE_SECONDS / making), most))
+    with TemporaryDirectory(dir=folder, prefix="sample.") as place:
+        return _from_disk(dataset.take(count).cache(f"{place}/data"), Path(place))
+
+
+def _making(dataset: Any, many: int, held: int) -> tuple[float, int, Sequence[Any]]:
+    """Return the seconds it takes to make an element, and of how many Python is to be given one when they are read.
+
+    Where there are too few to look at one of many, what Python takes counts on both sides. The third are the last
+    elements that came one by one, up to ``held`` of them.
+    """
+    made: deque[Any] = deque(maxlen=held)
+    turns = _turns(dataset, made=made)
+    if not turns:
+        alone = _seconds(dataset)
+        if not _count(dataset.take(1)):
+            raise MeasurementError("the pipeline has no elements")
+        return alone, 1, ()
+    one_by_one = statistics.fmean(turns)
+    if _python_seconds(dataset.element_spec) <= _LITTLE * one_by_one:
+        return one_by_one, max(1, min(_FEW, int(SAMPLE_SECONDS / one_by_one))), made
+    many = min(many, max(_FEW, int(_MANY_SECONDS / one_by_one)))
+    of_many = _turns(dataset, many)
+    return (statistics.fmean(of_many) / many, many, made) if of_many else (one_by_one, 1, made)
+
+
+def _python_seconds(spec: Any) -> float:
+    """Return about how long Python takes for an element that it is given."""
+    import tensorflow as tf
+
+    components = tf.nest.flatten(spec)
+    composites = sum(1 for each in components if not isinstance(each, tf.TensorSpec))
+    return _PYTHON_SECONDS + _OF_COMPONENT * len(components) + _OF_COMPOSITE * composites
+
+
+def _turns(dataset: Any, each: int = 1, made: deque[Any] | None = None) -> list[float]:
+    """Return the seconds until one element in ``each`` comes, and the next one, and so on for a short while.
+
+    What it takes to start, and to come to the first, is left out; there are none if there is no second.
+
+    Args:
+        dataset: what to read.
+        each: of so many elements one is looked at.
+        made: where to put those that come.
+    """
+    elements = iter(dataset if each == 1 else dataset.shard(each, each - 1))
+    turns: list[float] = []
+    element = next(elements, _END)
+    if element is _END:
+        return turns
+    began = last = time.perf_counter()
+    while last - began < (_SECONDS if len(turns) >= _FEWEST_TURNS else SAMPLE_SECONDS):
+        if made is not None:
+            made.append(element)
+        element = next(elements, _END)
+        if element is _END:
+            break
+        now = time.perf_counter()
+        turns.append(now - last)
+        last = now
+    return turns
+
+
+def _from_disk(cached: Any, place: Path) -> CachingCost:
+    making, count = _seconds(cached), _count(cached)
+    for file in place.iterdir():
+        _forget(file)
+    return CachingCost(making / count, _seconds(cached) / count)
+
+
+def _forget(file: Path) -> None:
+    """Make the kernel read a file from the disk the next time, as it must one that is larger than memory."""
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(handle)
+
+
+def _count(dataset: Any) -> int:
+    import tensorflow as tf
+
+    return int(dataset.reduce(tf.constant(0), lambda number, *_: number + 1))
+
+
+def _seconds(dataset: Any) -> float:
+    """Return the seconds it takes to make all elements; to skip them calls no function for each, as counting does.
+
+    What it takes to destroy the iterator is not among them: that may be long, and says nothing of the pipeline.
+    """
+    began = time.perf_counter()
+    iterator = iter(dataset.skip(_ALL))
+    next(iterator, None)
+    return time.perf_counter() - began

@@ -1,0 +1,60 @@
+"""Elements that cannot be made: they are passed over where a pipeline is measured, and told of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from autopipe.planning.measuring.samples import one_sentence
+
+__all__ = ["Failures", "skipping_failures"]
+
+_MOST_IN_A_ROW = 100
+
+
+@dataclass
+class Failures:
+    """What elements raised.
+
+    Attributes:
+        count: how many did.
+        first: what the first of them raised, as a sentence.
+    """
+
+    count: int = 0
+    first: str = ""
+
+    def note(self, error: BaseException) -> None:
+        """Count one more."""
+        self.first = self.first or one_sentence(error)
+        self.count += 1
+
+
+def skipping_failures(iterator: Iterator[Any], failures: Failures) -> Iterator[Any]:
+    """Yield the elements that can be made, and note the others; many of those in a row are taken to go on for ever.
+
+    >>> import tensorflow as tf
+    >>> broken = Failures()
+    >>> checked = tf.data.Dataset.range(4).map(lambda x: tf.debugging.check_numerics(6 / x, "no number"))
+    >>> [float(element) for element in skipping_failures(iter(checked), broken)]
+    [6.0, 3.0, 2.0]
+    >>> broken
+    Failures(count=1, first='no number : Tensor had Inf values.')
+    """
+    import tensorflow as tf
+
+    in_a_row = 0
+    while True:
+        try:
+            element = next(iterator)
+        except StopIteration:
+            return
+        except tf.errors.OpError as error:
+            failures.note(error)
+            in_a_row += 1
+            if in_a_row == _MOST_IN_A_ROW:
+                return
+            continue
+        in_a_row = 0
+        yield element

@@ -1,0 +1,372 @@
+"""Answers about a pipeline that come from running it on a sample of the user's own elements."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
+from typing import Any
+
+from autopipe.functions.function import Function
+from autopipe.functions.parts.draws import undisturbed_generators
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import build
+from autopipe.pipeline.signature import signature
+from autopipe.pipeline.visibility import who_leaves_traces, who_would_see
+from autopipe.planning.disk.content import UnknownContentError
+from autopipe.planning.disk.disk_cache import DiskCache
+from autopipe.planning.measuring.caching import caching_cost
+from autopipe.planning.measuring.count import most_elements
+from autopipe.planning.measuring.differences import difference
+from autopipe.planning.measuring.held_samples import HeldSamples, without_end
+from autopipe.planning.measuring.nothing_passes import refuse_if_nothing_passes
+from autopipe.planning.measuring.questions import Question, asked
+from autopipe.planning.measuring.samples import (
+    SAMPLE_BYTES,
+    bytes_of,
+    from_several_places,
+    held_beside,
+    one_sentence,
+    take_sample,
+    without_calls,
+)
+from autopipe.planning.measuring.small_shuffles import small_shuffle
+from autopipe.planning.measuring.stopwatch import compare_speeds, longer_than
+from autopipe.planning.measuring.turns import elements_in_one_turn, taking_turns, without_last_prefetch
+from autopipe.planning.memory.ledger import promised_bytes
+from autopipe.planning.memory.machine import Machine, queued_seconds, resident_bytes
+from autopipe.rules import MeasurementError
+
+__all__ = ["SampleMeasurements"]
+
+_CACHE_SAMPLE_ELEMENTS = 32
+# A sample of so many bytes tells as much as a full one.
+_LARGE_SAMPLE = SAMPLE_BYTES // 4
+# No step of a Keras model is shorter, whatever the model: what is little beside that, nobody notices.
+_FASTEST_CONSUMER = 500e-6
+_LITTLE_GROWTH = 16 * 2**20
+_ELEMENTS_AHEAD = 8
+_SPEED_SECONDS = 3.0
+_WORKING_SECONDS, _WORKING_CALLS = 0.05, 64
+_COMPARED_SECONDS = 1.0
+# Of elements that take long, as whole batches, fewer tell enough.
+_FEW_OF_SLOW, _MOST_COMPARED_SECONDS = 4, 2.0
+_FEWEST_COMPARED = 16
+_END = object()
+
+
+@dataclass(eq=False)
+class SampleMeasurements:
+    """Runs samples; remembers them, so that several questions about one place run it once.
+
+    Args:
+        ram_budget: bytes of memory that may be added; by default half of what this process can still get, less what
+            its other datasets were promised.
+        seconds: how long to measure, in all; then nothing more is known.
+        disk: where caches may be kept that are too large for memory; ``None`` for nowhere.
+    """
+
+    ram_budget: int = field(default_factory=lambda: max(Machine.here().available_bytes // 2 - promised_bytes(), 0))
+    seconds: float = float("inf")
+    disk: DiskCache | None = None
+
+    _given_up: str | None = field(default=None, init=False, repr=False)
+    _resident: int = field(default_factory=resident_bytes, init=False, repr=False)
+    _began: float = field(default_factory=time.perf_counter, init=False, repr=False)
+    _known_sizes: dict[ir.Node, list[int]] = field(default_factory=dict, init=False, repr=False)
+    _held: HeldSamples = field(default_factory=HeldSamples, init=False, repr=False)
+    _speeds: dict[Hashable, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
+    _workings: dict[Hashable, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
+    _costs: dict[tuple[ir.Node, bool], tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
+    _differences: dict[Hashable, str | None] = field(default_factory=dict, init=False, repr=False)
+
+    def bytes_beside_caches(self, pipeline: ir.Node) -> int:
+        """Return how much the process has grown since measuring began, and the elements that are made ahead.
+
+        TensorFlow's allocator keeps what it once had.
+        """
+        grown = resident_bytes() - self._resident
+        ahead = _ELEMENTS_AHEAD * (signature(pipeline).element_bytes or 0)
+        for node in trees.walk(pipeline):
+            if isinstance(node, ir.Map | ir.MemoizedMap) and node.num_parallel_calls:
+                ahead += max(node.num_parallel_calls, 0) * (signature(node).element_bytes or 0)
+        return (grown if grown > _LITTLE_GROWTH else 0) + ahead
+
+    @property
+    def exhausted(self) -> str | None:
+        """Why nothing more can be measured; ``None`` while there is time."""
+        if self._given_up:
+            return self._given_up
+        if self.seconds <= 0:
+            return "it must be measured, and optimize(seconds=0) leaves no time for that"
+        return None if self._seconds_left() > 0 else f"the {self.seconds:g} seconds for measuring are used up"
+
+    def give_up(self, because: str) -> None:
+        """Answer nothing more."""
+        self._given_up = because
+
+    def _seconds_left(self) -> float:
+        return self._began + self.seconds - time.perf_counter()
+
+    def element_bytes(self, node: ir.Node) -> float:
+        """Return the bytes of one element: as its type tells, or else the mean of a sample."""
+        return statistics.mean(self._sizes(node))
+
+    def cache_bytes(self, node: ir.Node) -> int:
+        """Return the bytes that a cache of all elements takes: the mean, plus two standard errors, times all."""
+        count = most_elements(node)
+        sizes = self._sizes(node)
+        error = statistics.stdev(sizes) / len(sizes) ** 0.5 if len(sizes) > 1 else 0.0
+        mean = statistics.mean(sizes)
+        beside = held_beside(signature(node).element_spec, mean, differ=error > 0)
+        return int((mean + beside + 2 * error) * count)
+
+    def _sizes(self, node: ir.Node) -> list[int]:
+        known = _known_bytes(node)
+        if known is not None:
+            return [known]
+        if node not in self._known_sizes:
+            places = from_several_places(node, _CACHE_SAMPLE_ELEMENTS)
+            few = -(-_CACHE_SAMPLE_ELEMENTS // len(places))
+            self._known_sizes[node] = [bytes_of(each) for place in places for each in self._sample(place, few)]
+        return self._known_sizes[node]
+
+    def same(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
+        """Run both on the same elements and return the first difference."""
+        question = (before, after, over, exact)
+        if question not in self._differences:
+            with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after, over)):
+                self._differences[question] = self._first_difference(before, after, over, exact)
+        return self._differences[question]
+
+    def _first_difference(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
+        source = self._sample_source(over)
+        pairs = zip_longest(_run(before, over, source), _run(after, over, source), fillvalue=_END)
+        began, held = time.perf_counter(), 0
+        for compared, (left, right) in enumerate(pairs):
+            taken = time.perf_counter() - began
+            if compared >= _FEWEST_COMPARED and (held > SAMPLE_BYTES or taken > _COMPARED_SECONDS):
+                return None
+            if compared >= _FEW_OF_SLOW and taken > _MOST_COMPARED_SECONDS:
+                return None
+            if left is _END or right is _END:
+                return "there are more of one than of the other"
+            found = difference(left, right, exact)
+            if found:
+                return found
+            held += bytes_of(left)
+        return None
+
+    def speed(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
+        """Time short windows of both, one after the other, and compare neighbours."""
+        question = asked(before, after, over)
+        lost = self._lost_with_fewer_calls(question)
+        if lost is not None:
+            return lost
+        if question.alike not in self._speeds:
+            if self.exhausted:
+                raise MeasurementError(self.exhausted)
+            with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
+                self._speeds[question.alike] = self._compare(before, after, over)
+        return self._speeds[question.alike]
+
+    def _lost_with_fewer_calls(self, question: Question) -> tuple[float, float, float] | None:
+        """Return what was measured with fewer calls at once on both sides, if more cannot make up for it.
+
+        Parallel calls make a side as many times as fast as there are cores, at the most; with more than that, what
+        gains is the side with more calls, and that is the one before.
+        """
+        for calls, gain in ((None, Machine.here().cores), (ir.AUTOTUNE, 1)):
+            fewer = question.with_calls(calls)
+            known = self._speeds.get(fewer.alike) if fewer != question else None
+            if known is not None and known[2] * gain < 1:
+                return known
+        return None
+
+    def working(self, mapped: ir.Map) -> tuple[float, float]:
+        """Call the function for one element after the other; all that the process works meanwhile counts as its.
+
+        So does what its threads wait for a core that others have: on a busy machine that is more than a call takes.
+        """
+        alone = replace(mapped, num_parallel_calls=None, synchronous=True)
+        question = asked(alone, alone, alone.input).alike
+        if question not in self._workings:
+            self._workings[question] = self._time_alone(alone)
+        return self._workings[question]
+
+    def _time_alone(self, alone: ir.Map) -> tuple[float, float]:
+        with _failures_are_unmeasurable(), undisturbed_generators(_functions(alone)):
+            elements = _run(alone, alone.input, self._sample_source(alone.input))
+            next(elements)
+            taken, worked, calls = time.perf_counter(), _core_seconds(), 0
+            for _ in elements:
+                calls += 1
+                if calls == _WORKING_CALLS or time.perf_counter() - taken > _WORKING_SECONDS:
+                    break
+            taken, worked = time.perf_counter() - taken, _core_seconds() - worked
+        if not calls:
+            raise MeasurementError("the pipeline has one element only")
+        return taken / calls, worked / calls
+
+    @property
+    def disk_free(self) -> int | None:
+        """Bytes free where the user lets caches be kept."""
+        return None if self.disk is None else self.disk.free
+
+    def keep_on_disk(self, node: ir.Node) -> str:
+        """Return the file in which the elements of ``node`` are kept, or are to be."""
+        if self.disk is None:
+            raise MeasurementError("no folder for it was named with disk_cache=")
+        try:
+            return self.disk.filename(node)
+        except UnknownContentError as unknown:
+            raise MeasurementError(str(unknown)) from unknown
+        except OSError as error:
+            raise MeasurementError(f"the folder cannot be written to ({error})") from error
+
+    def caching(self, node: ir.Node, *, on_disk: bool = False) -> tuple[float, float]:
+        """Time the same elements once as they are made, and then as a cache serves them.
+
+        What was found stands also where later rules hold some of them, or make more at once.
+        """
+        question = without_calls(node), on_disk
+        if question not in self._costs:
+            self._costs[question] = self._time_caching(node, on_disk)
+        return self._costs[question]
+
+    def saving(self, node: ir.Node) -> float:
+        """Return the seconds of work on an element that a cache of ``node`` saves, at the least.
+
+        A cache before a map was seen to save as much where its elements are no smaller than those that the map makes.
+        """
+        upstream = node
+        while isinstance(upstream, ir.Map):
+            upstream = upstream.input
+            known = self._costs.get((without_calls(upstream), False))
+            if known is not None and self.element_bytes(upstream) >= self.element_bytes(node):
+                making, reading = known
+                return making - reading
+        making, reading = self.caching(node)
+        return making - reading
+
+    def _time_caching(self, node: ir.Node, on_disk: bool) -> tuple[float, float]:
+        self._refuse_to_run(node)
+        with _failures_are_unmeasurable(), undisturbed_generators(_functions(node)):
+            cost = caching_cost(node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None)
+        if len(cost.made) >= _FEWEST_COMPARED and sum(map(bytes_of, cost.made)) >= _LARGE_SAMPLE:
+            with suppress(MeasurementError):
+                self._held.hold(node, cost.made)
+        return cost.making, cost.reading
+
+    def whole_speed(
+        self, before: ir.Node, after: ir.Node, consumer_seconds: float = _FASTEST_CONSUMER
+    ) -> tuple[float, float, float]:
+        """Time two pipelines from their sources to their ends, as a consumer sees them from the second epoch on."""
+        self._refuse_to_run(before)
+        with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
+            sides = [self._in_later_epochs(side) for side in (before, after)]
+            if sides[0] == sides[1]:
+                return 1.0, 1.0, 1.0
+            for side in sides:
+                refuse_if_nothing_passes(side)
+            old, new = map(taking_turns, sides)
+            seconds = min(_SPEED_SECONDS, self._seconds_left())
+            return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True)
+
+    def epoch_outlasts(self, pipeline: ir.Node, seconds: float) -> bool:
+        """Return whether an epoch takes longer than that, from the second one on, if nothing else takes time."""
+        self._refuse_to_run(pipeline)
+        with _failures_are_unmeasurable(), undisturbed_generators(_functions(pipeline)):
+            endless = self._in_later_epochs(pipeline)
+            refuse_if_nothing_passes(endless)
+            return longer_than(taking_turns(endless), seconds / max(most_elements(pipeline), 1))
+
+    def _refuse_to_run(self, pipeline: ir.Node) -> None:
+        if self.exhausted:
+            raise MeasurementError(self.exhausted)
+        witness = who_would_see(pipeline, draws_count=False)
+        if witness:
+            raise MeasurementError(f"a run could be noticed, since {witness}")
+
+    def _in_later_epochs(self, tree: ir.Node) -> ir.Node:
+        """Return an endless pipeline like one whose caches are full and whose shuffle buffers take no time to fill."""
+        return ir.Repeat(input=self._steady(without_last_prefetch(tree)))
+
+    def _steady(self, node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Cache):
+            return without_end(self._sample_source(node.input))
+        if isinstance(node, ir.MemoizedMap):
+            return without_end(self._sample_source(node))
+        if isinstance(node, ir.Opaque) and node.shuffled is not None:
+            return self._steady(node.shuffled)
+        inputs = [self._steady(child) for child in node.inputs]
+        if isinstance(node, ir.Shuffle):
+            return small_shuffle(node.on(*inputs))
+        if isinstance(node, ir.AssertCardinality):
+            return inputs[0]
+        return node.on(*inputs) if inputs else node
+
+    def _compare(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
+        sides = [before, after]
+        if over is not None:
+            source = without_end(self._sample_source(over))
+            sides = [trees.substitute(side, over, source) for side in sides]
+        refuse_if_nothing_passes(_repeatable(sides[0]))
+        each = elements_in_one_turn(sides[0])
+        old, new = (taking_turns(side, each) for side in sides)
+        return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()))
+
+    def _sample_source(self, node: ir.Node) -> ir.Node:
+        return self._held.source(node, self._sample)
+
+    def _sample(self, node: ir.Node, count: int) -> list[Any]:
+        if self.exhausted:
+            raise MeasurementError(self.exhausted)
+        with undisturbed_generators(_functions(node)):
+            return take_sample(node, count)
+
+
+def _core_seconds() -> float:
+    """Return how long this process has had a core, or waited for one."""
+    return time.process_time() + queued_seconds()
+
+
+def _known_bytes(node: ir.Node) -> int | None:
+    """Return the bytes of one element if its type tells, and of a batch those of a full one; otherwise ``None``."""
+    known = signature(node).element_bytes
+    if known is None and isinstance(node, ir.Batch):
+        each = _known_bytes(node.input)
+        return None if each is None else each * node.batch_size
+    return known
+
+
+def _functions(*sides: ir.Node) -> Iterator[Function]:
+    return chain.from_iterable(map(trees.functions, sides))
+
+
+@contextmanager
+def _failures_are_unmeasurable() -> Iterator[None]:
+    """Turn an error of the user's function on one element, and the want of any, into a reason not to measure."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except StopIteration as ended:
+        raise MeasurementError("the pipeline has no elements") from ended
+    except tf.errors.OpError as error:
+        raise MeasurementError(f"an element of the sample raised: {one_sentence(error)}") from error
+
+
+def _run(pipeline: ir.Node, over: ir.Node, source: ir.Node) -> Iterator[Any]:
+    return iter(build(_repeatable(trees.substitute(pipeline, over, source))))
+
+
+def _repeatable(pipeline: ir.Node) -> ir.Node:
+    """Return a pipeline, unless running it once more may change something."""
+    witness = who_leaves_traces(pipeline)
+    if witness:
+        raise MeasurementError(f"a run could be noticed, since {witness}")
+    return pipeline

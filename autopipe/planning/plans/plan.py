@@ -1,0 +1,354 @@
+"""The plan: what was done to a pipeline and with which numbers, to be stored beside the code and applied again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from reprlib import repr as shortened
+from typing import Any
+
+from autopipe.arguments import file_to_write
+from autopipe.errors import PlanError
+from autopipe.functions.function import Function
+from autopipe.functions.known.fingerprint import function_fingerprint
+from autopipe.functions.subgraph import with_called
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.knobs import PER_CORE, Knob
+from autopipe.pipeline.signature import signature
+from autopipe.planning.plans.plan_fields import first_wrong
+
+__all__ = ["Carried", "Plan", "carry_over", "fingerprint", "stage_fingerprint"]
+
+_SCHEMA = 1
+_MOST_BYTES = 2**20
+_MOST_DIGITS = 19
+# More threads and calls at once than this are for who asks for them.
+_MOST_SCALED = 1024
+# Where data lies and which objects hold it differ between machines; the pipeline is the same.
+_NOT_IDENTITY = frozenset(
+    "dataset components filename options reason line seed_generator origin classes shuffled".split()
+)
+_SEEDS = ("seed", "seed2")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What ``optimize()`` and the tuner decided for one pipeline. All attributes but the last are fields of the JSON.
+
+    Attributes:
+        fingerprint: which pipeline the plan is for: 16 hexadecimal digits. It is the same in another process, in a
+            moved checkout, for other files and arrays of the same type, another seed of a shuffle, and other numbers
+            of parallel calls; it is another once a stage, an argument or what a function computes is.
+        keeps: the promise it was made under: ``"sequence"``, ``"elements"`` or ``"training"``.
+        rules: the names of the rules applied, in order. They do not depend on the machine.
+        places: for each of them the stage it changed, by its number in the pipeline as it was then, from the end. An
+            older plan has none, and then its rules are applied wherever they can be.
+        knobs: the value of each knob; -1, and 0 for a thread pool, leave it to TensorFlow. They were found on
+            ``machine``; on one with other cores, what is so many for each core is scaled.
+        machine: the machine the numbers were found on: ``cores`` (may be a fraction), ``memory_bytes``,
+            ``available_bytes`` and ``host``.
+        measured: figures measured there, as the tuner gives them: ``objective`` (what was measured), ``before`` and
+            ``after``, and as their spread ``lowest`` and ``highest``. ``ratio`` is what ``autopipe check --update``
+            stores: how many times as fast as written the pipeline is (``median``, ``low``, ``high``, the
+            ``comparisons`` they are from, and the ``cores`` and ``host`` they were made on). ``machine`` is there if
+            the others were measured on another machine than that of the plan.
+        versions: those of ``autopipe``, ``keras``, ``python`` and ``tensorflow`` it was made with; a plan without
+            them is older.
+        schema: the version of this format: 1.
+        carried: what became of a plan that was given to ``optimize()``; not stored.
+
+    >>> plan = Plan(fingerprint="ab12", keeps="training", rules=("parallel_map",), knobs={"prefetch.buffer_size": 4})
+    >>> Plan.from_json(plan.to_json()) == plan
+    True
+    """
+
+    fingerprint: str
+    keeps: str = "training"
+    rules: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+    knobs: Mapping[str, int] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    schema: int = _SCHEMA
+    carried: Carried | None = field(default=None, compare=False, repr=False)
+
+    def to_json(self) -> str:
+        """Return the plan as JSON text. A figure that is no finite number becomes ``null``: JSON knows no other."""
+        content = {name: _plain(getattr(self, name)) for name in _STORED}
+        return json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan; a plan that was there is replaced whole or not at all.
+
+        Raises:
+            ArgumentError: if ``path`` is no file in a folder that can be written to.
+            OSError: if it cannot be written after all, as on a full disk.
+        """
+        target = file_to_write("path", path)
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            draft.write_text(self.to_json(), encoding="utf-8")
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Plan:
+        """Read a plan.
+
+        Raises:
+            PlanError: if there is no such file, or it is not a plan.
+        """
+        try:
+            text = _text_of(Path(path))
+        except (OSError, TypeError, ValueError) as error:
+            raise PlanError(
+                f"A plan must be a readable text file, but {str(path)!r} is not ({error}). "
+                "Make one with: autopipe tune TARGET -o plan.json"
+            ) from error
+        return cls.from_json(text, where=os.fspath(path))
+
+    @classmethod
+    def from_json(cls, text: str, where: str = "the text") -> Plan:
+        """Read a plan from JSON text; nothing in it is executed.
+
+        Raises:
+            PlanError: if it is not JSON, of another schema, or a field has the wrong type.
+        """
+        try:
+            content = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise PlanError(_law(where, f"it is not JSON ({error})")) from error
+        if not isinstance(content, dict):
+            raise PlanError(_law(where, f"it holds a {type(content).__name__}"))
+        if content.get("schema") != _SCHEMA or isinstance(content["schema"], bool):
+            received = shortened(content.get("schema"))
+            raise PlanError(_law(where, f"its schema is {received}, and this release reads {_SCHEMA}"))
+        wrong = first_wrong(content, _STORED)
+        if wrong:
+            raise PlanError(_law(where, wrong))
+        return cls(**{**content, **{name: tuple(content.get(name, ())) for name in ("rules", "places")}})
+
+
+_STORED = tuple(each.name for each in fields(Plan) if each.name != "carried")
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What became of a plan that was given to ``optimize()``: what holds here too, and what was scaled.
+
+    Attributes:
+        given: the plan.
+        machine: the machine it was applied on.
+        refused: its rules that were not applied here.
+        scaled: its numbers that are others here, by knob: there and here.
+        left_out: its knobs whose stages are not here, since its rules did not apply as they did there.
+        versions: what is of another version here, by name: there and here.
+    """
+
+    given: Plan
+    machine: Mapping[str, Any]
+    refused: tuple[str, ...] = ()
+    scaled: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    versions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Those of its rules that hold here too."""
+        return tuple(rule for rule in self.given.rules if rule not in self.refused)
+
+    @property
+    def measured_on(self) -> Mapping[str, Any]:
+        """The machine that its figures are from."""
+        return self.given.measured.get("machine") or self.given.machine
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether its figures are from another machine, as far as it says."""
+        there = self.measured_on
+        return any(there[name] != self.machine.get(name) for name in ("host", "cores") if name in there)
+
+
+def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
+    """Return what was done by the rules of a plan, with its numbers as they are on this machine.
+
+    Parallel calls and threads are so many for each core, and are scaled with the cores, to no more than 1,024 if they
+    were no more; buffers stay, and so does what is left to TensorFlow. A knob of a stage that is not there, since the
+    rules did not apply as they did there, is left out.
+
+    Args:
+        given: the plan, perhaps of another machine.
+        done: the rules applied here, this machine and its versions.
+        knobs: those the pipeline has here.
+
+    >>> from autopipe.pipeline.knobs import Knob
+    >>> given = Plan("ab12", knobs={"map[f].num_parallel_calls": 16}, machine={"cores": 8})
+    >>> calls = Knob("map[f].num_parallel_calls", "num_parallel_calls", -1)
+    >>> dict(carry_over(given, Plan("ab12", machine={"cores": 2}), [calls]).knobs)
+    {'map[f].num_parallel_calls': 4}
+    """
+    known = {knob.name: knob for knob in knobs}
+    refused = tuple(dict.fromkeys(rule for rule in given.rules if rule not in done.rules))
+    again = given.rules == done.rules and given.places in ((), done.places)
+    left_out = () if again else tuple(name for name in given.knobs if name not in known)
+    factor = _cores(done.machine, 1.0) / _cores(given.machine, _cores(done.machine, 1.0))
+    here = {
+        name: _scaled(value, known.get(name), factor) for name, value in given.knobs.items() if name not in left_out
+    }
+    carried = Carried(
+        given=given,
+        machine=done.machine,
+        refused=refused,
+        scaled={name: (given.knobs[name], value) for name, value in here.items() if value != given.knobs[name]},
+        left_out=left_out,
+        versions={
+            name: (given.versions[name], version)
+            for name, version in done.versions.items()
+            if given.versions.get(name, version) != version
+        },
+    )
+    measured = dict(given.measured)
+    if measured and carried.elsewhere:
+        measured["machine"] = dict(carried.measured_on)
+    return replace(done, knobs=here, measured=measured, carried=carried)
+
+
+def _cores(machine: Mapping[str, Any], unknown: float) -> float:
+    return float(machine.get("cores", unknown))
+
+
+def _scaled(value: int, knob: Knob | None, factor: float) -> int:
+    if knob is None or knob.field not in PER_CORE or value == knob.automatic or factor == 1:
+        return value
+    scaled = max(1, knob.least, round(value * factor))
+    return min(scaled, max(value, _MOST_SCALED) if knob.most is None else knob.most)
+
+
+def fingerprint(tree: ir.Node) -> str:
+    """Return which pipeline a tree is: its stages, their arguments and functions; not its data or file names."""
+    digest = hashlib.sha256()
+    for node in trees.walk(tree):
+        digest.update(stage_fingerprint(node).encode())
+    return digest.hexdigest()[:16]
+
+
+def stage_fingerprint(node: ir.Node) -> str:
+    """Return which transformation a node is, whatever it reads from."""
+    digest = hashlib.sha256(type(node).__name__.encode())
+    for name, value in _identity(node).items():
+        functions = value if isinstance(value, tuple) else (value,)
+        if functions and all(isinstance(each, Function) for each in functions):
+            text = ",".join(_function_identity(each) for each in functions)
+        else:
+            text = repr(value)
+        digest.update(f"{name}={text};".encode())
+    if isinstance(node, ir.Source):
+        digest.update(repr(node.dataset.element_spec).encode())
+    return digest.hexdigest()
+
+
+def _identity(node: ir.Node) -> dict[str, Any]:
+    """Return the arguments that make a stage another one: not what a plan sets, nor what each run draws or counts."""
+    named = {each.name: getattr(node, each.name) for each in fields(node) if each.name not in _NOT_IDENTITY}
+    values = {name: value for name, value in named.items() if not _is_input(value)}
+    for knob in ("num_parallel_calls", "num_parallel_reads"):
+        if knob in values:
+            values[knob] = values[knob] is not None
+    match node:
+        case ir.Prefetch():
+            del values["buffer_size"]
+        case ir.Shuffle():
+            # Keras draws a seed where none is given, and the buffer is often as large as there are files.
+            values["seeds"] = node.seeded
+            if 0 <= signature(node.input).cardinality <= node.capacity:
+                values["buffer_size"] = "all"
+    return values
+
+
+def _is_input(value: Any) -> bool:
+    return any(isinstance(each, ir.Node) for each in (value if isinstance(value, tuple) else (value,)))
+
+
+def _function_identity(fn: Function) -> str:
+    return function_fingerprint(replace(fn, concrete=_WithoutPathsAndSeeds(fn.concrete)))
+
+
+class _WithoutPathsAndSeeds:
+    """A traced function as ``function_fingerprint`` reads it, without what another checkout or run has otherwise.
+
+    Checkouts are moved. Of seeds, which TensorFlow draws from that of the process, it counts whether there are any.
+    """
+
+    def __init__(self, concrete: Any) -> None:
+        self._concrete = concrete
+
+    @property
+    def graph(self) -> _WithoutPathsAndSeeds:
+        return self
+
+    def as_graph_def(self) -> Any:
+        definition = self._concrete.graph.as_graph_def()
+        for node in with_called(definition):
+            if node.op == "Const" and _is_path(node.attr["value"].tensor.string_val):
+                node.attr["value"].tensor.Clear()
+            if any(node.attr[name].i for name in _SEEDS if name in node.attr):
+                for name in _SEEDS:
+                    node.attr[name].i = 1
+        return definition
+
+
+def _is_path(texts: Sequence[bytes]) -> bool:
+    return bool(texts) and all(len(text) > 1 and b"/" in text for text in texts)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {str(name): _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+def _text_of(file: Path) -> str:
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise OSError("it is no file")
+    with file.open("rb") as opened:
+        content = opened.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ValueError(f"it is larger than the {_MOST_BYTES:,} bytes a plan may have")
+    return content.decode("utf-8")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits is too large")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {digits[:20]} is too large")
+    return number
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number that JSON has")
+
+
+def _law(where: str, received: str) -> str:
+    return (
+        f"A plan must be the JSON object that Plan.save() writes, but in {where} {received}. "
+        "Make a new one with: autopipe tune TARGET -o plan.json"
+    )

@@ -1,0 +1,278 @@
+"""The choice among legal plans: the rewritten pipeline as a whole must not be slower than the one that was given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from autopipe.errors import DatasetError
+from autopipe.functions.parts.draws import undisturbed_generators
+from autopipe.optimizer import Refusal, Rewriting, new_caches, rewrite
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import build
+from autopipe.pipeline.visibility import who_would_see
+from autopipe.planning.measuring.count import most_elements
+from autopipe.planning.measuring.failures import Failures, skipping_failures
+from autopipe.planning.measuring.measure import SampleMeasurements
+from autopipe.planning.measuring.samples import one_sentence
+from autopipe.rules import FitsDisk, Keeps, MeasurementError, OutgrowsMemory, Phase, Rule, decides_caches
+
+__all__ = ["plan"]
+
+# What two runs of one pipeline differ by on a busy machine.
+_NOISE = 0.97
+# A cache that holds more is worth the time to see whether it is missed, where it saves less of each element.
+_MUCH_MEMORY = 64 * 2**20
+_MUCH_WORK = 500e-6
+# Of an epoch, on one core.
+_LITTLE_GAIN = 0.03
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    rewriting: Rewriting
+    speed: tuple[float, float, float]
+
+    @property
+    def slower(self) -> bool:
+        _, _, high = self.speed
+        return high < _NOISE
+
+
+def plan(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:
+    """Return the best rewriting of a pipeline that does not measure slower than the pipeline itself.
+
+    Each rule is judged on the stages it changes. Together they may still lose: two stages that were fast alone may
+    want the same cores. So the whole is measured against the whole. A cache must be faster than the same work done by
+    the batch; one on disk must be faster than an earlier one in memory with the rest of the work. If what is left lost
+    to the pipeline as it is, the same is done with fewer kinds of rules, and the fastest that did not lose is taken;
+    if all lost, nothing is changed.
+
+    Args:
+        tree: the pipeline as it was written.
+        rules: the rules to try.
+        keeps: what must be kept.
+        measurements: what obligations ask about the user's elements.
+
+    Returns:
+        The rewriting. Where the whole cannot be measured, or what was given does not fit memory, what each rule
+        proved must do; where only a sample fails, which stands without the shuffles and repeats of the pipeline, what
+        is certain without measuring.
+
+    Raises:
+        DatasetError: if every element tried raises.
+    """
+    try:
+        return _best(tree, rules, keeps, measurements)
+    except DatasetError as failed:
+        if _gives_nothing(tree):
+            raise
+        raised = one_sentence(failed.__cause__ or failed)
+        measurements.give_up(f"a sample of it fails, and the pipeline itself need not: {raised}")
+        return _best(tree, rules, keeps, measurements)
+
+
+def _gives_nothing(tree: ir.Node) -> bool:
+    """Return whether no element comes out of a pipeline; of one whose run would show that is not known."""
+    if who_would_see(tree, draws_count=False):
+        return False
+    with undisturbed_generators(trees.functions(tree)):
+        return next(skipping_failures(iter(build(tree)), Failures()), None) is None
+
+
+def _best(tree: ir.Node, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:
+    best = _worth_its_disk(rewrite(tree, rules, keeps=keeps, measurements=measurements), rules, keeps, measurements)
+    if _was_above_memory(best, rules):
+        return best
+    if not any(cache.on_disk for cache in new_caches(best.before, best.after)):
+        rules = _in_memory(rules)
+    best = _worth_its_memory(best, rules, keeps, measurements)
+    return _within_budget(_not_slower(best, rules, keeps, measurements), rules, keeps, measurements)
+
+
+def _worth_its_disk(
+    best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
+) -> Rewriting:
+    """Return the rewriting, or one that keeps in memory what there is room for, in place of later results on disk.
+
+    Then the rest of the work is to be done in every epoch, which may take less than reading large results. Both are
+    priced by what an element costs from the second epoch on, up to where the later cache stands.
+    """
+    late = _new_cache(best)
+    if late is None or late.in_memory:
+        return best
+    other = rewrite(best.before, _in_memory(rules), keeps=keeps, measurements=measurements)
+    early = _new_cache(other)
+    if early is None:
+        return best
+    try:
+        made_early, from_memory = measurements.caching(early.kept)
+        made_late, _ = measurements.caching(late.kept)
+        _, from_disk = measurements.caching(late.kept, on_disk=True)
+    except MeasurementError:
+        return best
+    with_the_rest = from_memory + max(made_late - made_early, 0.0)
+    if with_the_rest > _NOISE * from_disk:
+        return best
+    reason = (
+        f"an element takes {from_disk * 1e6:,.0f} us to read from disk in every epoch, and "
+        f"{with_the_rest * 1e6:,.0f} us from an earlier cache, which fits memory, with the rest of the work"
+    )
+    return _instead(best, other, reason)
+
+
+def _instead(best: Rewriting, other: Rewriting, reason: str) -> Rewriting:
+    """Return the other rewriting, with the reason why it does not have the caches of the best one."""
+    refusals = (Refusal(step.rule, step.before, reason) for step in best.steps if decides_caches(step.rule))
+    return replace(other, refusals=(*other.refusals, *refusals))
+
+
+def _in_memory(rules: Sequence[Rule]) -> list[Rule]:
+    """Return the rules that keep nothing on disk."""
+    return [rule for rule in rules if not rule.may_ask(FitsDisk)]
+
+
+def _new_cache(rewriting: Rewriting) -> ir.Keeping | None:
+    """Return the cache that was added, if it is one."""
+    caches = new_caches(rewriting.before, rewriting.after)
+    return caches[0] if len(caches) == 1 else None
+
+
+def _worth_its_memory(
+    best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
+) -> Rewriting:
+    """Return the rewriting, or one without new caches where that is as fast: it holds no memory.
+
+    So it may be where the batch does the work, or where what is left of it takes many times as long. What it takes more
+    counts also where no consumer would wait for it: it takes cores.
+    """
+    if not any(decides_caches(step.rule) for step in best.steps):
+        return best
+    if not _saves_little(best, measurements) and not _has_more_work_for_batches(best, rules, keeps, measurements):
+        return best
+    without = _without_caches(best, rules, keeps, measurements)
+    try:
+        speed = _lower_of_two(best.after, without.after, measurements)
+    except MeasurementError:
+        return best
+    if speed < _NOISE:
+        return best
+    return _instead(best, without, f"without it, the whole measured {speed:.2f}x its speed")
+
+
+def _lower_of_two(before: ir.Node, after: ir.Node, measurements: SampleMeasurements) -> float:
+    """Return how many times as fast another pipeline is; a gain that would take a cache away has to be seen twice."""
+    speed, _, _ = measurements.whole_speed(before, after, consumer_seconds=0.0)
+    if speed < _NOISE:
+        return speed
+    again, _, _ = measurements.whole_speed(before, after, consumer_seconds=0.0)
+    return min(speed, again)
+
+
+def _saves_little(best: Rewriting, measurements: SampleMeasurements) -> bool:
+    """Return whether the new cache holds much, and nobody would miss it: all that it saves is little of an epoch."""
+    cache = _new_cache(best)
+    if not isinstance(cache, ir.Cache) or cache.on_disk or best.new_cache_bytes < _MUCH_MEMORY:
+        return False
+    try:
+        saving = measurements.saving(cache.kept)
+        if saving >= _MUCH_WORK:
+            return False
+        saved = saving * most_elements(cache) * _times_read(cache, best.after)
+        return measurements.epoch_outlasts(best.after, saved / _LITTLE_GAIN)
+    except MeasurementError:
+        return False
+
+
+def _times_read(cache: ir.Node, pipeline: ir.Node) -> float:
+    """Return how often a cache is read in an epoch, at the most."""
+    repeats = (node for node in trees.walk(pipeline) if isinstance(node, ir.Repeat) and cache in trees.walk(node))
+    return math.prod(math.inf if repeat.count < 0 else repeat.count for repeat in repeats)
+
+
+def _has_more_work_for_batches(
+    best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
+) -> bool:
+    """Return whether a batch would do more without new caches; no later rule is tried to know that."""
+    without = _without_caches(best, [rule for rule in rules if rule.phase <= Phase.BATCH], keeps, measurements)
+    return not _by_batch(without, rules) <= _by_batch(best, rules)
+
+
+def _by_batch(rewriting: Rewriting, rules: Sequence[Rule]) -> set[tuple[str, str, str]]:
+    """Return what became work of whole batches: by which rule, of what into what."""
+    names = {rule.name for rule in rules if rule.phase is Phase.BATCH}
+    return {(step.rule, step.before, step.after) for step in rewriting.steps if step.rule in names}
+
+
+def _not_slower(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:
+    """Return the rewriting if it did not lose, or else the fastest of those with fewer kinds of rules."""
+    try:
+        found = _measured(best, measurements)
+        if not found.slower:
+            return best
+        others = (_measured(each, measurements) for each in _alternatives(best, rules, keeps, measurements))
+        standing = [each for each in others if not each.slower]
+    except MeasurementError:
+        return best
+    chosen = max(standing, key=lambda each: each.speed[0]).rewriting if standing else _unchanged(best)
+    lost = f"as a whole it measured {found.speed[0]:.2f}x the speed of the pipeline as written"
+    dropped = (step for step in best.steps if step not in chosen.steps)
+    refusals = (Refusal(step.rule, step.before, lost) for step in dropped)
+    return replace(chosen, refusals=(*chosen.refusals, *refusals))
+
+
+def _was_above_memory(best: Rewriting, rules: Sequence[Rule]) -> bool:
+    """Return whether a cache was made smaller that does not fit: on a sample, where it does, it would seem faster."""
+    shrinking = {rule.name for rule in rules if rule.may_ask(OutgrowsMemory)}
+    return any(step.rule in shrinking for step in best.steps)
+
+
+def _within_budget(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:
+    """Return the rewriting, or one without new caches where what measuring holds by now leaves them no room."""
+    beside = measurements.bytes_beside_caches(best.after)
+    if not best.new_cache_bytes or best.new_cache_bytes + beside <= measurements.ram_budget:
+        return best
+    without = _without_caches(best, rules, keeps, measurements)
+    above = f"with buffers and measuring, its cache is above the RAM budget of {measurements.ram_budget:,} bytes"
+    return _instead(best, without, above)
+
+
+def _measured(rewriting: Rewriting, measurements: SampleMeasurements) -> _Candidate:
+    if not rewriting.steps:
+        return _Candidate(rewriting, (1.0, 1.0, 1.0))
+    found = _Candidate(rewriting, measurements.whole_speed(rewriting.before, rewriting.after))
+    if not found.slower:
+        return found
+    # On a busy machine one comparison in some is wrong: what loses has to lose twice.
+    again = _Candidate(rewriting, measurements.whole_speed(rewriting.before, rewriting.after))
+    return max(found, again, key=lambda each: each.speed[2])
+
+
+def _alternatives(
+    lost: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
+) -> Iterator[Rewriting]:
+    """Yield what becomes of the pipeline without each kind of rules that had a part in what lost."""
+    applied = {step.rule for step in lost.steps}
+    seen = {lost.after}
+    for kind in sorted({_kind(rule) for rule in rules if rule.name in applied}):
+        fewer = [rule for rule in rules if _kind(rule) != kind]
+        found = rewrite(lost.before, fewer, keeps=keeps, measurements=measurements)
+        if found.after not in seen:
+            seen.add(found.after)
+            yield found
+
+
+def _kind(rule: Rule) -> tuple[Phase, bool]:
+    return rule.phase, decides_caches(rule.name)
+
+
+def _without_caches(
+    best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
+) -> Rewriting:
+    fewer = [rule for rule in rules if not decides_caches(rule.name)]
+    return rewrite(best.before, fewer, keeps=keeps, measurements=measurements)
+
+
+def _unchanged(lost: Rewriting) -> Rewriting:
+    return Rewriting(lost.before, lost.before, (), lost.refusals)

@@ -1,0 +1,38 @@
+"""The memory that tuning may add, looked at while training runs."""
+
+from __future__ import annotations
+
+import time
+
+from autopipe.planning.memory.machine import Machine, resident_bytes
+
+__all__ = ["MemoryGuard"]
+
+_LOOK_SECONDS = 0.05
+# A look in mid-training takes 0.3 ms: nothing that is in a processor's cache is needed for it.
+_SECONDS_WHERE_NOTHING_IS_TRIED = 0.5
+_SHARE_OF_AVAILABLE = 0.5
+
+
+class MemoryGuard:
+    """Says when a process has grown by more than its budget.
+
+    Args:
+        budget: bytes it may grow; by default half of what it can still get.
+
+    >>> MemoryGuard(budget=2**40).is_exceeded()
+    False
+    """
+
+    def __init__(self, budget: int | None = None) -> None:
+        self.budget = int(Machine.here().available_bytes * _SHARE_OF_AVAILABLE) if budget is None else budget
+        self._limit = resident_bytes() + self.budget
+        self._looked = 0.0
+
+    def is_exceeded(self, *, trying: bool = True) -> bool:
+        """Look, twenty times a second at the most, or twice if nothing is being tried; in between it says no."""
+        now = time.perf_counter()
+        if now - self._looked < (_LOOK_SECONDS if trying else _SECONDS_WHERE_NOTHING_IS_TRIED):
+            return False
+        self._looked = now
+        return resident_bytes() > self._limit

@@ -1,0 +1,80 @@
+"""What the searches of a training came to: in one line, and in figures for a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autopipe.tuning.search.search import Search, Trial
+from autopipe.tuning.search.window import OBJECTIVES, Window
+
+__all__ = ["in_one_line", "measured", "trials_of"]
+
+
+def trials_of(searches: Sequence[Search]) -> list[Trial]:
+    """Return the trials of all searches, in the order they were made."""
+    return [trial for search in searches for trial in search.trials]
+
+
+def in_one_line(searches: Sequence[Search], most_loss: float) -> str:
+    """Return what the searches did.
+
+    Args:
+        searches: in the order they were made.
+        most_loss: the share of the time that their trials may have lost.
+
+    >>> in_one_line([], 0.02)
+    'autopipe: too few steps to measure anything; the pipeline runs with the knobs it had'
+    """
+    if searches and not searches[-1].has_knobs:
+        return (
+            "autopipe: nothing to tune: the search space has no knob that the pipeline uses and that may change while "
+            "it is read"
+        )
+    first, last = _first_and_last(searches)
+    if first is None or last is None:
+        return "autopipe: too few steps to measure anything; the pipeline runs with the knobs it had"
+    latest, trials = searches[-1], trials_of(searches)
+    name = latest.objective
+    before, after = (OBJECTIVES[name](window) for window in (first, last))
+    if not trials and latest.too_early:
+        return (
+            f"autopipe: {name} {after:.3g}; no trial was made, since it was expected to cost more than "
+            f"{latest.share_to_lose:.2%} of the time so far (most_loss={most_loss:g}, or less where training hardly "
+            "waits); the pipeline runs with the knobs it had"
+        )
+    kept = sum(trial.kept for trial in trials)
+    spent = sum(trial.seconds for trial in trials)
+    swaps = sum(search.swap_seconds for search in searches)
+    original = searches[0].original
+    changed = {key: value for key, value in latest.incumbent.items() if value != original[key]}
+    knobs = ", ".join(f"{key}={value}" for key, value in changed.items()) or "the knobs it had were best"
+    return (
+        f"autopipe: {name} {before:.3g} -> {after:.3g} after {len(trials)} trials "
+        f"({kept} kept, {spent:.1f} s in trials, {swaps:.1f} s in swaps): {knobs}"
+    )
+
+
+def measured(searches: Sequence[Search]) -> dict[str, Any]:
+    """Return the figures before the first search and after the last one; none where nothing was measured.
+
+    >>> measured([])
+    {}
+    """
+    first, last = _first_and_last(searches)
+    if first is None or last is None:
+        return {}
+    name = searches[-1].objective
+    return {
+        "objective": name,
+        "before": OBJECTIVES[name](first),
+        "after": OBJECTIVES[name](last),
+        "steps_per_second_before": first.rate,
+        "steps_per_second_after": last.rate,
+        "trials": len(trials_of(searches)),
+    }
+
+
+def _first_and_last(searches: Sequence[Search]) -> tuple[Window | None, Window | None]:
+    known = [search for search in searches if search.first and search.last]
+    return (known[0].first, known[-1].last) if known else (None, None)

@@ -1,0 +1,121 @@
+"""What an offline search chooses among: structures of the pipeline, and the numbers each leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from autopipe.pipeline.knobs import read_knobs
+from autopipe.planning.memory.machine import Machine
+from autopipe.tuning.offline.structures import OPTIMIZED
+from autopipe.tuning.search.distributions import fits, suggest
+from autopipe.tuning.search.first_tries import first_tries
+from autopipe.tuning.studies import load_optuna, refuse_other_choices
+
+if TYPE_CHECKING:
+    from autopipe.runtime.dataset import OptimizedDataset
+    from autopipe.search_spaces import SearchSpace
+
+__all__ = ["Choice", "Choices"]
+
+_STRUCTURE = "structure"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One setting: a structure, by its name, and the numbers of its knobs."""
+
+    structure: str
+    knobs: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """All settings.
+
+    Attributes:
+        datasets: the structures, by name; the first is the pipeline as it was given.
+        spaces: what the knobs of each may be.
+    """
+
+    datasets: Mapping[str, OptimizedDataset]
+    spaces: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(
+        cls, dataset: OptimizedDataset, space: SearchSpace, others: Mapping[str, OptimizedDataset] | None = None
+    ) -> Choices:
+        """Return the choices among a pipeline and others that yield the same."""
+        load_optuna()
+        datasets = {OPTIMIZED: dataset, **(others or {})}
+        machine = Machine.here()
+        return cls(datasets, {name: space(read_knobs(each.tree), machine) for name, each in datasets.items()})
+
+    @property
+    def given(self) -> Choice:
+        """The pipeline as it was given, with its knobs as they are now."""
+        return Choice(OPTIMIZED, dict(self.datasets[OPTIMIZED].knobs))
+
+    @property
+    def none(self) -> bool:
+        """Whether there is nothing to choose."""
+        return len(self.datasets) == 1 and not self.spaces[OPTIMIZED]
+
+    def ask(self, trial: Any) -> Choice:
+        """Let a trial of Optuna choose. Each structure has parameters of its own, since its knobs have."""
+        names = list(self.datasets)
+        structure = trial.suggest_categorical(_STRUCTURE, names) if len(names) > 1 else names[0]
+        chosen = {
+            name: suggest(trial, _parameter(structure, name), distribution)
+            for name, distribution in self.spaces[structure].items()
+        }
+        return Choice(structure, {**self.datasets[structure].knobs, **chosen})
+
+    def of_trial(self, trial: Any) -> Choice | None:
+        """Return what a trial chose; ``None`` if it is of a structure, or has knobs, that there are not here."""
+        structure = trial.params.get(_STRUCTURE, OPTIMIZED)
+        if structure not in self.datasets:
+            return None
+        knobs = dict(self.datasets[structure].knobs)
+        chosen = {name: trial.params.get(_parameter(structure, name)) for name in self.spaces[structure]}
+        if any(value is None for value in chosen.values()):
+            return None
+        return Choice(structure, {**knobs, **chosen})
+
+    def to_try_first(self) -> list[dict[str, Any]]:
+        """Return, as parameters of Optuna, each other structure as it stands, and the numbers that help most often."""
+        machine = Machine.here()
+        first = [self._parameters(name, each.knobs) for name, each in self.datasets.items() if name != OPTIMIZED]
+        for name, each in self.datasets.items():
+            usual = first_tries(read_knobs(each.tree), machine)
+            first += [self._parameters(name, {**each.knobs, **numbers}) for numbers in usual]
+        return first
+
+    def refuse_other_choices(self, study: Any) -> None:
+        """Raise where trials of a study chose among something else by the same name: Optuna can go on with none.
+
+        Raises:
+            ArgumentError: if one did.
+        """
+        refuse_other_choices(study, self._distributions())
+
+    def _distributions(self) -> dict[str, Any]:
+        from optuna.distributions import CategoricalDistribution
+
+        found = {
+            _parameter(structure, name): distribution
+            for structure, space in self.spaces.items()
+            for name, distribution in space.items()
+        }
+        structures = {_STRUCTURE: CategoricalDistribution(tuple(self.datasets))} if len(self.datasets) > 1 else {}
+        return structures | found
+
+    def _parameters(self, structure: str, knobs: Mapping[str, int]) -> dict[str, Any]:
+        space = self.spaces[structure].items()
+        fitting = {_parameter(structure, name): knobs[name] for name, of in space if fits(knobs[name], of)}
+        return {_STRUCTURE: structure, **fitting} if len(self.datasets) > 1 else fitting
+
+
+def _parameter(structure: str, knob: str) -> str:
+    return f"{structure}: {knob}"

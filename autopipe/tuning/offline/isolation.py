@@ -1,0 +1,89 @@
+"""Trials in processes of their own: one that takes all memory, hangs or crashes is a failed trial, not the end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from autopipe.tuning.consumer import Consumer
+from autopipe.tuning.offline.choices import Choice, Choices
+from autopipe.tuning.offline.processes import fresh_processes
+from autopipe.tuning.offline.workbench import LocalWorkbench, Pair, TrialFailedError
+
+__all__ = ["IsolatedWorkbench", "Job"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a process needs to make the same pipelines again; it can be pickled.
+
+    Attributes:
+        make_choices: makes the pipelines.
+        make_consumer: makes what reads them.
+        seconds: the length of a turn.
+        pairs: how many to send back.
+    """
+
+    make_choices: Callable[[], Choices]
+    make_consumer: Callable[[], Consumer]
+    seconds: float
+    pairs: int
+
+
+@dataclass(frozen=True)
+class IsolatedWorkbench:
+    """Compares each two settings in a new process.
+
+    Attributes:
+        job: what the process does.
+        timeout: seconds after which it is killed.
+    """
+
+    job: Job
+    timeout: float
+
+    def pairs(self, reference: Choice, challenger: Choice) -> Iterator[Pair]:
+        """Yield the pairs that the process sends, and then more from another."""
+        while True:
+            yield from self._in_process(reference, challenger)
+
+    def _in_process(self, reference: Choice, challenger: Choice) -> list[Pair]:
+        context = fresh_processes()
+        here, there = context.Pipe(duplex=False)
+        process = context.Process(target=_compare, args=(self.job, reference, challenger, there), daemon=True)
+        process.start()
+        there.close()
+        try:
+            if not here.poll(self.timeout):
+                raise TrialFailedError(f"it gave no answer within {self.timeout:g} seconds")
+            answer = here.recv()
+        except EOFError:
+            process.join()
+            raise TrialFailedError(f"its process {_ended(process.exitcode)}") from None
+        finally:
+            process.kill()
+            process.join()
+            here.close()
+        if isinstance(answer, str):
+            raise TrialFailedError(answer)
+        return list(answer)
+
+
+def _compare(job: Job, reference: Choice, challenger: Choice, answer: Any) -> None:
+    from autopipe.quiet import load_tensorflow
+
+    load_tensorflow()
+    try:
+        bench = LocalWorkbench(job.make_choices(), job.make_consumer(), job.seconds)
+        answer.send(list(islice(bench.pairs(reference, challenger), job.pairs)))
+    except Exception as error:
+        answer.send(f"it raised {type(error).__name__}: {error}")
+
+
+def _ended(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"was killed by {signal.Signals(-code).name}, as the system does when memory runs out"
+    return f"ended with {code}"

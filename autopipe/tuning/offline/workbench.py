@@ -1,0 +1,134 @@
+"""Where settings are compared: a consumer reads one after the other, in short turns."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from autopipe.pipeline import ir, trees
+from autopipe.tuning.offline.choices import Choice, Choices
+
+if TYPE_CHECKING:
+    from autopipe.runtime.dataset import OptimizedDataset
+    from autopipe.tuning.consumer import Consumer
+
+__all__ = ["LocalWorkbench", "Pair", "TrialFailedError", "Workbench"]
+
+_ENDLESS = -1
+# An epoch that takes so many turns is not short any more.
+_LONGEST_EPOCH = 8
+
+
+class TrialFailedError(Exception):
+    """A setting could not be measured; the message says why. The search goes on."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A turn of a challenger beside those of its reference.
+
+    Attributes:
+        ratio: how many times as many steps the consumer made in it.
+        seconds: how long it took; caches were full before.
+    """
+
+    ratio: float
+    seconds: float
+
+
+class Workbench(Protocol):
+    """Compares settings."""
+
+    def pairs(self, reference: Choice, challenger: Choice) -> Iterator[Pair]:
+        """Compare two settings again and again, without end.
+
+        Raises:
+            TrialFailedError: if the challenger cannot be measured.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class LocalWorkbench:
+    """Compares settings in this process.
+
+    Epochs that are short, as most are that come from memory, are read as wholes: what their start takes counts for
+    much then.
+
+    Attributes:
+        choices: the pipelines.
+        consumer: what reads them.
+        seconds: the least length of a turn.
+    """
+
+    choices: Choices
+    consumer: Consumer
+    seconds: float
+    _whole_epochs: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
+
+    def pairs(self, reference: Choice, challenger: Choice) -> Iterator[Pair]:
+        """Compare each turn of the challenger with the turns of the reference before and after: machines drift."""
+        before = self.steps_per_second(reference)
+        while True:
+            between, seconds = self._challenge(challenger)
+            after = self.steps_per_second(reference)
+            yield Pair(2 * between / (before + after), seconds)
+            before = after
+
+    def steps_per_second(self, choice: Choice) -> float:
+        """Let the consumer read for one turn."""
+        dataset = self._ready(choice)
+        return self.consumer.steps_per_second(dataset, self.seconds, whole_epochs=self._whole_epochs[choice.structure])
+
+    def _ready(self, choice: Choice) -> OptimizedDataset:
+        """Return the pipeline of a setting, with its numbers, and its caches full."""
+        dataset = self.choices.datasets[choice.structure]
+        dataset.retune(choice.knobs)
+        if choice.structure not in self._whole_epochs:
+            self._whole_epochs[choice.structure] = self._prepare(dataset)
+        return dataset
+
+    def _challenge(self, challenger: Choice) -> tuple[float, float]:
+        """Return the rate of a turn, and how long it took."""
+        import tensorflow as tf
+
+        try:
+            self._ready(challenger)
+            began = time.perf_counter()
+            rate = self.steps_per_second(challenger)
+            return rate, time.perf_counter() - began
+        except (MemoryError, tf.errors.ResourceExhaustedError) as short:
+            raise TrialFailedError("it ran out of memory") from short
+
+    def _prepare(self, dataset: Any) -> bool:
+        """Fill the caches, and return whether an epoch is short.
+
+        What is held in memory from the second epoch on says nothing about the first.
+        """
+        if int(dataset.cardinality()) == _ENDLESS:
+            return False
+        longest = _LONGEST_EPOCH * self.seconds
+        cached = any(isinstance(node, ir.Keeping) for node in trees.walk(dataset.tree))
+        filled = _count(dataset, math.inf) if cached else None
+        count = _count(dataset, longest)
+        if count is not None and count / self.consumer.steps_per_second(dataset, self.seconds) <= longest:
+            return True
+        endless = self.consumer.endless(dataset)
+        if filled is not None and endless is not dataset:
+            # Of what is derived from a dataset, its caches know nothing.
+            _count(endless.take(filled), math.inf)
+        return False
+
+
+def _count(dataset: Any, seconds: float) -> int | None:
+    """Return how many elements a dataset has; ``None`` if it takes longer than that to read them."""
+    end = time.perf_counter() + seconds
+    count = 0
+    for _ in dataset:
+        count += 1
+        if time.perf_counter() > end:
+            return None
+    return count

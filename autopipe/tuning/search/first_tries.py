@@ -1,0 +1,77 @@
+"""What a search tries first, whatever the space: the settings that help most often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from autopipe.pipeline.knobs import Knob
+from autopipe.planning.memory.machine import Machine
+
+__all__ = ["first_tries"]
+
+# A stage that waits gains most from the first; one that computes from the others.
+_CALLS_AND_THREADS_PER_CORE = ((32, 32), (16, 2), (1, 1))
+# Threads of the pool where each map brings its own, as TensorFlow sets AUTOTUNE's limit by them.
+_THREADS_PER_CORE = 8
+
+
+def first_tries(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
+    """Return the settings a search should try first: ever fewer calls and threads at once, and then a lean one.
+
+    Where computing is the limit, calls to spare keep a few threads busy, and more threads than that get into each
+    other's way. The second leaves the calls to AUTOTUNE, each map with threads of its own: then TensorFlow makes up to
+    ten times as many calls as the pool has threads, and where computing is the limit it makes fewer.
+
+    Each names all knobs, also those that stay as they are. None is what the pipeline has already.
+
+    >>> machine = Machine(cores=2, memory_bytes=2**34, available_bytes=2**33, host="here")
+    >>> calls = Knob("map[load].num_parallel_calls", "num_parallel_calls", -1)
+    >>> buffer = Knob("prefetch.buffer_size", "buffer_size", 8)
+    >>> for values in first_tries([calls, buffer], machine):
+    ...     print(values)
+    {'map[load].num_parallel_calls': 64, 'prefetch.buffer_size': 8}
+    {'map[load].num_parallel_calls': 32, 'prefetch.buffer_size': 8}
+    {'map[load].num_parallel_calls': 2, 'prefetch.buffer_size': 8}
+    {'map[load].num_parallel_calls': 1, 'prefetch.buffer_size': 1}
+    """
+    now = {knob.name: knob.value for knob in knobs}
+    cores = max(1, round(machine.cores))
+    found = [now]
+    most, *fewer = (_at_once(knobs, calls * cores, threads * cores) for calls, threads in _CALLS_AND_THREADS_PER_CORE)
+    for changes in (most, _threads_of_their_own(knobs, cores), *fewer, _lean(knobs)):
+        values = now | dict(changes)
+        if values not in found:
+            found.append(values)
+    return found[1:]
+
+
+def _at_once(knobs: Sequence[Knob], calls: int, threads: int) -> Iterator[tuple[str, int]]:
+    for knob in knobs:
+        if knob.field == "num_parallel_calls":
+            yield knob.name, _clipped(calls, knob)
+        elif knob.field == "size":
+            yield knob.name, _clipped(threads, knob)
+
+
+def _threads_of_their_own(knobs: Sequence[Knob], cores: int) -> Iterator[tuple[str, int]]:
+    """Yield AUTOTUNE calls without a limit by the pool, where there is a map that can bring its own threads."""
+    if not any(knob.field == "use_unbounded_threadpool" for knob in knobs):
+        return
+    for knob in knobs:
+        if knob.field == "use_unbounded_threadpool":
+            yield knob.name, 1
+        elif knob.field == "num_parallel_calls" and knob.automatic is not None:
+            yield knob.name, knob.automatic
+        elif knob.field == "size":
+            yield knob.name, _clipped(_THREADS_PER_CORE * cores, knob)
+
+
+def _lean(knobs: Sequence[Knob]) -> Iterator[tuple[str, int]]:
+    """Yield one call of each stage, and one element ahead."""
+    for knob in knobs:
+        if knob.field == "num_parallel_calls" or knob.name.startswith("prefetch"):
+            yield knob.name, _clipped(1, knob)
+
+
+def _clipped(wanted: int, knob: Knob) -> int:
+    return max(knob.least, wanted if knob.most is None else min(wanted, knob.most))

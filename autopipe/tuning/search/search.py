@@ -1,0 +1,399 @@
+"""The search: Optuna proposes, and each proposal is measured between two windows of the best so far.
+
+Machines drift, so a window is only ever compared with its neighbours: the incumbent is measured, then the challenger,
+then the incumbent again. The challenger is kept if it beats the mean of its neighbours by more than they differ from
+each other, and never if it takes fewer steps per second, but for so many and 2%; one that may be better by less meets
+them again, since what comes out of several such matches differs by less. A seed, for which there are reasons, is not
+sent away for one match that it lost by little. Every other challenger is one step from the incumbent: a sampler needs
+more trials than training has time for before it finds the last few hundredths. What a live swap hands on was made by
+the knobs before: a challenger that may be kept is measured once more, and so is an incumbent that seems to be another
+than before. Where the consumer does not wait any more, smaller numbers are tried instead, and kept if nothing is lost
+by them. What was kept meets the first knobs again in the end, or as soon as it makes far fewer steps than they made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autopipe.tuning.search.distributions import fits
+from autopipe.tuning.search.lean import leaner
+from autopipe.tuning.search.match import Match, compare, together
+from autopipe.tuning.search.neighbours import neighbours
+from autopipe.tuning.search.patience import Patience
+from autopipe.tuning.search.proposals import Proposals
+from autopipe.tuning.search.window import OBJECTIVES, Window, pick_objective
+
+__all__ = ["Search", "Trial"]
+
+Values = Mapping[str, int]
+
+# Of several matches, the root of their number less.
+_LEAST_GAIN = 0.02
+# By so much one match may come out wrong, though its neighbours are alike.
+_UNSURE = 0.05
+_NOTHING_TO_GAIN = 0.98
+# Giving resources back may cost so much of the objective, and no more.
+_UNNOTICED = 0.005
+_HOPELESS = 0.6
+# An incumbent that differs from itself by more is measured again, so often at the most.
+_UNSTEADY = 0.2
+_MOST_AGAIN = 2
+# A challenger meets the incumbent so often at the most.
+_MOST_MATCHES = 5
+# Of three matches, so many decide.
+_DECIDING = 2
+_REPEATED_PROPOSALS = 10
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One challenger, measured.
+
+    Attributes:
+        number: counts from 1.
+        knobs: its values.
+        gain: its objective as a ratio to its neighbours', less one; the median if it met them several times.
+        noise: how much those neighbours differed, as a ratio; of several matches, the mean over the root of their
+            number.
+        kept: whether it became the incumbent.
+        seconds: time spent in its windows, without those of its neighbours.
+        leaner: whether it was tried for taking less, not for being faster.
+        failure: why it was given up before its end; empty if it was not.
+        structure: the name of the structure it has; empty where only numbers are searched.
+    """
+
+    number: int
+    knobs: Values
+    gain: float
+    noise: float
+    kept: bool
+    seconds: float
+    leaner: bool = False
+    failure: str = ""
+    structure: str = ""
+
+
+class Search:
+    """Finds knobs by ask and tell. It is fed windows, and says which knobs should run in the next one.
+
+    Args:
+        knobs: the values the pipeline runs with now: the first incumbent.
+        space: what each knob may be, as Optuna distributions.
+        first_tries: values to try first, in this order; what of them is not in the space is left as it is.
+        trials: challengers to measure at the most.
+        objective: ``"auto"``, ``"gpu"``, ``"busy"`` or ``"rate"``.
+        seed: for Optuna's sampler.
+        study: an Optuna study to ask and tell; by default one of its own, in memory.
+        most_loss: the share of all time that trials may lose; a trial waits until those before are made good. Where
+            training waits for less than a tenth of its time, so much less of it, but never less than a fifth.
+        on_trial: told of each trial.
+    """
+
+    def __init__(
+        self,
+        knobs: Values,
+        space: Mapping[str, Any],
+        *,
+        first_tries: Sequence[Values] = (),
+        trials: int = 12,
+        objective: str = "auto",
+        seed: int | None = None,
+        study: Any = None,
+        most_loss: float = math.inf,
+        on_trial: Callable[[Trial], None] | None = None,
+    ) -> None:
+        self.original = dict(knobs)
+        self.incumbent = dict(knobs)
+        self.running = dict(knobs)
+        self.trials: list[Trial] = []
+        self.first: Window | None = None
+        self.last: Window | None = None
+        self.swap_seconds = 0.0
+        self.finished = not space or trials < 1
+        self._space = dict(space)
+        self._first_tries = [dict(each) for each in first_tries]
+        self._most_trials = trials
+        self._objective = objective
+        self._proposals = Proposals(study, space, seed)
+        # More steps a second may also come from cores that the pipeline leaves alone.
+        self._patience = Patience(most_loss, ends_waiting=objective != "rate")
+        self._on_trial = on_trial
+        self._before: Window | None = None
+        self._waiting = False
+        self._challenge: Window | None = None
+        self._challenger: Values = {}
+        self._matches: list[Match] = []
+        self._again = 0
+        self._leaner: str | None = None
+        self._rematch: list[bool] = []
+        self._settled: set[str] = set()
+        self._score = 1.0
+        self._speedup = 1.0
+        self._just_won = 0.0
+        self._tried = {self._key(knobs)}
+        self._seeded: set[tuple[tuple[str, int], ...]] = set()
+
+    @property
+    def has_knobs(self) -> bool:
+        """Whether there is anything to search."""
+        return bool(self._space)
+
+    @property
+    def objective(self) -> str:
+        """The objective in use; the requested name until the first window is there."""
+        return pick_objective(self._objective, self.first) if self.first else self._objective
+
+    @property
+    def challenging(self) -> bool:
+        """Whether a challenger runs now."""
+        return not self.finished and self._challenge is None and self.running != self.incumbent
+
+    @property
+    def seconds_to_wait(self) -> float:
+        """How long no challenger can be paid yet; windows may be as long then, since they are no neighbours of one."""
+        return self._patience.seconds_to_wait if self._waiting and not self.finished else 0.0
+
+    @property
+    def losing(self) -> float:
+        """The share of its time that training loses as long as what ran in the last window runs on."""
+        if self._challenge is None or self._before is None:
+            return max(1.0 - 1.0 / (1.0 + self._just_won), 0.0)
+        return max(1.0 - self._challenge.rate / self._before.rate, 0.0)
+
+    @property
+    def too_early(self) -> bool:
+        """Whether no trial has begun yet because none could be paid."""
+        return not self.trials and not self._patience.allows_another
+
+    @property
+    def share_to_lose(self) -> float:
+        """The share of all time that trials may lose, as little as there is to win."""
+        return self._patience.share
+
+    @property
+    def lost_seconds(self) -> float:
+        """What trials took, in slower windows and in swaps, that steps with the best knobs so far would not have."""
+        return self._patience.lost
+
+    def feed(self, window: Window) -> Values | None:
+        """Take the window that has just ended; return the knobs to set now, or ``None`` to leave them."""
+        if self.finished:
+            return None
+        self._just_won = 0.0
+        if self.first is None:
+            self.first = window
+            self._start_study()
+        if self.challenging:
+            if self._may_be_kept(window) and not self._again:
+                self._again = 1
+                return None
+            self._challenge, self._again = window, 0
+            return self._run(self.incumbent)
+        self.last = window
+        self._patience.ran(window, self._speedup)
+        if self._challenge is not None:
+            if self._is_unsteady(window) and self._again < _MOST_AGAIN:
+                self._again += 1
+                return None
+            self._again = 0
+            self._judge(after=window)
+        if self.running != self.incumbent:
+            # What was kept is measured once more by itself: it is the neighbour of the next.
+            return self._run(self.incumbent)
+        self._before = window
+        # After one that only waited, another one is the neighbour of the next challenger.
+        waited, self._waiting = self._waiting, not self._patience.allows_another
+        return None if waited or self._waiting else self._next()
+
+    def swapped(self, seconds: float) -> None:
+        """Count what it took to set the knobs that :meth:`feed` had returned: it is lost, as with a slow challenger."""
+        self.swap_seconds += seconds
+        self._patience.lose(seconds)
+
+    def ran_on(self, seconds: float) -> None:
+        """Count the time that the challenger of the last window runs on, until another iterator can take its place."""
+        self._patience.lose(self.losing * seconds)
+
+    def is_hopeless(self, so_far: Window) -> bool:
+        """Return whether the challenger that runs is so slow already that the rest of its window would be wasted."""
+        return self.challenging and self._before is not None and so_far.rate < _HOPELESS * self._before.rate
+
+    def give_up(self, why: str) -> Values:
+        """End the trial under way because of what it does to the machine; return the knobs to set at once."""
+        self._proposals.tell(None)
+        if self.running == self.original:
+            self._rematch.append(False)
+        self._note(Trial(len(self.trials) + 1, dict(self.running), -1.0, 0.0, False, 0.0, failure=why))
+        self._challenge = self._leaner = None
+        self._matches = []
+        self._again = 0
+        return self._run(self.incumbent)
+
+    def retreat(self) -> Values:
+        """End the search with the knobs it began with, whatever was kept since."""
+        self.incumbent = dict(self.original)
+        return self.stop()
+
+    def stop(self) -> Values:
+        """End the search; return the best knobs found: the first, where what was kept makes far fewer steps than they.
+
+        A window of a challenger has many steps where a swap hands on much that was made before.
+        """
+        if self._is_doubtful and not self._met_again:
+            self.incumbent = dict(self.original)
+        self._proposals.tell(None)
+        self.finished = True
+        self.running = dict(self.incumbent)
+        return self.incumbent
+
+    def _start_study(self) -> None:
+        seeds = [self._within_space(each) for each in self._first_tries]
+        self._seeded |= {self._key({**self.incumbent, **seed}) for seed in seeds}
+        self._proposals.begin(self.incumbent, self._score, seeds)
+
+    def _within_space(self, seed: Values) -> dict[str, int]:
+        """Return the values of a seed; those that are not in the space are as in the incumbent, if that is."""
+        candidates = {name: (seed.get(name, self.incumbent[name]), self.incumbent[name]) for name in self._space}
+        fitting = {
+            name: [value for value in values if fits(value, self._space[name])] for name, values in candidates.items()
+        }
+        return {name: values[0] for name, values in fitting.items() if values}
+
+    def _next(self) -> Values | None:
+        """Return a challenger; ``None`` at the end, with the incumbent running."""
+        if self._matches:
+            return self._run(self._challenger)
+        if len(self.trials) >= self._most_trials or self._rematch or self._is_doubtful:
+            return self._finish()
+        if self._nothing_to_gain():
+            return self._next_leaner()
+        challenger = self._proposal()
+        return self._finish() if challenger is None else self._run(challenger)
+
+    def _proposal(self) -> Values | None:
+        """Ask Optuna for what was not tried yet; ``None`` where all it proposes was.
+
+        Where seeds wait, it proposes those. Then every other trial is a step from the incumbent, and so are those for
+        which the sampler chose what it had chosen before.
+        """
+        for repeated in range(_REPEATED_PROPOSALS):
+            if repeated or len(self.trials) % 2:
+                self._enqueue_step()
+            proposed = self._proposals.ask()
+            if proposed is None:
+                break
+            challenger = {**self.incumbent, **proposed}
+            if self._key(challenger) not in self._tried:
+                self._tried.add(self._key(challenger))
+                return challenger
+            self._proposals.tell(None)
+        return None
+
+    def _enqueue_step(self) -> None:
+        """Have the study propose a setting one step from the incumbent, if nothing else waits to be tried."""
+        for step in neighbours(self.incumbent, self._space):
+            if self._key(step) not in self._tried:
+                self._proposals.enqueue(self._within_space(step))
+                return
+
+    def _next_leaner(self) -> Values | None:
+        """Return the incumbent with one smaller number; ``None`` at the end, with the incumbent running."""
+        for name, challenger in leaner(self.incumbent, self._space, self._settled):
+            if self._key(challenger) in self._tried:
+                continue
+            self._tried.add(self._key(challenger))
+            self._leaner = name
+            return self._run(challenger)
+        return self._finish()
+
+    def _finish(self) -> Values | None:
+        """Return the first knobs, to challenge the best ones again; at the end ``None``, with the incumbent running.
+
+        What was kept won a window each time, and by chance some do that are no better. So the first knobs are back if
+        they win two matches of three.
+        """
+        if self.incumbent == self.original or self._met_again:
+            self.stop()
+            return None
+        return self._run(self.original)
+
+    @property
+    def _met_again(self) -> bool:
+        """Whether it is decided which of the best and the first knobs are better."""
+        return any(self._rematch.count(won) == _DECIDING for won in (True, False))
+
+    @property
+    def _is_doubtful(self) -> bool:
+        """Whether the last window of what was kept has far fewer steps a second than the first of all."""
+        if self.incumbent == self.original or self.first is None or self.last is None:
+            return False
+        return self.last.rate < (1 - _UNSTEADY) * self.first.rate
+
+    def _may_be_kept(self, challenge: Window) -> bool:
+        measure = OBJECTIVES[self.objective]
+        wanted = _LEAST_GAIN if self._leaner is None else -_UNNOTICED
+        return self._before is not None and measure(challenge) > measure(self._before) * (1 + wanted)
+
+    def _is_unsteady(self, after: Window) -> bool:
+        return self._before is not None and not 1 / (1 + _UNSTEADY) < after.rate / self._before.rate < 1 + _UNSTEADY
+
+    def _judge(self, after: Window) -> None:
+        assert self._before is not None
+        assert self._challenge is not None
+        match = compare(self._before, self._challenge, after, OBJECTIVES[self.objective])
+        self._patience.tried(self._challenge, (self._before.rate + after.rate) / 2)
+        self._challenge = None
+        if self._challenger == self.original:
+            self._rematch.append(match.gain > _LEAST_GAIN or match.rate > max(match.drift, _LEAST_GAIN))
+            if self._rematch.count(True) == _DECIDING:
+                self.incumbent = dict(self.original)
+            return
+        self._matches.append(match)
+        so_far = together(self._matches)
+        if self._leaner is None:
+            least = _LEAST_GAIN / math.sqrt(len(self._matches))
+            kept = so_far.is_no_slower(least) and so_far.gain > max(so_far.noise, least)
+            if not kept and self._may_be_better(so_far, least) and len(self._matches) < _MOST_MATCHES:
+                return
+            self._proposals.tell(self._score * (1 + so_far.gain))
+        else:
+            kept = so_far.gain >= -_UNNOTICED and so_far.rate >= -_UNNOTICED
+            self._settled |= set() if kept else {self._leaner}
+        if kept:
+            self.incumbent = dict(self._challenger)
+            self._score *= 1 + so_far.gain
+            self._speedup *= 1 + so_far.rate
+            self._just_won = so_far.rate
+        is_lean = self._leaner is not None
+        self._leaner = None
+        self._matches = []
+        number = len(self.trials) + 1
+        self._note(Trial(number, self._challenger, so_far.gain, so_far.noise, kept, so_far.seconds, is_lean))
+
+    def _may_be_better(self, so_far: Match, least: float) -> bool:
+        """Return whether more matches may show that the challenger gains more than the least."""
+        if self._key(self._challenger) in self._seeded:
+            unsure = max(so_far.noise, _UNSURE / math.sqrt(len(self._matches)))
+            return min(so_far.gain, so_far.rate) + unsure > least
+        return so_far.is_no_slower(least) and so_far.gain > 0 and so_far.gain + so_far.noise > least
+
+    def _note(self, trial: Trial) -> None:
+        self.trials.append(trial)
+        if self._on_trial:
+            self._on_trial(trial)
+
+    def _nothing_to_gain(self) -> bool:
+        """Return whether the consumer hardly waits; a rate has no such ceiling."""
+        return self.objective != "rate" and self.last is not None and self.last.busy >= _NOTHING_TO_GAIN
+
+    def _run(self, values: Values) -> Values:
+        if values != self.incumbent:
+            self._challenger = dict(values)
+        self.running = dict(values)
+        return values
+
+    def _key(self, values: Values) -> tuple[tuple[str, int], ...]:
+        return tuple(sorted(values.items()))

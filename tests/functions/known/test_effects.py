@@ -1,0 +1,107 @@
+"""What functions do besides computing: each kind found, also inside branches and calls."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+from autopipe.functions.known.effects import Effects, effects, is_stateful, ops_that_change
+from autopipe.pipeline.extract import extract
+
+Dataset = tf.data.Dataset
+TABLE = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1]), 0)
+VARIABLE = tf.Variable(1, dtype=tf.int64)
+FLIP = keras.layers.RandomFlip("horizontal")
+WORDS = keras.layers.StringLookup(vocabulary=["a", "b"])
+MUTABLE = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, default_value=0)
+SEEN = {"other", "variable_reads"}
+GENERATOR = tf.random.Generator.from_seed(1)
+
+
+@tf.function
+def drawing():
+    return tf.random.uniform(())
+
+
+def in_a_branch(x):
+    return tf.cond(x > 1, lambda: tf.random.uniform(()), lambda: 0.0)
+
+
+def in_a_loop(x):
+    return tf.while_loop(lambda i: i < x, lambda i: i + tf.cast(tf.random.uniform(()) > -1.0, tf.int64), [x * 0])
+
+
+FUNCTIONS = {
+    "arithmetic": (lambda x: x * 2 + 1, {}),
+    "assertion": (lambda x: (tf.debugging.assert_non_negative(x), x)[1], {}),
+    "stateless random": (lambda x: tf.random.stateless_uniform((), [1, 2]), {}),
+    "pure branch": (lambda x: tf.cond(x > 1, lambda: x, lambda: -x), {}),
+    "random": (lambda x: tf.random.uniform(()), {"unseeded_random"}),
+    "seeded random": (lambda x: tf.random.uniform((), seed=1), {"seeded_random"}),
+    "shuffle": (lambda x: tf.random.shuffle([x, x]), {"unseeded_random"}),
+    "random in a call": (lambda x: drawing(), {"unseeded_random"}),
+    "random in a branch": (in_a_branch, {"unseeded_random"}),
+    "random in a loop": (in_a_loop, {"unseeded_random"}),
+    "file": (lambda x: tf.io.read_file(tf.strings.as_string(x)), {"file_reads"}),
+    "table": (lambda x: TABLE.lookup(tf.strings.as_string(x)), {}),
+    "mutable table": (lambda x: MUTABLE.lookup(x), {"table_reads"}),
+    "table in a call": (lambda x: tf.function(TABLE.lookup)(tf.strings.as_string(x)), {}),
+    "keras lookup": (lambda x: WORDS(tf.strings.as_string(x)), {}),
+    "variable": (lambda x: x * VARIABLE, {"variable_reads"}),
+    "python": (lambda x: tf.py_function(lambda y: y, [x], tf.int64), {"python"}),
+    "numpy": (lambda x: tf.numpy_function(lambda y: y, [x], tf.int64), {"python"}),
+    "stateless numpy": (lambda x: tf.numpy_function(lambda y: y, [x], tf.int64, stateful=False), {"stateless_python"}),
+    "assignment": (lambda x: VARIABLE.assign_add(x), {"other", "variable_reads"}),
+    "print": (lambda x: (tf.print(x), x)[1], {"other"}),
+    "keras layer": (lambda x: FLIP(tf.ones([2, 2, 1]), training=True), {"generator"}),
+    "keras layer whose state is looked at": (lambda x: (FLIP(tf.ones([2, 2, 1])), FLIP.generator.state.value), SEEN),
+    "keras layer in a branch": (lambda x: tf.cond(x > 1, lambda: FLIP(tf.ones([2, 2, 1])), lambda: 0.0), SEEN),
+    "generator": (lambda x: GENERATOR.uniform(()), {"generator"}),
+    "generator in a call": (lambda x: tf.function(GENERATOR.uniform)(()), {"generator"}),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.filterwarnings("ignore")
+def test_each_effect_is_found(name):
+    function, kinds = FUNCTIONS[name]
+    found = effects(extract(Dataset.range(3).map(function)).fn)
+    assert {kind for kind in Effects.__dataclass_fields__ if getattr(found, kind)} == set(kinds)
+    assert found.pure is (not kinds)
+
+
+def test_only_python_and_unknown_state_leave_traces():
+    number = tf.Variable(1, dtype=tf.int64)
+    generator = tf.random.Generator.from_seed(1)
+    left = {
+        name: effects(extract(Dataset.range(3).map(function)).fn).leaves_traces
+        for name, function in {
+            "computes": lambda x: x + 1,
+            "reads a variable": lambda x: x + number,
+            "draws": lambda x: tf.random.uniform(()),
+            "draws from a generator": lambda x: generator.uniform(()),
+            "reads a file": lambda x: tf.io.read_file(tf.as_string(x)),
+            "assigns": lambda x: number.assign_add(x),
+            "runs Python": lambda x: tf.py_function(lambda y: y, [x], tf.int64),
+            "prints": lambda x: (tf.print(x), x)[1],
+        }.items()
+    }
+    assert {name for name, traces in left.items() if traces} == {"assigns", "runs Python", "prints"}
+
+
+def test_a_captured_dataset_may_do_anything():
+    augmented = tf.data.Dataset.range(40).map(lambda x: tf.cast(x, tf.float32) + tf.random.uniform(()))
+    sharded = tf.data.Dataset.range(4).interleave(lambda number: augmented.shard(4, number))
+    found = effects(extract(sharded).fn)
+    assert found.other == ("a captured dataset",)
+    assert not found.steady
+    assert not found.unseen
+    assert ops_that_change(extract(sharded).fn)
+
+
+def test_readers_inside_an_interleave_read_files():
+    made = Dataset.from_tensor_slices(["a"]).interleave(tf.data.TFRecordDataset)
+    assert effects(extract(made).fn) == Effects(file_reads=("TFRecordDataset",))
+
+
+def test_an_op_that_tensorflow_does_not_know_is_not_pure():
+    assert is_stateful("AnOpOfSomebodyElse")

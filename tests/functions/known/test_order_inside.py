@@ -1,0 +1,26 @@
+import pytest
+import tensorflow as tf
+
+from autopipe.functions.known.order_inside import op_of_free_order, op_that_counts
+from autopipe.pipeline.extract import extract
+
+Dataset = tf.data.Dataset
+
+
+def fn_of(make):
+    return extract(Dataset.range(3).flat_map(make)).fn
+
+
+@pytest.mark.parametrize(
+    ("make", "free", "counts"),
+    [
+        (Dataset.range, None, None),
+        (lambda x: Dataset.range(x).map(tf.abs, num_parallel_calls=2), None, None),
+        (lambda x: Dataset.range(x).map(tf.abs, 2, deterministic=False).skip(1), "ParallelMapDatasetV2", "SkipDataset"),
+        (lambda x: Dataset.range(x).flat_map(lambda y: Dataset.range(y).batch(2)), None, "BatchDatasetV2"),
+    ],
+    ids=["plain", "in order", "free", "nested"],
+)
+def test_what_a_function_does_with_order_is_seen(make, free, counts):
+    fn = fn_of(make)
+    assert (op_of_free_order(fn), op_that_counts(fn)) == (free, counts)

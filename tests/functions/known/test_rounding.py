@@ -1,0 +1,67 @@
+"""What makes more of the last bits of a float."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autopipe.functions.known.rounding import jumps
+from autopipe.pipeline.extract import function_of
+
+FLOATS = tf.data.Dataset.from_tensors({"x": np.ones((4, 4, 3), np.float32), "y": 3})
+
+CONTINUOUS = {
+    "arithmetic": lambda e: tf.clip_by_value(e["x"] * 2.0 - 1.0, -1.0, 1.0),
+    "resize": lambda e: tf.image.resize(e["x"], (2, 2)),
+    "the shape": lambda e: tf.reshape(e["x"], (tf.shape(e["x"])[0], -1)),
+    "whole numbers": lambda e: e["y"] % 2 == 0,
+    "a draw": lambda e: tf.image.random_flip_left_right(e["x"]),
+    "a branch by a whole number": lambda e: tf.cond(e["y"] > 2, lambda: e["x"] * 2, lambda: e["x"]),
+}
+JUMPING = {
+    "comparison": (lambda e: e["x"] > 0.5, "Greater"),
+    "whole number of a float": (lambda e: tf.cast(e["x"] * 255, tf.uint8), "Cast"),
+    "rounding": (lambda e: tf.round(e["x"]), "Round"),
+    "quantized": (lambda e: tf.quantization.fake_quant_with_min_max_args(e["x"]), "FakeQuantWithMinMaxArgs"),
+    "quantized by variables": (
+        lambda e: tf.quantization.fake_quant_with_min_max_vars(e["x"], 0.0, 1.0),
+        "FakeQuantWithMinMaxVars",
+    ),
+    "quantized by channel": (
+        lambda e: tf.quantization.fake_quant_with_min_max_vars_per_channel(e["x"], [0.0] * 3, [1.0] * 3),
+        "FakeQuantWithMinMaxVarsPerChannel",
+    ),
+    "quantized and back": (
+        lambda e: tf.quantization.quantize_and_dequantize_v2(e["x"], 0.0, 1.0),
+        "QuantizeAndDequantizeV4",
+    ),
+    "a box taken from an image": (
+        lambda e: tf.image.crop_and_resize(e["x"][None], e["x"][:1, 0, :1] * [[0.1, 0.1, 0.9, 0.9]], [0], (2, 2)),
+        "CropAndResize",
+    ),
+    "the nearest of a turned image": (
+        lambda e: tf.raw_ops.ImageProjectiveTransformV3(
+            images=e["x"][None],
+            transforms=[[1.0] * 8] * e["x"][0, 0, 0],
+            output_shape=[4, 4],
+            fill_value=0.0,
+            interpolation="NEAREST",
+        ),
+        "ImageProjectiveTransformV3",
+    ),
+    "a division that gives 0": (lambda e: tf.math.divide_no_nan(1.0, e["x"]), "DivNoNan"),
+    "text": (lambda e: tf.strings.as_string(e["x"]), "AsString"),
+    "the largest": (lambda e: tf.argmax(e["x"]), "ArgMax"),
+    "in a branch": (lambda e: tf.cond(e["y"] > 2, lambda: tf.floor(e["x"]), lambda: e["x"]), "Floor"),
+    "python": (lambda e: tf.numpy_function(lambda x: x > 0, [e["x"]], tf.bool), "PyFunc"),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_what_is_continuous_does_not_jump(name):
+    assert jumps(function_of(FLOATS.map(CONTINUOUS[name]))) is None
+
+
+@pytest.mark.parametrize("name", JUMPING)
+def test_what_decides_by_a_float_jumps(name):
+    function, op = JUMPING[name]
+    assert jumps(function_of(FLOATS.map(function))) == op

@@ -1,0 +1,384 @@
+"""A cache on disk is read when it is whole and right, whatever happened before and happens beside it."""
+
+import gc
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from programs import run_program
+
+from autopipe.errors import ArgumentError
+from autopipe.pipeline import ir
+from autopipe.pipeline.build import build
+from autopipe.pipeline.extract import extract
+from autopipe.planning.disk import disk_cache
+from autopipe.planning.disk.content import UnknownContentError
+from autopipe.planning.disk.disk_cache import DiskCache
+from autopipe.planning.measuring.measure import SampleMeasurements
+from autopipe.rules import MeasurementError
+
+Dataset = tf.data.Dataset
+ELEMENTS = 10_000
+
+
+def numbers(count=10, factor=3):
+    return extract(Dataset.range(count).map(lambda x: tf.fill([20], x * factor)))
+
+
+def failing():
+    """A pipeline of the same type none of whose elements can be made: what comes from it was cached."""
+
+    def fail(x):
+        with tf.control_dependencies([tf.debugging.Assert(x < 0, ["made anew"])]):
+            return tf.fill([20], x)
+
+    return extract(Dataset.range(10).map(fail))
+
+
+def cached(tree, filename):
+    return build(ir.Cache(input=tree, filename=filename))
+
+
+def first_numbers(dataset):
+    return [number for batch in dataset.batch(1000) for number in batch[:, 0].numpy().tolist()]
+
+
+def expected(count=10, factor=3):
+    return [x * factor for x in range(count)]
+
+
+def attempts(folder):
+    return [path for path in Path(folder).glob("*/*") if path.is_dir()]
+
+
+def written(folder, tree=None):
+    name = DiskCache(folder).filename(tree or numbers())
+    assert first_numbers(cached(tree or numbers(), name)) == expected()
+    return name
+
+
+def marked(name):
+    """Wait until a complete attempt is on the disk for certain."""
+    for _ in range(500):
+        if (Path(name).parent / "complete").exists():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_what_is_complete_is_read_and_nothing_is_made_again(tmp_path):
+    name = written(tmp_path)
+    assert DiskCache(tmp_path).filename(numbers()) == name
+    assert first_numbers(cached(failing(), name)) == expected()
+    assert marked(name)
+
+
+def test_each_iterator_over_what_is_not_complete_has_a_name_of_its_own(tmp_path):
+    disk = DiskCache(tmp_path)
+    first = disk.filename(numbers())
+    iterator = iter(cached(numbers(), first))
+    next(iterator)
+    second = disk.again(first)
+    assert second != first
+    assert first_numbers(cached(numbers(), second)) == expected()
+    assert [int(x[0]) for x in iterator] == expected()[1:]
+    assert disk.again(second) == second
+    assert disk.again(first) == first
+
+
+def test_an_epoch_not_read_to_its_end_is_never_read(tmp_path):
+    disk = DiskCache(tmp_path)
+    tree = numbers(5000)
+    first = disk.filename(tree)
+    iterator = iter(cached(tree, first))
+    next(iterator)
+    del iterator
+    gc.collect()
+    second = disk.again(first)
+    assert first_numbers(cached(tree, second)) == expected(5000)
+    assert disk.again(second) == second == disk.filename(tree)
+
+
+def test_a_cache_from_which_an_element_is_lost_is_not_complete(tmp_path):
+    def fails_once(x):
+        return tf.debugging.check_numerics(1 / (4 - tf.cast(x, tf.float32)), "infinite")
+
+    tree = extract(Dataset.range(9).map(fails_once))
+    disk = DiskCache(tmp_path)
+    name = disk.filename(tree)
+    kept = list(build(ir.IgnoreErrors(input=ir.Cache(input=tree, filename=name))))
+    assert len(kept) == 8
+    assert Path(f"{name}.index").exists()
+    assert disk.again(name) != name
+
+
+def test_of_a_number_that_is_not_known_the_end_must_have_been_seen(tmp_path):
+    tree = extract(Dataset.range(9).filter(lambda x: x > 4))
+    disk = DiskCache(tmp_path)
+    name = disk.filename(tree)
+    assert len(list(build(ir.Cache(input=tree, filename=name)))) == 4
+    assert disk.again(name) != name
+    disk.note_end([name])
+    assert disk.again(name) == name
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        lambda: extract(Dataset.range(0)),
+        lambda: extract(Dataset.range(9).filter(lambda x: x > 4)),
+        lambda: extract(Dataset.range(3).map(lambda x: tf.ragged.range([x, 2]))),
+        lambda: extract(Dataset.range(3).map(lambda x: tuple(tf.strings.as_string(x + i) for i in range(12)))),
+    ],
+    ids=["none", "of unknown number", "ragged", "of many tensors"],
+)
+def test_elements_of_any_kind_are_kept(tmp_path, tree):
+    disk = DiskCache(tmp_path)
+    name = disk.filename(tree())
+    first = [str(element) for element in cached(tree(), name)]
+    disk.note_end([name])
+    assert disk.again(name) == name
+    assert [str(element) for element in cached(tree(), name)] == first == [str(each) for each in build(tree())]
+
+
+def test_other_elements_have_another_name(tmp_path):
+    name = written(tmp_path)
+    other = DiskCache(tmp_path).filename(numbers(factor=4))
+    assert Path(other).parents[1] != Path(name).parents[1]
+    assert DiskCache(tmp_path).filename(numbers()) == name
+
+
+@pytest.mark.parametrize("harm", ["index", "data", "mark", "lock"])
+def test_what_was_harmed_later_is_not_read(tmp_path, harm):
+    name = written(tmp_path)
+    assert DiskCache(tmp_path).filename(numbers()) == name
+    assert marked(name)
+    match harm:
+        case "index":
+            os.truncate(f"{name}.index", 50)
+        case "data":
+            os.truncate(f"{name}.data-00000-of-00001", 50)
+        case "mark":
+            (Path(name).parent / "complete").write_text("{")
+            os.truncate(f"{name}.index", 50)
+        case "lock":
+            Path(f"{name}_0.lockfile").write_text("")
+    assert DiskCache(tmp_path).filename(numbers()) != name
+
+
+def test_an_index_that_cannot_be_read_is_not_trusted(tmp_path):
+    name = written(tmp_path)
+    os.truncate(f"{name}.index", 50)
+    assert DiskCache(tmp_path).filename(numbers()) != name
+
+
+def test_what_an_iterator_leaves_whose_state_was_saved_disturbs_no_other(tmp_path):
+    disk = DiskCache(tmp_path)
+    tree = numbers(5000)
+    name = disk.filename(tree)
+    iterator = iter(cached(tree, name))
+    next(iterator)
+    tf.raw_ops.SerializeIterator(resource_handle=iterator._iterator_resource, external_state_policy=1)
+    next(iterator)
+    del iterator
+    gc.collect()
+    # TensorFlow deletes the last part only: under this name, the next iterator would raise.
+    assert Path(f"{name}_0.lockfile").exists()
+    other = disk.again(name)
+    assert first_numbers(cached(tree, other)) == expected(5000)
+    assert disk.filename(tree) == other
+
+
+def moved_elsewhere(name, monkeypatch):
+    """Take an attempt for one of another machine, or of this one before it was started again."""
+    monkeypatch.setattr(disk_cache, "_here", lambda: "elsewhere")
+    monkeypatch.setattr(disk_cache, "_writers", {})
+    return name
+
+
+def test_another_machine_reads_only_what_is_marked(tmp_path, monkeypatch):
+    unmarked, mark = written(tmp_path / "a"), written(tmp_path / "b")
+    assert DiskCache(tmp_path / "b").again(mark) == mark
+    assert marked(mark)
+    moved_elsewhere(mark, monkeypatch)
+    assert DiskCache(tmp_path / "a").filename(numbers()) != unmarked
+    assert DiskCache(tmp_path / "b").filename(numbers()) == mark
+
+
+def test_what_another_machine_left_incomplete_is_removed_after_days(tmp_path, monkeypatch):
+    left = Path(DiskCache(tmp_path).filename(numbers())).parent
+    moved_elsewhere(left, monkeypatch)
+    DiskCache(tmp_path)
+    assert left.exists()
+    os.utime(left, (0, time.time() - 8 * 24 * 3600))
+    DiskCache(tmp_path)
+    assert not left.exists()
+
+
+def test_what_this_process_writes_is_left_alone(tmp_path):
+    left = Path(DiskCache(tmp_path).filename(numbers())).parent
+    DiskCache(tmp_path)
+    assert left.exists()
+
+
+def test_a_folder_that_cannot_be_used_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below", "/proc/autopipe"):
+        with pytest.raises(ArgumentError, match=r"must be one that can be written and locked, but .* is not"):
+            DiskCache(folder)
+
+
+def test_a_folder_that_somebody_else_writes_to_is_a_reason_not_to_keep_elements_there(tmp_path, monkeypatch):
+    def refuses(*_, **__):
+        raise PermissionError("not yours")
+
+    disk = DiskCache(tmp_path)
+    monkeypatch.setattr(Path, "mkdir", refuses)
+    with pytest.raises(MeasurementError, match="the folder cannot be written to .not yours."):
+        SampleMeasurements(disk=disk).keep_on_disk(numbers())
+
+
+def test_there_is_no_name_for_what_is_not_known_or_too_much(tmp_path):
+    disk = DiskCache(tmp_path)
+    for dataset in (Dataset.range(9).shuffle(3), Dataset.range(disk_cache.MOST_ELEMENTS + 1)):
+        with pytest.raises(UnknownContentError):
+            disk.filename(extract(dataset))
+    assert attempts(tmp_path) == []
+
+
+def test_the_space_that_is_left_is_told(tmp_path):
+    assert DiskCache(tmp_path).free > 0
+
+
+# What is below runs in processes that are really killed. One process in which nothing has run is forked for each.
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("disk")
+    return json.loads(run_program(Path(__file__), folder))
+
+
+def test_a_process_killed_at_any_moment_leaves_nothing_that_is_read(story):
+    kills = story["kills"]
+    assert len(kills) == 12
+    for kill in kills:
+        whole = "data.index" in kill["found"] and "data_0.lockfile" not in kill["found"]
+        assert kill["read"] == ("right from the cache" if whole else "right")
+    # The kills really came at other moments: while it wrote, and in the midst of merging.
+    states = {tuple(kill["found"]) for kill in kills}
+    assert len(states) >= 4
+    assert any("data.index" in state and "data_0.lockfile" in state for state in states)
+
+
+def test_what_killed_processes_left_is_removed(story):
+    assert all(kill["left"] == 1 for kill in story["kills"])
+
+
+def test_two_processes_at_once_do_not_disturb_each_other(story):
+    assert story["together"] == ["right", "right"]
+    assert story["after both"] == "right from the cache"
+
+
+def in_fork(action):
+    """Run in a process of its own; return its id and where its answer can be read."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return child, reading
+    os.close(reading)
+    try:
+        action(lambda answer: os.write(writing, f"{answer}\n".encode()))
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def finish(child, answers):
+    os.waitpid(child, 0)
+    with os.fdopen(answers) as stream:
+        return stream.read().split("\n")[0]
+
+
+def write_and_say_so(folder):
+    def action(say):
+        tree = numbers(ELEMENTS)
+        name = DiskCache(folder).filename(tree)
+        say(name)
+        say("right" if first_numbers(cached(tree, name)) == expected(ELEMENTS) else "wrong")
+
+    return action
+
+
+def read_and_say_so(folder):
+    def action(say):
+        tree = numbers(ELEMENTS)
+        disk = DiskCache(folder)
+        name = disk.filename(tree)
+        whole = Path(f"{name}.index").exists()
+        right = first_numbers(cached(failing() if whole else tree, name)) == expected(ELEMENTS)
+        right = right and disk.again(name) == name
+        say(("right from the cache" if whole else "right") if right else "wrong")
+
+    return action
+
+
+def kill_when(folder, seen):
+    """Kill a process that writes as soon as ``seen``, of the seconds since it began and its files; tell them."""
+    child, answers = in_fork(write_and_say_so(folder))
+    attempt = Path(os.read(answers, 4096).decode().split("\n")[0]).parent
+    begun = None
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        files = os.listdir(attempt)
+        if begun is None and files:
+            begun = time.perf_counter()
+        if begun is not None and seen(time.perf_counter() - begun, files):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            break
+        time.sleep(0.0005)
+    os.close(answers)
+    return sorted(name.split(".temp")[0] for name in os.listdir(attempt))
+
+
+def appears(part, locked=True):
+    def seen(seconds, files):
+        return any(part in name for name in files) and ("data_0.lockfile" in files) == locked
+
+    return seen
+
+
+def tell_story(folder):
+    moments = [
+        *[lambda seconds, files, at=at: seconds >= at for at in (0, 0.03, 0.06, 0.1, 0.15, 0.2)],
+        appears("data_0.index.tempstate"),
+        appears("data_0.index"),
+        appears("data.data"),
+        *[appears("data.index")] * 2,
+        appears("data.index", locked=False),
+    ]
+    kills = []
+    for number, moment in enumerate(moments):
+        # Each in a folder of its own, so that every process has to write.
+        place = folder / f"kill{number}"
+        found = kill_when(place, moment)
+        read = finish(*in_fork(read_and_say_so(place)))
+        kills.append({"found": found, "read": read, "left": len(attempts(place))})
+    together = [in_fork(read_and_say_so(folder / "both")) for _ in range(2)]
+    return {
+        "kills": kills,
+        "together": [finish(*each) for each in together],
+        "after both": finish(*in_fork(read_and_say_so(folder / "both"))),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(tell_story(Path(sys.argv[1]))))

@@ -1,0 +1,41 @@
+"""What it takes to make an element and to read it from a cache, with little of what Python does beside."""
+
+import pytest
+import tensorflow as tf
+
+from autopipe.pipeline.extract import extract
+from autopipe.planning.measuring import caching
+from autopipe.planning.measuring.measure import SampleMeasurements
+from autopipe.rules._base import MeasurementError
+
+Dataset = tf.data.Dataset
+
+
+@pytest.mark.parametrize(("elements", "held"), [(2**22, 4), (2**25, 0)], ids=["4 MiB each", "32 MiB each"])
+def test_no_more_of_what_was_made_is_held_than_a_sample_takes(monkeypatch, elements, held):
+    monkeypatch.setattr(caching, "_LITTLE", float("inf"))
+    tree = extract(Dataset.range(64).map(lambda x: tf.fill([elements], tf.cast(x, tf.uint8))))
+    assert len(caching.caching_cost(tree, float(elements), None).made) <= held
+
+
+@pytest.mark.parametrize(
+    ("components", "seconds", "ways"),
+    [(1, 0.5e-3, [1]), (1, 0.1e-3, [1, 64]), (60, 0.5e-3, [1, 40])],
+    ids=["Python takes little of it", "Python takes much of it", "Python takes much of it for many components"],
+)
+def test_what_python_takes_of_an_element_counts_where_it_is_little(monkeypatch, components, seconds, ways):
+    def turns(dataset, each=1, made=None):
+        asked.append(each)
+        return [seconds * each] * 9
+
+    asked = []
+    monkeypatch.setattr(caching, "_turns", turns)
+    elements = Dataset.range(500).map(lambda x: tuple([x] * components))
+    caching.caching_cost(extract(elements), 8.0, None)
+    assert asked[:-1] == ways
+
+
+def test_what_gives_elements_once_only_is_not_said_to_be_read_from_a_cache(monkeypatch):
+    monkeypatch.setattr(caching, "_making", lambda *asked: (1e-3, 8, ()))
+    with pytest.raises(MeasurementError, match="no elements the second time"):
+        SampleMeasurements().caching(extract(Dataset.range(3).filter(lambda x: x > 5)))

@@ -1,0 +1,37 @@
+"""Elements differ by a bit, or, where rounding may differ, by more than that."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autopipe.planning.measuring.differences import difference
+
+ONE = np.float32(1.0)
+WAVE = np.sin(np.arange(100, dtype=np.float32) * np.pi)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "exact", "but_for_rounding"),
+    [
+        (ONE, ONE, None, None),
+        (ONE, np.nextafter(ONE, 2 * ONE), "values differ", None),
+        (ONE, ONE * 1.001, "values differ", "values differ"),
+        (np.float32("nan"), np.float32("nan"), None, None),
+        (np.float32("inf"), ONE, "values differ", "values differ"),
+        (1, 2, "values differ", "values differ"),
+        (b"a", b"b", "values differ", "values differ"),
+        (WAVE + 1, WAVE + 1 + 3e-6, "values differ", None),
+        (WAVE, WAVE + 1e-3, "values differ", "values differ"),
+        ([1, 2], [1, 2, 3], "shape (2,) became (3,)", "shape (2,) became (3,)"),
+    ],
+)
+def test_a_difference_is_more_than_rounding_where_that_may_differ(left, right, exact, but_for_rounding):
+    one, other = {"x": tf.constant(left)}, {"x": tf.constant(right)}
+    assert difference(one, other, exact=True) == exact
+    assert difference(one, other, exact=False) == but_for_rounding
+
+
+def test_ragged_elements_differ_in_their_rows_too():
+    one, other = tf.ragged.constant([[1], [2, 3]]), tf.ragged.constant([[1, 2], [3]])
+    assert difference(one, one, exact=True) is None
+    assert difference(one, other, exact=True) == "values differ"

@@ -1,0 +1,43 @@
+"""What searches came to is told from the first window of the first to the last window of the last."""
+
+from optuna.distributions import CategoricalDistribution
+
+from autopipe.tuning.live.outcome import in_one_line, measured, trials_of
+from autopipe.tuning.search.search import Search
+from autopipe.tuning.search.window import Window
+
+
+def searched(*rates, calls=1):
+    space = {"calls": CategoricalDistribution((1, 2))}
+    search = Search({"calls": calls}, space, trials=1, objective="rate", seed=0)
+    for rate in rates:
+        search.feed(Window(rate, 1.0, 0.5))
+    search.stop()
+    return search
+
+
+def test_trials_of_all_searches_count_and_knobs_are_told_that_differ_from_the_first():
+    searches = [searched(100, 200, 200, 100, 200), searched(210, 90, 190, calls=2)]
+    assert [trial.kept for trial in trials_of(searches)] == [True, False]
+    assert "rate 100 -> 190 after 2 trials (1 kept" in in_one_line(searches, 0.02)
+    assert in_one_line(searches, 0.02).endswith(": calls=2")
+    assert measured(searches) == {
+        "objective": "rate",
+        "before": 100,
+        "after": 190,
+        "steps_per_second_before": 100,
+        "steps_per_second_after": 190,
+        "trials": 2,
+    }
+
+
+def test_a_search_that_saw_no_window_is_left_out():
+    assert measured([searched(100, 50, 100), searched()])["trials"] == 1
+    assert measured([searched()]) == {}
+    assert "too few steps" in in_one_line([searched()], 0.02)
+
+
+def test_a_search_with_nothing_to_tune_says_so():
+    search = Search({}, {}, trials=3)
+    assert search.finished
+    assert "nothing to tune" in in_one_line([search], 0.02)

@@ -1,0 +1,58 @@
+"""A trial in a process of its own measures as one here does, and says how it ended where it did not."""
+
+import functools
+import os
+import time
+
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.search_spaces import default
+from autopipe.tuning.consumer import StandIn
+from autopipe.tuning.offline.choices import Choice, Choices
+from autopipe.tuning.offline.isolation import IsolatedWorkbench, Job
+from autopipe.tuning.offline.structures import OPTIMIZED
+from autopipe.tuning.offline.workbench import TrialFailedError
+
+
+def make_choices():
+    return Choices.of(autopipe.optimize(tf.data.Dataset.range(4000).batch(4), seconds=0), default)
+
+
+def make_crashing():
+    import signal
+
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def make_hanging():
+    time.sleep(60)
+
+
+def make_raising():
+    raise ValueError("no data")
+
+
+def isolated(make, timeout=60.0):
+    return IsolatedWorkbench(Job(make, functools.partial(StandIn, 0.0), seconds=0.1, pairs=2), timeout)
+
+
+def test_an_isolated_trial_measures_in_another_process():
+    given = make_choices().given
+    pair = next(isolated(make_choices).pairs(given, given))
+    assert min(pair.ratio, pair.seconds) > 0
+
+
+@pytest.mark.parametrize(
+    ("make", "timeout", "words"),
+    [
+        (make_crashing, 60.0, "its process was killed by SIGKILL, as the system does when memory runs out"),
+        (make_hanging, 4.0, "it gave no answer within 4 seconds"),
+        (make_raising, 60.0, "it raised ValueError: no data"),
+    ],
+)
+def test_an_isolated_trial_that_crashes_hangs_or_raises_says_so(make, timeout, words):
+    given = Choice(OPTIMIZED, {})
+    with pytest.raises(TrialFailedError, match=words):
+        next(isolated(make, timeout).pairs(given, given))

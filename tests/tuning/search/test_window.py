@@ -1,0 +1,160 @@
+"""Windows hold only steps that say something: none just after a change, and no pause between epochs."""
+
+import time
+
+import pytest
+
+from autopipe.telemetry import StallReading
+from autopipe.tuning.search.window import WindowMeter
+
+
+class Stall:
+    """A counter that is told what was waited for."""
+
+    def __init__(self):
+        self.seconds, self.batches = 0.0, 0
+
+    def read(self):
+        return StallReading(self.seconds, self.batches)
+
+
+def step(meter, stall, seconds=0.002, waiting=0.001):
+    time.sleep(seconds)
+    stall.seconds += waiting
+    stall.batches += 1
+    return meter.step(stall, None)
+
+
+def test_a_window_counts_its_steps_and_their_waiting():
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=3), Stall()
+    windows = [step(meter, stall) for _ in range(13)]
+    complete = [number for number, window in enumerate(windows, 1) if window]
+    assert complete == [8, 13]
+    assert [windows[number - 1].steps for number in complete] == [5, 5]
+    assert abs(windows[7].waiting_seconds - 0.005) < 1e-9
+    assert windows[7].seconds >= 0.01
+
+
+def test_steps_on_what_was_taken_before_make_no_window():
+    """Somebody reads ahead: the iterator gave nothing meanwhile."""
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=1), Stall()
+    assert not any(meter.step(stall, None) for _ in range(20))
+    assert meter.so_far() is None
+    assert step(meter, stall).steps == 1
+
+
+def test_the_gpu_counts_from_the_first_step_of_a_window_to_its_last_and_not_in_pauses():
+    asked = []
+
+    class Gpu:
+        def mean(self, *stretches):
+            asked.append(stretches)
+            return 0.25
+
+    meter, stall, gpu = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=3), Stall(), Gpu()
+    began = time.perf_counter()
+    windows = []
+    for number in range(11):
+        time.sleep(0.002)
+        if number == 5:
+            meter.pause()
+        stall.batches += 1
+        windows.append(meter.step(stall, gpu))
+    (before, paused), (again, until) = asked[-1]
+    assert windows[-1].gpu == 0.25
+    assert before - began >= 3 * 0.002
+    assert again - paused >= 3 * 0.002
+    assert until - again + paused - before == pytest.approx(windows[-1].seconds)
+
+
+def test_a_pause_and_a_new_iterator_are_left_out_and_the_window_goes_on():
+    meter = WindowMeter(least_seconds=0.0, least_steps=6, skipped_steps=1)
+    first, second = Stall(), Stall()
+    assert not any(step(meter, first) for _ in range(4))
+    meter.pause()
+    time.sleep(0.2)
+    windows = [step(meter, second) for _ in range(4)]
+    assert windows[:3] == [None] * 3
+    assert windows[3].steps == 6
+    assert windows[3].seconds < 0.1
+
+
+def test_what_is_read_after_the_last_look_is_not_of_the_window():
+    meter = WindowMeter(least_seconds=0.0, least_steps=6, skipped_steps=1)
+    first, second = Stall(), Stall()
+    assert not any(step(meter, first) for _ in range(4))
+    first.batches, first.seconds = first.batches + 40, 10.0
+    windows = [step(meter, second) for _ in range(4)]
+    assert windows[3].steps == 6
+    assert windows[3].waiting_seconds < 0.1
+
+
+def test_steps_that_nobody_looked_at_one_by_one_count_as_many():
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=6, skipped_steps=3), Stall()
+    windows = []
+    for _ in range(4):
+        stall.batches += 3
+        windows.append(meter.step(stall, None, steps=3))
+    assert [window and window.steps for window in windows] == [None, None, 6, None]
+
+
+def test_how_fast_iterators_start_is_part_of_the_rate_but_not_of_the_waiting():
+    meter = WindowMeter(least_seconds=0.0, least_steps=12, skipped_steps=3)
+    for _epoch in range(3):
+        stall = Stall()
+        meter.start()
+        step(meter, stall, seconds=0.1, waiting=0.1)
+        *_, window = [step(meter, stall) for _ in range(6)]
+    assert (window.steps, window.start_steps) == (12, 9)
+    assert window.seconds < 0.3 < window.start_seconds
+    assert window.waiting_seconds < 0.1
+    assert window.rate == 21 / (window.seconds + window.start_seconds)
+
+
+def test_the_start_of_one_iterator_is_of_no_window():
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=3), Stall()
+    meter.start()
+    *_, window = [step(meter, stall) for _ in range(8)]
+    assert (window.steps, window.start_steps, window.start_seconds) == (5, 0, 0.0)
+
+
+def test_a_start_before_a_pause_is_left_out():
+    meter = WindowMeter(least_seconds=0.0, least_steps=12, skipped_steps=3)
+    for _epoch in range(3):
+        stall = Stall()
+        meter.start()
+        meter.pause()
+        *_, window = [step(meter, stall) for _ in range(7)]
+    assert (window.steps, window.start_steps) == (12, 0)
+
+
+def test_the_counter_of_a_long_window_is_read_ever_less_often():
+    class CountedStall(Stall):
+        reads = 0
+
+        def read(self):
+            self.reads += 1
+            return super().read()
+
+    meter, stall = WindowMeter(least_seconds=60.0, skipped_steps=1), CountedStall()
+    assert not any(step(meter, stall, seconds=0.0) for _ in range(1000))
+    assert 2 <= stall.reads < 100
+
+
+def test_a_restart_forgets_the_window_under_way():
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=3, skipped_steps=1), Stall()
+    assert not any(step(meter, stall) for _ in range(3))
+    meter.restart()
+    windows = [step(meter, stall, waiting=0.5) for _ in range(4)]
+    assert windows[:3] == [None] * 3
+    assert windows[3].waiting_seconds == 1.5
+
+
+def test_a_window_lasts_as_long_as_it_must():
+    meter, stall = WindowMeter(least_seconds=0.05, least_steps=1, skipped_steps=1), Stall()
+    window = None
+    while window is None:
+        window = step(meter, stall)
+    assert window.seconds >= 0.05
+    assert 0 <= window.busy <= 1
+    assert window.rate == window.steps / window.seconds
