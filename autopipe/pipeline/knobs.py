@@ -12,7 +12,16 @@ from autopipe.errors import KnobError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
 
-__all__ = ["PER_CORE", "Knob", "largest_number", "read_knobs", "used_knobs", "with_knobs", "with_thread_pool"]
+__all__ = [
+    "PER_CORE",
+    "Knob",
+    "knob_values",
+    "largest_number",
+    "read_knobs",
+    "used_knobs",
+    "with_knobs",
+    "with_thread_pool",
+]
 
 # What TensorFlow takes where the author says nothing: bytes of a reader's buffer, and processors for each dataset that
 # an interleave of AUTOTUNE calls reads in turn.
@@ -97,6 +106,17 @@ def read_knobs(tree: ir.Node) -> tuple[Knob, ...]:
     for node, knob in _located(tree):
         found.setdefault((id(node), knob.field), knob)
     return tuple(found.values())
+
+
+def knob_values(tree: ir.Node) -> dict[str, int]:
+    """Return what the knobs of a pipeline are now, by their names.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> knob_values(extract(tf.data.Dataset.range(9).batch(2).prefetch(3)))
+    {'prefetch.buffer_size': 3}
+    """
+    return {knob.name: knob.value for knob in read_knobs(tree)}
 
 
 def used_knobs(tree: ir.Node) -> tuple[Knob, ...]:

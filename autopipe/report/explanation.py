@@ -18,7 +18,7 @@ from rich.text import Text
 
 from autopipe.optimizer import Refusal, Rewriting, Step
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.knobs import read_knobs, with_knobs
+from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
 from autopipe.pipeline.text import in_order, stage, tree_lines
 from autopipe.planning.costs.diagnosis import Diagnosis
 from autopipe.planning.figures import bytes_text
@@ -84,7 +84,7 @@ class Explanation:
     @property
     def unset(self) -> dict[str, int]:
         """The knobs as they would be without a plan, or a search for them."""
-        return {knob.name: knob.value for knob in read_knobs(ir.ThreadPool(input=self.rewriting.after))}
+        return knob_values(ir.ThreadPool(input=self.rewriting.after))
 
     @cached_property
     def as_run(self) -> ir.Node:

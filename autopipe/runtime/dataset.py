@@ -17,7 +17,7 @@ import tensorflow as tf
 from autopipe.functions.known.effects import effects
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.knobs import read_knobs, with_knobs, with_thread_pool
+from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs, with_thread_pool
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.disk.disk_cache import DiskCache
@@ -171,18 +171,19 @@ class OptimizedDataset(Followable):
     @property
     def knobs(self) -> dict[str, int]:
         """The numbers that :meth:`retune` can change; -1 is AUTOTUNE."""
-        return _knobs_of(self._autopipe_tree)
+        return knob_values(self._autopipe_tree)
 
     def retune(self, knobs: Mapping[str, int]) -> None:
         """Change knobs, at once, also under an iterator that is being read.
 
-        Every element is still yielded exactly once per epoch. To be called between two elements, from the thread
-        that takes them: iterators that others read go on as they are. What a memory cache holds is kept. A knob that is
-        not ``live``, such as the cycle of an interleave, changes from the next iterator on. So do all where an
-        iterator cannot be changed (TensorFlow
-        cannot save a generator's state, that of a seeded random function, a cache file half written, or a memory
-        cache that is read at two places, does not restore ``sample_from_datasets`` as it was, and takes too long with
-        more than 20,000 elements in memory caches and shuffle buffers): it goes on as it is.
+        Every element is still yielded exactly once per epoch, and what a memory cache holds is kept. To be called
+        between two elements, from the thread that takes them: iterators that others read go on as they are.
+
+        A knob that is not ``live``, such as the cycle of an interleave, changes from the next iterator on. So do all
+        where an iterator cannot be changed: TensorFlow cannot save a generator's state, that of a seeded random
+        function, a cache file half written, or a memory cache that is read at two places; it does not restore
+        ``sample_from_datasets`` as it was; and more than 20,000 elements in memory caches and shuffle buffers take it
+        too long.
 
         Args:
             knobs: values by the names in :attr:`knobs`; the others stay.
@@ -277,7 +278,7 @@ class OptimizedDataset(Followable):
         taken = number_taken() if writes or memories.watches else None
         filling = while_filling(tree, after)
         fills = filling is not tree and not memories.full
-        reading = Reading(self, after, _knobs_of(tree), memories, taken, files, writes, fills=fills)
+        reading = Reading(self, after, knob_values(tree), memories, taken, files, writes, fills=fills)
         tree = filling if fills else tree
         ready = None
         if taken is None:
@@ -416,7 +417,3 @@ class OptimizedDataset(Followable):
 
 def _gone() -> None:
     """Stand in for a reference to what is gone."""
-
-
-def _knobs_of(tree: ir.Node) -> dict[str, int]:
-    return {knob.name: knob.value for knob in read_knobs(tree)}

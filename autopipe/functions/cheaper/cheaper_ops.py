@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
-from autopipe.functions.swapped import Swap, find_swaps, with_swaps
 from autopipe.functions.function import Function
 from autopipe.functions.known.failures import may_fail
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import joined_ops, origin
+from autopipe.functions.swapped import Swap, find_swaps, with_swaps
 
 __all__ = ["CheaperOps", "cheaper_ops"]
 

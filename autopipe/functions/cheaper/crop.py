@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from autopipe.functions.swapped import with_swaps
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
+from autopipe.functions.swapped import with_swaps
 
 __all__ = ["crop_while_decoding"]
 

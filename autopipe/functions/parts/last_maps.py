@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, dropwhile, zip_longest
 from typing import Any, NamedTuple
 
-from autopipe.functions.joined.inlined import inlined
 from autopipe.functions.function import Function
+from autopipe.functions.joined.inlined import inlined
 from autopipe.functions.known.ranges import know_length
 from autopipe.functions.known.work import work_of
 from autopipe.functions.memo import remembered

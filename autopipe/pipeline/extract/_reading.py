@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from autopipe.functions.joined.inlined import inlined
 from autopipe.functions.function import Function, describe_callable
+from autopipe.functions.joined.inlined import inlined
 from autopipe.pipeline import ir
 from autopipe.pipeline.lines import with_line
 from autopipe.pipeline.serialized import HiddenArgumentError
