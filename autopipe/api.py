@@ -282,10 +282,12 @@ def _rewriting(
     measurements: SampleMeasurements,
 ) -> Rewriting:
     """Return what becomes of a pipeline: what a plan says if that is safe here too, or else what measures best."""
+    from autopipe.pipeline.shared_caches import leave_shared_caches
     from autopipe.planning.plans.planner import plan as make_plan
     from autopipe.planning.plans.replay import replay
     from autopipe.report.waiting import shown_if_long
 
+    tree = leave_shared_caches(tree)
     if given is not None and rules is None:
         rules = given.rules
         again = replay(tree, given, _rules(rules), keeps=keeps, measurements=measurements)

@@ -117,6 +117,11 @@ def _(node: ir.Opaque) -> str:
 
 
 @_stage.register
+def _(_node: ir.SharedCache) -> str:
+    return "cache()"
+
+
+@_stage.register
 def _(node: ir.FilesReader) -> str:
     return _call(
         f"{node.kind}_files",

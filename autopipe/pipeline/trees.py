@@ -34,10 +34,10 @@ def walk(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def walk_through(node: ir.Node) -> Iterator[ir.Node]:
-    """Yield what :func:`walk` does, with what stands before a shuffle that has drawn its one order in place of that."""
+    """Yield what :func:`walk` does, with what was before a stage that has settled for good in place of that stage."""
     for each in walk(node):
-        if isinstance(each, ir.Opaque) and each.shuffled is not None:
-            yield from walk_through(each.shuffled)
+        if isinstance(each, ir.Opaque) and each.inside is not None:
+            yield from walk_through(each.inside)
         else:
             yield each
 

@@ -323,6 +323,9 @@ class OptimizedDataset(Followable):
         tree = tree_after(self._autopipe_tree, after)
         if who_would_see(tree) is not None or not self._stores.files_are_whole:
             return False
+        if any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):
+            # Nobody knows whether it is full; of two who fill it, each has an order of its own.
+            return False
         if self._plan.keeps == str(Keeps.SEQUENCE) and any(map(is_reseeded, trees.walk(tree))):
             return False
         return not self._stores.has_memories or self._stores.next_memories(self._memories_in_use()).full

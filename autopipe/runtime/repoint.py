@@ -87,11 +87,14 @@ def waits_for_next_epoch(tree: ir.Node) -> bool:
     """Return whether changing an iterator of this pipeline would change what it, or the next one, yields.
 
     TensorFlow does not save the state of a seeded random function, and does not restore all stages as they were. It
-    takes one of two readers of a memory cache for one that has read all of it, once the other has filled it. And a
-    seeded shuffle that starts anew within one iterator, repeated or joined to itself, takes its seeds from where the
-    next iterator will: of one that has ended nobody knows how many it took.
+    takes one of two readers of a memory cache for one that has read all of it, once the other has filled it: that may
+    be another dataset, where the cache is the author's own. And a seeded shuffle that starts anew within one iterator,
+    repeated or joined to itself, takes its seeds from where the next iterator will: of one that has ended nobody knows
+    how many it took.
     """
     if restored_wrongly(tree) or any(effects(fn).seeded_random for fn in trees.functions(tree)):
+        return True
+    if any(isinstance(node, ir.Opaque) and "CacheDataset" in node.classes for node in trees.walk(tree)):
         return True
     read = sum(isinstance(node, ir.Cache) and node.in_memory for node in trees.walk(tree))
     if read > len(memory_caches(tree)):

@@ -11,10 +11,10 @@ from typing import Any
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract._files import FILES
-from autopipe.pipeline.extract._reading import element_shapes, element_types, function_of, read_tree
+from autopipe.pipeline.extract._reading import element_shapes, element_types, function_of, opaque, read_tree
 from autopipe.pipeline.extract._stages import STAGES
 
-__all__ = ["element_shapes", "element_types", "extract", "function_of", "op_determinism_enabled"]
+__all__ = ["element_shapes", "element_types", "extract", "function_of", "op_determinism_enabled", "opaque"]
 
 _READERS = STAGES | FILES
 

@@ -207,7 +207,7 @@ def _shuffle(ds: Any) -> ir.Node:
     reshuffles = ds._reshuffle_each_iteration is not False
     if seeds == (0, 0) and not reshuffles:
         drawn = opaque(ds, "it has drawn its one order already, which another one would not have")
-        return replace(drawn, shuffled=node_of(ds._input_dataset))
+        return replace(drawn, inside=node_of(ds._input_dataset))
     draws_anew = reshuffles and seeds != (0, 0)
     if draws_anew and is_read_twice(ds):
         return opaque(ds, "the orders of two branches are drawn from its seed in turn")

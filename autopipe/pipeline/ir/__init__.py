@@ -13,7 +13,16 @@ from __future__ import annotations
 from autopipe.pipeline.ir._base import ALL_ELEMENTS, AUTOTUNE, End, Node, Source, Unary
 from autopipe.pipeline.ir._files import CsvFormat, FilesReader
 from autopipe.pipeline.ir._joins import ChooseFrom, Concatenate, Zip
-from autopipe.pipeline.ir._sources import Generator, Opaque, RandomNumbers, Range, Saved, Tensors, TensorSlices
+from autopipe.pipeline.ir._sources import (
+    Generator,
+    Opaque,
+    RandomNumbers,
+    Range,
+    Saved,
+    SharedCache,
+    Tensors,
+    TensorSlices,
+)
 from autopipe.pipeline.ir._stages import (
     AssertCardinality,
     Batch,
@@ -78,6 +87,7 @@ __all__ = [
     "Saved",
     "Scan",
     "Shard",
+    "SharedCache",
     "Shuffle",
     "Skip",
     "Source",

@@ -8,7 +8,7 @@ from typing import Any
 from autopipe.functions.function import Function
 from autopipe.pipeline.ir._base import Node, Source
 
-__all__ = ["Generator", "Opaque", "RandomNumbers", "Range", "Saved", "TensorSlices", "Tensors"]
+__all__ = ["Generator", "Opaque", "RandomNumbers", "Range", "Saved", "SharedCache", "TensorSlices", "Tensors"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +72,16 @@ class Opaque(Source):
         reason: why it was not read.
         functions: those it and all upstream of it call.
         classes: those of it and of all upstream of it, by their names in TensorFlow.
-        shuffled: what it has put in one order for good, where it is a shuffle that did so.
+        inside: what it is made of, where it has settled on one order, or on one draw, for good.
     """
 
     label: str
     reason: str
     functions: tuple[Function, ...] = field(default=(), compare=False, repr=False)
     classes: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    shuffled: Node | None = field(default=None, compare=False, repr=False)
+    inside: Node | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedCache(Opaque):
+    """A memory cache that stays its author's: other datasets may read what was drawn for whoever filled it."""

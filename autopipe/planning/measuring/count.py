@@ -86,8 +86,8 @@ def most_elements(node: ir.Node) -> int:
             return _fewest(parts)
         case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size):
             return -(-most_elements(node.input) // size)
-        case ir.Opaque(shuffled=ir.Node() as shuffled):
-            return most_elements(shuffled)
+        case ir.Opaque(inside=ir.Node() as inside):
+            return most_elements(inside)
         case ir.Unbatch() if (batch := _batch_of_rows(node)) is not None:
             return most_elements(batch.input)
         case ir.Unary() if isinstance(node, _NO_MORE):

@@ -300,8 +300,8 @@ class SampleMeasurements:
             return without_end(self._sample_source(node.input))
         if isinstance(node, ir.MemoizedMap):
             return without_end(self._sample_source(node))
-        if isinstance(node, ir.Opaque) and node.shuffled is not None:
-            return self._steady(node.shuffled)
+        if isinstance(node, ir.Opaque) and node.inside is not None:
+            return self._steady(node.inside)
         inputs = [self._steady(child) for child in node.inputs]
         if isinstance(node, ir.Shuffle):
             return small_shuffle(node.on(*inputs))

@@ -115,8 +115,8 @@ def without_buffers(node: ir.Node) -> ir.Node:
 
     One element that is repeated stays so, as in ``Dataset.counter()``: nothing could be zipped with it otherwise.
     """
-    if isinstance(node, ir.Opaque) and node.shuffled is not None:
-        return without_buffers(node.shuffled)
+    if isinstance(node, ir.Opaque) and node.inside is not None:
+        return without_buffers(node.inside)
     inputs = [without_buffers(child) for child in node.inputs]
     if isinstance(node, ir.Repeat) and isinstance(inputs[0], ir.Tensors):
         return node.on(*inputs)

@@ -90,7 +90,7 @@ def cache_read_in_part(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         yield at(
             cache,
             "AP111",
-            f"{stage(node)} may stop before its end, and a cache that was not filled to its end is thrown away",
+            f"{stage(node)} may stop before its end, and a cache that nobody fills to its end is thrown away",
             "put the take before the cache",
         )
 

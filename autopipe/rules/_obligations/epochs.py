@@ -304,8 +304,10 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
     match node:
         case ir.Shuffle():
             return f"{stage(node)} gives each repetition its own order" if node.mixes_anew else None
-        case ir.Opaque(shuffled=ir.Node() as shuffled):
-            steady = SameEveryEpoch(shuffled).check(site)
+        case ir.SharedCache():
+            return f"{stage(node)} holds what was drawn for whoever filled it"
+        case ir.Opaque(inside=ir.Node() as inside):
+            steady = SameEveryEpoch(inside).check(site)
             return None if steady.holds else steady.because
         case ir.AssertCardinality():
             return f"{stage(node)} may fail at the end of a repetition, and elements that are kept would not"

@@ -1,0 +1,120 @@
+"""What another dataset may take the rest of stays in the author's own cache."""
+
+import pytest
+import tensorflow as tf
+
+import autopipe
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.shared_caches import leave_shared_caches
+from autopipe.pipeline.text import one_line
+
+Dataset = tf.data.Dataset
+COUNT = 40
+
+
+def double(x):
+    return x * 2
+
+
+def noisy(x):
+    return x + tf.random.uniform((), maxval=9, dtype=tf.int64)
+
+
+def numbers_of(batches):
+    return [int(number) for batch in batches for number in batch]
+
+
+def is_left(dataset):
+    return any(isinstance(node, ir.SharedCache) for node in trees.walk(leave_shared_caches(extract(dataset))))
+
+
+def shuffled():
+    return Dataset.range(COUNT).map(double).shuffle(COUNT)
+
+
+SPLITS = {
+    "take and skip": (lambda held: held.skip(10), lambda held: held.take(10)),
+    "shards": (lambda held: held.shard(2, 0), lambda held: held.shard(2, 1)),
+    "batches": (lambda held: held.batch(5).skip(3).unbatch(), lambda held: held.batch(5).take(3).unbatch()),
+    "numbers": (
+        lambda held: held.enumerate().filter(lambda i, _: i % 4 > 0).map(lambda _, x: x),
+        lambda held: held.enumerate().filter(lambda i, _: i % 4 == 0).map(lambda _, x: x),
+    ),
+}
+
+
+@pytest.mark.parametrize("keeps", ["training", "elements", "sequence"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_two_parts_of_one_cached_shuffle_share_nothing_in_any_epoch(split, keeps):
+    held = shuffled().cache()
+    training, validation = (autopipe.optimize(part(held).batch(4), keeps=keeps) for part in SPLITS[split])
+    for _ in range(3):
+        taken, left = set(numbers_of(training)), set(numbers_of(validation))
+        assert taken | left == {2 * number for number in range(COUNT)}
+        assert not taken & left
+
+
+def test_a_part_that_is_optimized_shares_nothing_with_one_that_is_not():
+    held = shuffled().cache()
+    training, validation = autopipe.optimize(held.skip(10).batch(4)), held.take(10).batch(4)
+    for _ in range(3):
+        assert len({*numbers_of(training), *numbers_of(validation)}) == COUNT
+
+
+def test_epochs_that_follow_one_another_take_the_same_part():
+    """An iterator that starts before the one that fills the cache ends would have an order of its own."""
+    training = autopipe.optimize(shuffled().cache().skip(10).batch(4))
+    assert training.start_early() is None
+    first = set(numbers_of(training))
+    iterator = iter(training)
+    seen = [*next(iterator)]
+    training.retune({"prefetch.buffer_size": 3})
+    assert {int(number) for number in [*seen, *(each for batch in iterator for each in batch)]} == first
+
+
+def test_what_comes_after_is_rewritten_and_what_comes_before_is_not():
+    training = autopipe.optimize(shuffled().cache().skip(10).prefetch(2).prefetch(3).batch(4), keeps="sequence")
+    assert one_line(training.tree).startswith("cache() | skip(10) | prefetch(3) | batch(4) | prefetch(AUTOTUNE)")
+    assert "another dataset may take the rest" in str(training.explain())
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        shuffled().cache(),
+        Dataset.range(9).map(noisy).cache(),
+        Dataset.from_generator(lambda: iter(range(9)), output_signature=tf.TensorSpec((), tf.int64)).cache(),
+        Dataset.range(9).interleave(Dataset.range, num_parallel_calls=2, deterministic=False).cache(),
+        Dataset.range(9).unique().cache(),
+    ],
+    ids=["shuffle", "draw", "Python", "order", "unread"],
+)
+def test_what_may_be_drawn_is_left(held):
+    assert is_left(held.take(3))
+    assert is_left(held.map(double).batch(2).skip(1))
+    assert is_left(Dataset.zip(held.take(3), Dataset.range(9)))
+    assert not is_left(held.batch(2))
+    assert not is_left(held.shuffle(9).take(3))
+
+
+@pytest.mark.parametrize(
+    "steady",
+    [
+        Dataset.range(9).map(double),
+        Dataset.range(9).shuffle(9, seed=1, reshuffle_each_iteration=False),
+        Dataset.range(9).shuffle(9, reshuffle_each_iteration=False),
+    ],
+    ids=["map", "seeded", "one order"],
+)
+def test_what_is_the_same_however_often_it_is_made_is_not_left(steady):
+    assert not is_left(steady.cache().take(3))
+
+
+def test_a_cache_that_two_branches_read_is_left_in_both():
+    held = Dataset.range(9).shuffle(9).cache()
+    both = held.take(3).concatenate(held.skip(3))
+    tree = leave_shared_caches(extract(both))
+    assert sum(isinstance(node, ir.SharedCache) for node in trees.walk(tree)) == 2
+    filled = [int(x) for x in held]
+    assert [int(x) for x in autopipe.optimize(both)] == filled
