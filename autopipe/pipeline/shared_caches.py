@@ -1,28 +1,28 @@
-"""Memory caches from which another dataset may take what one leaves."""
+"""Memory caches that stay their author's: what they hold would be other elements if it were made once more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import opaque
+from autopipe.pipeline.text import stage
+from autopipe.pipeline.visibility import who_leaves_traces
 
 __all__ = ["leave_shared_caches"]
 
 # Which elements these give depends on the order of what they read.
 _BY_POSITION = (ir.Enumerate, ir.Scan, ir.Shard, ir.Skip, ir.Take, ir.TakeWhile, ir.Window)
-_REASON = (
-    "what it holds was drawn, or put in an order, for whoever filled it; of that {taking} takes a part, and another "
-    "dataset may take the rest"
-)
 
 
 def leave_shared_caches(tree: ir.Node) -> ir.Node:
-    """Return a pipeline in which such caches, and all before them, are read as one: they stay the author's own.
+    """Return a pipeline in which such caches, and all before them, are read as one.
 
     ``files.shuffle(n).cache()`` is split by ``take`` and ``skip`` into data to train on and to validate with, and that
-    these share nothing is owed to both reading one cache. Another cache would hold another order.
+    these share nothing is owed to both reading one cache. Another cache would hold another order. And what Python code
+    gives, as that of a stream, may be had only once.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -33,30 +33,42 @@ def leave_shared_caches(tree: ir.Node) -> ir.Node:
     >>> one_line(leave_shared_caches(extract(held.batch(2))))
     'range(0, 9) | shuffle(9) | cache() | batch(2)'
     """
-    taken = {
-        id(cache): (cache, stage)
-        for stage in trees.walk(tree)
-        if isinstance(stage, _BY_POSITION)
-        for cache in _read_in_order(stage)
-        if _is_drawn(cache.input)
-    }
-    for cache, stage in taken.values():
-        tree = trees.substitute(tree, cache, _as_one(cache, stage))
+    left = {id(cache): (cache, reason) for cache, reason in _shared(tree)}
+    for cache, reason in left.values():
+        tree = trees.substitute(tree, cache, _as_one(cache, reason))
     return tree
 
 
-def _read_in_order(stage: ir.Node) -> Iterator[ir.Cache]:
-    """Yield the author's memory caches whose order a stage sees: after a shuffle it would be another one anyway."""
-    for source in stage.inputs:
-        if isinstance(source, ir.Cache) and source.in_memory and source.origin is not None:
+def _shared(tree: ir.Node) -> Iterator[tuple[ir.Cache, str]]:
+    """Yield the caches, and why each is not to be filled once more; the last one of those that read each other."""
+    for node in trees.walk(tree):
+        if _is_memory_of_author(node) and (witness := who_leaves_traces(node.input)) is not None:
+            yield node, f"it may be full already, and to make once more what it holds could be noticed, since {witness}"
+        if isinstance(node, _BY_POSITION):
+            for cache in filter(_is_drawn, _read_in_order(node)):
+                yield (
+                    cache,
+                    "what it holds was drawn, or put in an order, for whoever filled it; "
+                    f"{stage(node)} takes a part of that, and another dataset may take the rest",
+                )
+
+
+def _is_memory_of_author(node: ir.Node) -> TypeGuard[ir.Cache]:
+    return isinstance(node, ir.Cache) and node.in_memory and node.origin is not None
+
+
+def _read_in_order(taking: ir.Node) -> Iterator[ir.Cache]:
+    """Yield the caches whose order a stage sees: after a shuffle it would be another one anyway."""
+    for source in taking.inputs:
+        if _is_memory_of_author(source):
             yield source
         elif not (isinstance(source, ir.Shuffle) and source.mixes_anew):
             yield from _read_in_order(source)
 
 
-def _is_drawn(source: ir.Node) -> bool:
+def _is_drawn(cache: ir.Cache) -> bool:
     """Return whether elements, or their order, may be others where they are made once more."""
-    return any(map(_draws, trees.walk(source)))
+    return any(map(_draws, trees.walk(cache.input)))
 
 
 def _draws(node: ir.Node) -> bool:
@@ -72,10 +84,8 @@ def _draws(node: ir.Node) -> bool:
     return not all(effects(fn).steady for fn in trees.called_by(node))
 
 
-def _as_one(cache: ir.Cache, taking: ir.Node) -> ir.SharedCache:
-    from autopipe.pipeline.text import stage
-
-    read = opaque(cache.origin, _REASON.format(taking=stage(taking)))
+def _as_one(cache: ir.Cache, reason: str) -> ir.SharedCache:
+    read = opaque(cache.origin, reason)
     return ir.SharedCache(
         dataset=read.dataset,
         label=read.label,

@@ -76,8 +76,6 @@ class OptimizedDataset(Followable):
         self._autopipe_tree = trees.transform(tree, with_own_state)
         self._tables = Tables(self._autopipe_tree)
         self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting))
-        # Iterators over what is derived from this dataset are not known, so they fill and read memories of their own.
-        self._derived = self._stores.new_memories()
         self._holds_much = False
         # Iterators hold their readings, and those this dataset: it is gone with the last of them, and its memories too.
         self._readings: list[Callable[[], Reading | None]] = []
@@ -85,8 +83,19 @@ class OptimizedDataset(Followable):
         self._offered: Callable[[], Any] = _gone
         self._tried_next: ir.Node | None = None
         self._lock = threading.Lock()
+        self._derived = self._stores.derived_memories(())
         self._built = self._derived.build(self._autopipe_tree)
         super().__init__(self._built._variant_tensor)
+
+    @property
+    def _variant_tensor(self) -> Any:
+        """What is derived from here reads what is full by now: a cached order is the same in all that read it."""
+        if self._stores.has_memories and tf.executing_eagerly():
+            with self._lock:
+                derived = self._stores.derived_memories(self._memories_in_use())
+                if derived is not self._derived:
+                    self._rebuild(self._autopipe_tree)
+        return self._variant_tensor_attr
 
     def _inputs(self) -> list[Any]:
         # TensorFlow takes the options from here, and what is held here stays alive: the user's captures too.
@@ -230,6 +239,7 @@ class OptimizedDataset(Followable):
 
     def _rebuild(self, tree: ir.Node) -> None:
         self._autopipe_tree = tree
+        self._derived = self._stores.derived_memories(self._memories_in_use())
         self._built = self._derived.build(tree)
         self._variant_tensor_attr = self._built._variant_tensor
 
@@ -387,7 +397,7 @@ class OptimizedDataset(Followable):
         They are emptied for a moment then, which nobody else must see: neither another iterator, nor the pipeline
         before, which may still be coming to its end.
         """
-        shared = self._memories_in_use().count(reading.memories) > 1
+        shared = self._memories_in_use().count(reading.memories) > 1 or self._stores.is_derived(reading.memories)
         return reading.memories.successor() if shared or self._ends_aside(reading.after) else reading.memories
 
     def _ends_aside(self, after: Stages) -> bool:

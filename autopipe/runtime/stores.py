@@ -38,12 +38,12 @@ class Stores:
         self._tree = tree
         self._disk = disk
         self._guarded = guarded
-        self._memories = self.new_memories()
+        self._memories = self._new_memories()
+        self._derived = self._new_memories()
         self._begun = False
         self._files = tuple(disk.filename(cache.input) for cache in caches_on_disk(tree)) if disk else ()
 
-    def new_memories(self) -> Memories:
-        """Return memories that hold nothing yet, and are nobody's."""
+    def _new_memories(self) -> Memories:
         return Memories(self._tree, guarded=self._guarded)
 
     @property
@@ -67,14 +67,32 @@ class Stores:
         Args:
             in_use: those of the other iterators.
         """
-        full = next((each for each in (self._memories, *in_use) if each.full), None) if in_use else None
+        full = self._full(*in_use, self._derived)
         if full is not None:
             self._memories = full
         elif self._memories in in_use or (self._begun and self._memories.may_lack_elements):
             # Whoever began to fill them may be gone, and its prefetch still go on after an element that failed.
-            self._memories = self.new_memories()
+            self._memories = self._new_memories()
         self._begun = True
         return self._memories
+
+    def derived_memories(self, in_use: Sequence[Memories]) -> Memories:
+        """Return the memories of what is derived from the dataset: those that are full, or some of their own.
+
+        Iterators over that are not known. While they fill memories, nobody else may.
+
+        Args:
+            in_use: those of the iterators that are known.
+        """
+        self._derived = self._full(*in_use) or self._derived
+        return self._derived
+
+    def is_derived(self, memories: Memories) -> bool:
+        """Return whether iterators that are not known may read them."""
+        return memories is self._derived
+
+    def _full(self, *others: Memories) -> Memories | None:
+        return next((each for each in (self._memories, *others) if each.full), None) if self.has_memories else None
 
     def succeed(self, memories: Memories, successor: Memories) -> None:
         """Give the next iterator what holds the same, where it would have been given ``memories``."""

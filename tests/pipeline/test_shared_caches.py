@@ -4,10 +4,13 @@ import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.optimizer import rewrite
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.shared_caches import leave_shared_caches
 from autopipe.pipeline.text import one_line
+from autopipe.rules import Keeps, catalogue
+from sides import Answers
 
 Dataset = tf.data.Dataset
 COUNT = 40
@@ -79,6 +82,30 @@ def test_what_comes_after_is_rewritten_and_what_comes_before_is_not():
     assert "another dataset may take the rest" in str(training.explain())
 
 
+@pytest.mark.parametrize("keeps", ["training", "sequence"])
+@pytest.mark.parametrize("filled", [True, False], ids=["filled", "empty"])
+def test_what_python_code_gave_once_is_not_asked_for_again(filled, keeps):
+    stream = iter(range(COUNT))
+    rows = Dataset.from_generator(lambda: stream, output_signature=tf.TensorSpec((), tf.int64)).map(double).cache()
+    if filled:
+        assert len(list(rows)) == COUNT
+    dataset = autopipe.optimize(rows.map(double).batch(4), keeps=keeps)
+    for _ in range(2):
+        assert numbers_of(dataset) == [4 * number for number in range(COUNT)]
+    assert "could be noticed" in str(dataset.explain())
+
+
+def test_what_comes_after_python_code_that_is_cached_is_cached_too():
+    """Where nothing stops before the end of the author's cache, it holds the same in every epoch."""
+    held = Dataset.from_generator(lambda: iter(range(COUNT)), output_signature=tf.TensorSpec((), tf.int64)).cache()
+    spelled = held.map(lambda x: tf.strings.length(tf.strings.as_string(x))).shuffle(9)
+    done = rewrite(leave_shared_caches(extract(spelled)), catalogue(), keeps=Keeps.SEQUENCE, measurements=Answers())
+    assert "cache_fixed_work" in [step.rule for step in done.steps]
+    partly = held.take(9).map(lambda x: tf.strings.length(tf.strings.as_string(x))).shuffle(9)
+    done = rewrite(leave_shared_caches(extract(partly)), catalogue(), keeps=Keeps.SEQUENCE, measurements=Answers())
+    assert "cache_fixed_work" not in [step.rule for step in done.steps]
+
+
 @pytest.mark.parametrize(
     "held",
     [
@@ -94,8 +121,11 @@ def test_what_may_be_drawn_is_left(held):
     assert is_left(held.take(3))
     assert is_left(held.map(double).batch(2).skip(1))
     assert is_left(Dataset.zip(held.take(3), Dataset.range(9)))
-    assert not is_left(held.batch(2))
-    assert not is_left(held.shuffle(9).take(3))
+
+
+def test_a_drawn_order_of_which_all_is_taken_is_not_left():
+    assert not is_left(shuffled().cache().batch(2))
+    assert not is_left(shuffled().cache().shuffle(9).take(3))
 
 
 @pytest.mark.parametrize(

@@ -356,3 +356,29 @@ def test_a_repeated_cache_is_filled_once_though_every_step_swaps_beside_pipeline
     for _epoch in range(3):
         assert numbers(read_retuning(dataset)) == sorted([*range(1, COUNT + 1)] * 2)
         assert dataset.caches_are_full
+
+
+READINGS = {
+    "unbatch": lambda dataset: dataset.unbatch(),
+    "take": lambda dataset: dataset.take(99).unbatch(),
+    "enumerate": lambda dataset: dataset.enumerate().map(lambda _, x: x).unbatch(),
+}
+
+
+@pytest.mark.parametrize("derive", READINGS.values(), ids=READINGS)
+@pytest.mark.parametrize("first", ["itself", "derived"])
+def test_a_cached_order_is_that_of_whatever_is_derived_later(derive, first):
+    """As of predictions, and of labels that are read apart from them."""
+    dataset = autopipe.optimize(Dataset.range(40).shuffle(40).cache().batch(4), seconds=0)
+    if first == "itself":
+        order = [int(x) for batch in dataset for x in batch]
+        assert [int(x) for x in derive(dataset)] == order
+    else:
+        order = [int(x) for x in derive(dataset)]
+        assert [int(x) for batch in dataset for x in batch] == order
+    iterator = iter(dataset)
+    seen = [int(x) for x in next(iterator)]
+    between = [int(x) for x in derive(dataset)]
+    dataset.retune({"prefetch.buffer_size": 3})
+    assert [int(x) for x in derive(dataset)] == between == order
+    assert [*seen, *(int(x) for batch in iterator for x in batch)] == order

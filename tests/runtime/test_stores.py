@@ -9,6 +9,7 @@ import autopipe
 from autopipe.pipeline.extract import extract
 from autopipe.planning.disk.disk_cache import DiskCache
 from autopipe.planning.measuring.measure import SampleMeasurements
+from autopipe.runtime.memories import Memories
 from autopipe.runtime.ready import caches_on_disk, with_files
 from autopipe.runtime.stores import Stores
 
@@ -65,13 +66,31 @@ def test_full_memories_are_shared_also_when_others_were_begun_after_them():
     assert stores.memories_are_full
 
 
+def test_what_is_derived_has_memories_of_its_own_until_some_are_full():
+    tree, stores = in_memory()
+    first = stores.next_memories(())
+    derived = stores.derived_memories([first])
+    assert derived is not first
+    assert stores.is_derived(derived)
+    assert list(first.build(tree).as_numpy_iterator()) == [0, 1, 2, 3]
+    assert stores.derived_memories([first]) is first
+    assert stores.is_derived(first)
+
+
+def test_the_next_iterator_reads_what_a_derived_one_has_filled():
+    tree, stores = in_memory()
+    derived = stores.derived_memories(())
+    assert list(derived.build(tree).as_numpy_iterator()) == [0, 1, 2, 3]
+    assert stores.next_memories(()) is derived
+
+
 def test_a_successor_takes_the_place_of_the_memories_it_follows_only():
-    _tree, stores = in_memory()
+    tree, stores = in_memory()
     first = stores.next_memories(())
     second = stores.next_memories([first])
-    stores.succeed(first, stores.new_memories())
+    stores.succeed(first, Memories(tree))
     assert stores.next_memories(()) is second
-    successor = stores.new_memories()
+    successor = Memories(tree)
     stores.succeed(second, successor)
     assert stores.next_memories(()) is successor
 

@@ -282,6 +282,8 @@ def _since_a_memory_cache(pipeline: ir.Node) -> Iterator[ir.Node]:
     since = [pipeline]
     while isinstance(since[-1], _READING_TO_THE_END):
         since.append(since[-1].input)
+    if isinstance(since[-1], ir.SharedCache):
+        return iter(since[:-1])
     kept = isinstance(since[-1], ir.Cache) and since[-1].in_memory
     return iter(since) if kept else trees.walk(pipeline)
 
@@ -305,9 +307,9 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
         case ir.Shuffle():
             return f"{stage(node)} gives each repetition its own order" if node.mixes_anew else None
         case ir.SharedCache():
-            return f"{stage(node)} holds what was drawn for whoever filled it"
-        case ir.Opaque(inside=ir.Node() as inside):
-            steady = SameEveryEpoch(inside).check(site)
+            return f"{stage(node)} holds what was made for whoever filled it"
+        case ir.Opaque(inside=ir.Node() as settled):
+            steady = SameEveryEpoch(settled).check(site)
             return None if steady.holds else steady.because
         case ir.AssertCardinality():
             return f"{stage(node)} may fail at the end of a repetition, and elements that are kept would not"
