@@ -218,10 +218,16 @@ def _measurements(ram_budget: int | None, seconds: float, disk: DiskCache | None
     return SampleMeasurements(budget, seconds, disk)
 
 
-def _folder(disk_cache: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    if isinstance(disk_cache, str | os.PathLike) and os.fspath(disk_cache):
-        return disk_cache
-    raise ArgumentError(f"disk_cache must be the path of a folder, but got {disk_cache!r}.")
+def _folder(disk_cache: str | os.PathLike[str]) -> str:
+    path = os.fspath(disk_cache) if isinstance(disk_cache, str | os.PathLike) else None
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise ArgumentError(f"disk_cache must be the path of a folder, but got {disk_cache!r}.")
+    if "://" in path:
+        raise ArgumentError(
+            f"disk_cache must be a folder on a disk of this machine, but got {path!r}. What is kept there is locked "
+            "while it is written, which needs one."
+        )
+    return os.path.expanduser(path)
 
 
 def _verified(rewriting: Rewriting) -> Rewriting:
@@ -286,8 +292,9 @@ def _rewriting(
     from autopipe.planning.plans.planner import plan as make_plan
     from autopipe.planning.plans.replay import replay
     from autopipe.report.waiting import shown_if_long
+    from autopipe.rules import Keeps
 
-    tree = leave_shared_caches(tree)
+    tree = leave_shared_caches(tree, keeps_draws=keeps is Keeps.SEQUENCE)
     if given is not None and rules is None:
         rules = given.rules
         again = replay(tree, given, _rules(rules), keeps=keeps, measurements=measurements)

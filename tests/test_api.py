@@ -230,3 +230,15 @@ def test_what_holds_for_several_refused_rules_is_said_once():
     told = str(autopipe.optimize(Dataset.range(9).map(lambda x: x * 2).batch(4), seconds=0).explain())
     assert told.count("optimize(seconds=0) leaves no time for that") == 1
     assert "vectorize_map, vectorize_rest" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("folder", ["gs://bucket/cache", "s3://bucket", "", 5, b"bytes", "a\0b"])
+def test_a_disk_cache_is_a_folder_of_this_machine(folder):
+    with pytest.raises(ArgumentError, match="disk_cache must be"):
+        autopipe.optimize(tf.data.Dataset.range(5), disk_cache=folder, seconds=0)
+
+
+def test_a_disk_cache_may_lie_at_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    autopipe.optimize(tf.data.Dataset.range(5), disk_cache="~/cache", seconds=0)
+    assert (tmp_path / "cache").is_dir()

@@ -33,8 +33,8 @@ PER_CORE = frozenset({"max_intra_op_parallelism", "num_parallel_calls", "num_par
 # Threads and calls at once: more of them than this no machine starts.
 _MOST_AT_ONCE = 10_000
 _LARGEST_BUFFER = 2**31 - 1
-# It takes no memory before there are elements; some authors say so that it shall hold all.
-_LARGEST_SHUFFLE = 2**63 - 1
+# TensorFlow makes room for all of them at once, 24 bytes for each, and crashes where there is none.
+_LARGEST_SHUFFLE = 10**8
 
 
 def largest_number(name: str) -> int:

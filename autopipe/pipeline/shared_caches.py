@@ -15,14 +15,19 @@ __all__ = ["leave_shared_caches"]
 
 # Which elements these give depends on the order of what they read.
 _BY_POSITION = (ir.Enumerate, ir.Scan, ir.Shard, ir.Skip, ir.Take, ir.TakeWhile, ir.Window)
+_DRAWN = "drawn, or put in an order,"
 
 
-def leave_shared_caches(tree: ir.Node) -> ir.Node:
+def leave_shared_caches(tree: ir.Node, *, keeps_draws: bool = False) -> ir.Node:
     """Return a pipeline in which such caches, and all before them, are read as one.
 
     ``files.shuffle(n).cache()`` is split by ``take`` and ``skip`` into data to train on and to validate with, and that
     these share nothing is owed to both reading one cache. Another cache would hold another order. And what Python code
     gives, as that of a stream, may be had only once.
+
+    Args:
+        tree: the pipeline.
+        keeps_draws: whether what was drawn, or put in an order, for the author's cache must stay wherever it is read.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -33,24 +38,25 @@ def leave_shared_caches(tree: ir.Node) -> ir.Node:
     >>> one_line(leave_shared_caches(extract(held.batch(2))))
     'range(0, 9) | shuffle(9) | cache() | batch(2)'
     """
-    left = {id(cache): (cache, reason) for cache, reason in _shared(tree)}
+    left: dict[int, tuple[ir.Cache, str]] = {}
+    for cache, reason in _shared(tree, keeps_draws):
+        left.setdefault(id(cache), (cache, reason))
     for cache, reason in left.values():
         tree = trees.substitute(tree, cache, _as_one(cache, reason))
     return tree
 
 
-def _shared(tree: ir.Node) -> Iterator[tuple[ir.Cache, str]]:
+def _shared(tree: ir.Node, keeps_draws: bool) -> Iterator[tuple[ir.Cache, str]]:
     """Yield the caches, and why each is not to be filled once more; the last one of those that read each other."""
     for node in trees.walk(tree):
         if _is_memory_of_author(node) and (witness := who_leaves_traces(node.input)) is not None:
             yield node, f"it may be full already, and to make once more what it holds could be noticed, since {witness}"
+        if keeps_draws and _is_memory_of_author(node) and _is_drawn(node):
+            yield node, f"what it holds was {_DRAWN} for whoever filled it, which may have been before"
         if isinstance(node, _BY_POSITION):
             for cache in filter(_is_drawn, _read_in_order(node)):
-                yield (
-                    cache,
-                    "what it holds was drawn, or put in an order, for whoever filled it; "
-                    f"{stage(node)} takes a part of that, and another dataset may take the rest",
-                )
+                rest = f"{stage(node)} takes a part of that, and another dataset may take the rest"
+                yield cache, f"what it holds was {_DRAWN} for whoever filled it; {rest}"
 
 
 def _is_memory_of_author(node: ir.Node) -> TypeGuard[ir.Cache]:

@@ -283,7 +283,8 @@ class OptimizedDataset(Followable):
         if self._tried_next is not None and not early:
             tree, self._tried_next = self._tried_next, None
         self._tables.note_start()
-        files, memories = self._stores.next_files(), self._stores.next_memories(self._memories_in_use())
+        in_use = [file for each in self._live() for file in each.files]
+        files, memories = self._stores.next_files(in_use), self._stores.next_memories(self._memories_in_use())
         writes = not self._stores.are_whole(files)
         taken = number_taken() if writes or memories.watches else None
         filling = while_filling(tree, after)
@@ -415,6 +416,9 @@ class OptimizedDataset(Followable):
             prefetched = synchronous and stall is None
             stateless = all(effects(fn).steady for fn in trees.functions(reading.tree))
             dataset = telling_its_end(dataset, tell, reading.taken, inner_prefetch=prefetched, stateless=stateless)
+        if any(dataset is node.dataset for node in trees.walk(self._autopipe_tree) if isinstance(node, ir.Source)):
+            # The author's own, on which nothing is noted.
+            dataset = dataset.with_options(tf.data.Options())
         # The iterator holds its dataset; this makes it hold the functions and what caches keep their elements in too,
         # which TensorFlow frees otherwise.
         dataset._autopipe_owner = (self.original, self._autopipe_tree, memories)

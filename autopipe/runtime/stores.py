@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from autopipe.pipeline import ir
 from autopipe.planning.disk.disk_cache import DiskCache
@@ -41,6 +42,7 @@ class Stores:
         self._memories = self._new_memories()
         self._derived = self._new_memories()
         self._begun = False
+        self._disk_is_full = False
         self._files = tuple(disk.filename(cache.input) for cache in caches_on_disk(tree)) if disk else ()
 
     def _new_memories(self) -> Memories:
@@ -99,18 +101,26 @@ class Stores:
         if self._memories is memories:
             self._memories = successor
 
-    def next_files(self) -> tuple[str, ...]:
+    def next_files(self, in_use: Collection[str] = ()) -> tuple[str, ...]:
         """Return the file of each disk cache: the one that is whole, or a new one that nobody else writes.
 
+        Args:
+            in_use: those of the other iterators.
+
         Returns:
-            None, with a warning, where the folder cannot be written to any more: elements pass its caches then.
+            None, with a warning, where the folder cannot be written to any more: elements pass its caches then. Once
+            the disk is full, they do so for good, and what was written of them is removed.
         """
-        if self._disk is None:
+        if self._disk is None or self._disk_is_full:
             return ()
         try:
             self._files = tuple(map(self._disk.again, self._files))
         except OSError as error:
             folder = os.fspath(self._disk.folder)
+            self._disk_is_full = error.errno == errno.ENOSPC
+            for file in self._files if self._disk_is_full else ():
+                if file not in in_use and not self._disk.holds(file):
+                    self._disk.remove(file)
             warnings.warn(
                 f"The folder of a disk cache must stay one that can be written to, but {folder!r} is not any more "
                 f"({error.strerror}). Training goes on without what is kept there.",

@@ -82,6 +82,12 @@ def test_what_comes_after_is_rewritten_and_what_comes_before_is_not():
     assert "another dataset may take the rest" in str(training.explain())
 
 
+def test_what_a_cache_holds_already_is_what_the_sequence_keeps():
+    held = Dataset.range(COUNT).map(noisy).shuffle(COUNT).cache()
+    sequence = [int(x) for x in held]
+    assert numbers_of(autopipe.optimize(held.batch(4), keeps="sequence")) == sequence
+
+
 @pytest.mark.parametrize("keeps", ["training", "sequence"])
 @pytest.mark.parametrize("filled", [True, False], ids=["filled", "empty"])
 def test_what_python_code_gave_once_is_not_asked_for_again(filled, keeps):

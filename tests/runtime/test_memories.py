@@ -56,6 +56,7 @@ CACHED = {
 
 
 def counted(calls, elements=None):
+    @autopipe.stateless
     def count(x):
         calls.append(int(x))
         return x

@@ -1,6 +1,7 @@
 """Iterators share what is full, and fill each their own."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -132,6 +133,43 @@ def test_a_folder_that_is_gone_is_said_and_training_goes_on_without(tmp_path, mo
     for _epoch in range(2):
         assert list(map(int, dataset)) == [1, 1, 1, 1]
     assert dataset._stores.files_are_whole
+
+
+def test_a_disk_that_became_full_is_left_for_good_and_room_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    _tree, stores = on_disk(tmp_path)
+    (begun,) = stores.next_files()
+    written = Path(f"{begun}_0.data-00000-of-00001.tempstate1")
+    written.write_bytes(b"a part of the elements")
+    monkeypatch.setattr(DiskCache, "free", 1000)
+    with pytest.warns(UserWarning, match="No space left on device.*goes on without"):
+        assert stores.next_files([begun]) == ()
+    assert written.exists(), "another iterator writes it"
+    assert stores.next_files() == ()
+
+    (begun,) = Stores(_tree, DiskCache(tmp_path), guarded=False).next_files()
+    assert not written.parent.samefile(Path(begun).parent)
+
+
+def test_what_was_written_of_a_full_disk_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    _tree, stores = on_disk(tmp_path)
+    (begun,) = stores.next_files()
+    Path(f"{begun}_0.data-00000-of-00001.tempstate1").write_bytes(b"a part of the elements")
+    monkeypatch.setattr(DiskCache, "free", 1000)
+    with pytest.warns(UserWarning, match="No space left on device"):
+        assert stores.next_files() == ()
+    assert not Path(begun).parent.exists()
+
+
+def test_a_disk_with_little_room_is_written_to_as_long_as_nothing_failed(tmp_path, monkeypatch):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    tree, stores = on_disk(tmp_path)
+    monkeypatch.setattr(DiskCache, "free", 1000)
+    files, memories = stores.next_files(), stores.next_memories(())
+    assert len(list(memories.build(with_files(tree, files)))) == 4
+    stores.note_end(memories, files)
+    assert stores.next_files() == files
 
 
 @pytest.mark.usefixtures("as_fast")

@@ -22,6 +22,7 @@ machine, or before this one was started, is only removed after some days, since 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -51,6 +52,8 @@ _NAME = "data"
 _MARK = "complete"
 _ENDED = "ended"
 _DAYS_ELSEWHERE = 7
+# What TensorFlow writes at once may be larger than what was left.
+_LITTLE_ROOM = 64 * 2**20
 # The writer that this process is in each folder; its lock is held until the process ends.
 _writers: dict[Path, str] = {}
 
@@ -122,8 +125,20 @@ class DiskCache:
 
         It is the same if they are all there by now, else a new one. Nothing is looked up again: elements are those
         they were.
+
+        Raises:
+            OSError: if the folder cannot be written to any more, or the disk became full while they were written.
         """
-        return filename if self.holds(filename) else self._filename(Path(filename).parents[1].name)
+        if self.holds(filename):
+            return filename
+        attempt = Path(filename).parent
+        if any(attempt.glob(f"{_NAME}*")) and self.free < _LITTLE_ROOM:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), filename)
+        return self._filename(attempt.parent.name)
+
+    def remove(self, filename: str) -> None:
+        """Remove what was written under a name that nobody reads or writes any more."""
+        shutil.rmtree(Path(filename).parent, ignore_errors=True)
 
     def _filename(self, key: str) -> str:
         attempts = sorted(self.folder.glob(f"{key}/*"))
