@@ -283,8 +283,11 @@ class OptimizedDataset(Followable):
         if self._tried_next is not None and not early:
             tree, self._tried_next = self._tried_next, None
         self._tables.note_start()
-        in_use = [file for each in self._live() for file in each.files]
-        files, memories = self._stores.next_files(in_use), self._stores.next_memories(self._memories_in_use())
+        written_by_others = [file for each in self._live() for file in each.files]
+        files, memories = (
+            self._stores.next_files(written_by_others),
+            self._stores.next_memories(self._memories_in_use()),
+        )
         writes = not self._stores.are_whole(files)
         taken = number_taken() if writes or memories.watches else None
         filling = while_filling(tree, after)
