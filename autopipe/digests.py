@@ -110,7 +110,8 @@ def _read(dataset: Any, limit: int, end: float) -> EpochDigest:
 def _leaves(element: Any) -> list[Any]:
     import tensorflow as tf
 
-    return [_array(tensor.numpy()) for tensor in tf.nest.flatten(element, expand_composites=True)]
+    parts = tf.nest.flatten(element, expand_composites=True)
+    return [_array(part.numpy()) for part in parts if part is not None]
 
 
 def _rows(leaves: list[Any]) -> Iterator[list[Any]]:

@@ -166,3 +166,24 @@ def test_verifying_leaves_the_shuffles_and_generators_of_the_user_alone():
 
     assert [float(x) for x in again] == first
     assert generator.state.numpy().tolist() == state
+
+
+@pytest.mark.parametrize(
+    ("elements", "kind"),
+    [
+        (lambda: Dataset.range(9).window(3), "Dataset"),
+        (lambda: Dataset.range(5).map(tf.experimental.Optional.from_value), "Optional"),
+        (lambda: Dataset.range(4).map(lambda x: tf.TensorArray(tf.int64, size=1).unstack([x])), "TensorArray"),
+        (lambda: Dataset.range(4).map(lambda x: (x, Dataset.range(x))), "Dataset"),
+    ],
+    ids=["window", "optional", "array", "dataset"],
+)
+def test_elements_without_values_are_not_compared_and_it_is_said(elements, kind):
+    optimized = autopipe.optimize(elements(), verify=True, seconds=0)
+    assert f"not compared: elements hold a {kind}, which has no values" in optimized.explain().rewriting.verified
+
+
+@pytest.mark.parametrize("elements", [lambda x: (x, None), lambda x: {"x": tf.ragged.range([x, 2]), "none": None}])
+def test_elements_with_a_none_are_compared(elements):
+    optimized = autopipe.optimize(Dataset.range(4).map(elements), verify=True, seconds=0)
+    assert " compared, keeping sequence" in optimized.explain().rewriting.verified

@@ -83,6 +83,8 @@ def _held(elements: Sequence[Any], spec: Any) -> ir.Node:
 def _stacked(spec: Any, *parts: Any) -> Any:
     import tensorflow as tf
 
+    if parts[0] is None:
+        return None
     if not isinstance(spec, tf.RaggedTensorSpec) or spec.ragged_rank:
         return tf.stack(parts)
     # Rows of a ragged tensor come as tensors, but are handed on as what they are slices of.

@@ -103,9 +103,7 @@ def of_one_shape(elements: Sequence[Any]) -> list[Any]:
     """
     import tensorflow as tf
 
-    for element in elements:
-        _refuse_what_is_no_tensor(tf.nest.flatten(element))
-    shapes = [tuple(tuple(part.shape) for part in tf.nest.flatten(element)) for element in elements]
+    shapes = [tuple(tuple(part.shape) for part in _tensors(tf.nest.flatten(element))) for element in elements]
     common = max(set(shapes), key=shapes.count)
     return [element for element, shape in zip(elements, shapes, strict=True) if shape == common]
 
@@ -168,10 +166,8 @@ def bytes_of(element: Any) -> int:
     import numpy as np
     import tensorflow as tf
 
-    parts = tf.nest.flatten(element, expand_composites=True)
-    _refuse_what_is_no_tensor(parts)
     total = 0
-    for tensor in parts:
+    for tensor in _tensors(tf.nest.flatten(element, expand_composites=True)):
         if tensor.dtype == tf.string:
             strings = np.asarray(tensor.numpy(), dtype=object).ravel()
             total += sum(map(len, strings)) + _STRING_BYTES * strings.size
@@ -180,13 +176,15 @@ def bytes_of(element: Any) -> int:
     return total
 
 
-def _refuse_what_is_no_tensor(parts: Sequence[Any]) -> None:
+def _tensors(parts: Sequence[Any]) -> list[Any]:
+    """Return the parts that take memory: of a None there is nothing to hold."""
     import tensorflow as tf
 
-    for part in parts:
+    held = [part for part in parts if part is not None]
+    for part in held:
         if not tf.is_tensor(part) or part.dtype == tf.variant:
-            kind = "None" if part is None else type(part).__name__.strip("_")
-            raise MeasurementError(f"its elements hold {kind}, which is no plain tensor")
+            raise MeasurementError(f"its elements hold {type(part).__name__.strip('_')}, which is no plain tensor")
+    return held
 
 
 def held_beside(spec: Any, mean_bytes: float, *, differ: bool) -> float:

@@ -35,6 +35,36 @@ def test_what_python_takes_of_an_element_counts_where_it_is_little(monkeypatch, 
     assert asked[:-1] == ways
 
 
+@pytest.mark.parametrize(
+    ("giving", "ways"), [(0.05e-3, [1]), (0.2e-3, [1, 40])], ids=["a machine of its own", "a busy machine"]
+)
+def test_on_a_busy_machine_python_takes_more_than_usual(monkeypatch, giving, ways):
+    def turns(dataset, each=1, made=None):
+        asked.append(each)
+        if made is not None:
+            made.append(tf.constant(1))
+        return [0.5e-3 * each] * 9
+
+    asked = []
+    monkeypatch.setattr(caching, "_turns", turns)
+    monkeypatch.setattr(caching, "_giving_seconds", lambda element: giving)
+    caching.caching_cost(extract(Dataset.range(500).map(lambda x: x + 1)), 8.0, None)
+    assert asked[:-1] == ways
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        {"x": tf.zeros([3]), "none": None},
+        (tf.ragged.constant([[1], [2, 3]]), tf.sparse.from_dense([0, 1])),
+        tf.constant("text"),
+    ],
+    ids=["dict", "composites", "text"],
+)
+def test_what_python_takes_is_timed_with_an_element_of_any_kind(element):
+    assert 0 < caching._giving_seconds(element) < 1
+
+
 def test_what_gives_elements_once_only_is_not_said_to_be_read_from_a_cache(monkeypatch):
     monkeypatch.setattr(caching, "_making", lambda *asked: (1e-3, 8, ()))
     with pytest.raises(MeasurementError, match="no elements the second time"):

@@ -5,11 +5,14 @@ import tensorflow as tf
 from programs import run_program
 
 import autopipe
+from autopipe.optimizer import rewrite
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.planning.measuring.samples import bytes_of, from_several_places, of_one_shape, take_sample
-from autopipe.rules import MeasurementError
+from autopipe.rules import Keeps, MeasurementError, catalogue
+from autopipe.verify import compare
+from sides import AlwaysFaster
 
 Dataset = tf.data.Dataset
 
@@ -19,7 +22,6 @@ def heavy(x):
 
 
 UNUSUAL = {
-    "None": lambda x: (heavy(x), None),
     "a dataset": lambda x: (heavy(x), Dataset.range(x)),
     "an optional": lambda x: tf.experimental.Optional.from_value(heavy(x)),
     "a tensor array": lambda x: tf.TensorArray(tf.float32, size=2).unstack(tf.stack([heavy(x), heavy(x)])),
@@ -104,3 +106,14 @@ print(forecast / of_tensors, (resident_bytes() - before) / of_tensors)
 def test_a_sample_fills_no_buffer_of_a_shuffle_that_has_drawn_its_order():
     once = tf.data.Dataset.range(9).map(lambda x: x * 2).shuffle(9, reshuffle_each_iteration=False).map(lambda x: x + 1)
     assert [int(x) for x in take_sample(extract(once), 4)] == [1, 3, 5, 7]
+
+
+@pytest.mark.parametrize("shape", [lambda x: (x, None), lambda x: {"x": x, "mask": None}], ids=["tuple", "dict"])
+def test_an_element_with_a_none_in_it_is_sampled_and_cached_as_others(shape):
+    words = Dataset.range(40).map(lambda x: shape(tf.strings.length(tf.strings.as_string(x * 10**6))))
+    dataset = autopipe.optimize(words.batch(4))
+    assert take_sample(extract(words), 3)
+    assert bytes_of(next(iter(words))) == 4
+    assert compare(words.batch(4), dataset, Keeps.SEQUENCE, epochs=3) is None
+    done = rewrite(extract(words), catalogue(), keeps=Keeps.SEQUENCE, measurements=AlwaysFaster())
+    assert "cache_fixed_work" in [step.rule for step in done.steps]
