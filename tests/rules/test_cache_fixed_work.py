@@ -330,6 +330,29 @@ def test_elements_are_counted_where_the_next_stage_would_not_take_what_is_cached
     assert any(isinstance(node, ir.Cache) for node in trees.walk(done.after))
 
 
+def last_of(window):
+    return window.reduce(tf.constant(0, tf.int64), lambda _, x: x)
+
+
+def strings_of(window):
+    return tf.strings.as_string(window.batch(3).get_single_element())
+
+
+@pytest.mark.parametrize("keeps", Keeps)
+@pytest.mark.parametrize("of_window", [last_of, strings_of])
+def test_what_is_made_of_windows_is_kept(of_window, keeps):
+    windows = tf.data.Dataset.range(20).window(3, shift=2, drop_remainder=True).map(of_window).shuffle(3, seed=1)
+    done = apply(RULE, windows, keeps)
+    name = of_window.__name__
+    assert f"window(3, shift=2, drop_remainder=True) | map({name}) | cache() | shuffle" in one_line(done.after)
+    assert compare(windows, build(done.after), Keeps.SEQUENCE, epochs=3) is None
+
+
+def test_windows_of_a_shuffle_are_not_kept():
+    windows = tf.data.Dataset.range(20).shuffle(9).window(3).map(last_of)
+    assert_refuses(RULE, windows, "gives each repetition its own order")
+
+
 def test_what_is_taken_of_a_map_is_cached_after_the_take():
     tree = extract(JPEGS.map(decode).take(6).batch(2))
     rules = [named("select_before_map"), named(RULE)]

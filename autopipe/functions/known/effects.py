@@ -22,13 +22,14 @@ __all__ = ["Effects", "described", "effects", "is_stateful", "ops_that_change", 
 
 # Ops that run other functions: what they do is what those do.
 _CALLS = frozenset(
-    "Case For GeneratorDataset If MapDefun PartitionedCall StatefulPartitionedCall StatelessCase StatelessIf "
-    "StatelessWhile SymbolicGradient While _If _While".split()
+    "Case For GeneratorDataset If MapDefun PartitionedCall ReduceDataset StatefulPartitionedCall StatelessCase "
+    "StatelessIf StatelessWhile SymbolicGradient While _If _While".split()
 )
-# Stateful by registration, but without an effect that another element or another run could see.
+# Stateful by registration, but without an effect that another element or another run could see. What a dataset does
+# that is read here counts where it is made.
 _HARMLESS = frozenset(
-    "Assert CheckNumerics CheckNumericsV2 NoOp Placeholder RangeDataset TensorDataset TensorSliceDataset "
-    "_Arg _Retval".split()
+    "Assert CheckNumerics CheckNumericsV2 DatasetToSingleElement NoOp Placeholder RangeDataset TensorDataset "
+    "TensorSliceDataset _Arg _Retval".split()
 )
 _KNOWN = {
     "file_reads": frozenset(

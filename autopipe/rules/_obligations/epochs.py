@@ -39,6 +39,7 @@ _STEADY = (
     ir.Tensors,
     ir.ThreadPool,
     ir.Unbatch,
+    ir.Window,
     ir.Zip,
 )
 # Stages that TensorFlow runs one element after the other, whatever the options; readers if nobody asks for more.

@@ -30,12 +30,29 @@ def in_a_loop(x):
     return tf.while_loop(lambda i: i < x, lambda i: i + tf.cast(tf.random.uniform(()) > -1.0, tf.int64), [x * 0])
 
 
+def first(state, _x):
+    return state
+
+
+def noise(_x):
+    return tf.random.uniform(())
+
+
+def add_noise(state, _x):
+    return state + tf.random.uniform(())
+
+
 FUNCTIONS = {
     "arithmetic": (lambda x: x * 2 + 1, {}),
     "assertion": (lambda x: (tf.debugging.assert_non_negative(x), x)[1], {}),
     "stateless random": (lambda x: tf.random.stateless_uniform((), [1, 2]), {}),
     "pure branch": (lambda x: tf.cond(x > 1, lambda: x, lambda: -x), {}),
+    "reduction": (lambda x: tf.data.Dataset.range(x).reduce(x, lambda s, y: s + y), {}),
+    "single element": (lambda x: tf.data.Dataset.range(x).batch(9).get_single_element(), {}),
     "random": (lambda x: tf.random.uniform(()), {"unseeded_random"}),
+    "random in a reduction": (lambda x: tf.data.Dataset.range(x).reduce(0.0, add_noise), {"unseeded_random"}),
+    "reduction of draws": (lambda x: tf.data.Dataset.range(x).map(noise).reduce(0.0, first), {"unseeded_random"}),
+    "reduction of a shuffle": (lambda x: tf.data.Dataset.range(x).shuffle(9).reduce(x, first), {"other"}),
     "seeded random": (lambda x: tf.random.uniform((), seed=1), {"seeded_random"}),
     "shuffle": (lambda x: tf.random.shuffle([x, x]), {"unseeded_random"}),
     "random in a call": (lambda x: drawing(), {"unseeded_random"}),
