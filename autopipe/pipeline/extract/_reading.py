@@ -39,6 +39,7 @@ _UNREAD = {
     "map(function, num_parallel_calls=tf.data.AUTOTUNE).batch(size) in its place",
     "_ShuffleAndRepeatDataset": "autopipe does not read shuffle_and_repeat, which TensorFlow deprecates; write "
     "shuffle(buffer_size).repeat(count) in its place",
+    "_VariantDataset": "TensorFlow does not tell what it is made of; in choose_from_datasets() that is what chooses",
 }
 
 
