@@ -33,8 +33,10 @@ PER_CORE = frozenset({"max_intra_op_parallelism", "num_parallel_calls", "num_par
 # Threads and calls at once: more of them than this no machine starts.
 _MOST_AT_ONCE = 10_000
 _LARGEST_BUFFER = 2**31 - 1
-# TensorFlow makes room for all of them at once, 24 bytes for each, and crashes where there is none.
-_LARGEST_SHUFFLE = 10**8
+# Some authors say so that it shall hold all. Of no more elements than that TensorFlow makes room for as many at once, and
+# crashes where there is none.
+_LARGEST_SHUFFLE = 2**63 - 1
+_LARGEST_SHUFFLE_TO_SET = 10**8
 
 
 def largest_number(name: str) -> int:
@@ -91,7 +93,9 @@ class Knob:
 
     @property
     def _largest(self) -> int:
-        return largest_number(self.name) if self.most is None else self.most
+        if self.most is not None:
+            return self.most
+        return _LARGEST_SHUFFLE_TO_SET if self.name.startswith("shuffle") else largest_number(self.name)
 
 
 def read_knobs(tree: ir.Node) -> tuple[Knob, ...]:

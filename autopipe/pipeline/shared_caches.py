@@ -11,7 +11,7 @@ from autopipe.pipeline.extract import opaque
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_leaves_traces
 
-__all__ = ["leave_shared_caches"]
+__all__ = ["leave_shared_caches", "with_what_is_shared"]
 
 # Which elements these give depends on the order of what they read.
 _BY_POSITION = (ir.Enumerate, ir.Scan, ir.Shard, ir.Skip, ir.Take, ir.TakeWhile, ir.Window)
@@ -44,6 +44,18 @@ def leave_shared_caches(tree: ir.Node, *, keeps_draws: bool = False) -> ir.Node:
     for cache, reason in left.values():
         tree = trees.substitute(tree, cache, _as_one(cache, reason))
     return tree
+
+
+def with_what_is_shared(tree: ir.Node) -> ir.Node:
+    """Return the pipeline with all its stages: those that are read as one, too.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> tree = extract(tf.data.Dataset.range(9).shuffle(9).cache().take(3))
+    >>> with_what_is_shared(leave_shared_caches(tree)) == tree
+    True
+    """
+    return trees.transform(tree, lambda node: node.inside if isinstance(node, ir.SharedCache) else node)
 
 
 def _shared(tree: ir.Node, keeps_draws: bool) -> Iterator[tuple[ir.Cache, str]]:

@@ -19,6 +19,7 @@ from rich.text import Text
 from autopipe.optimizer import Refusal, Rewriting, Step
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
+from autopipe.pipeline.shared_caches import with_what_is_shared
 from autopipe.pipeline.text import in_order, stage, tree_lines
 from autopipe.planning.costs.diagnosis import Diagnosis
 from autopipe.planning.figures import bytes_text
@@ -57,7 +58,7 @@ class Explanation:
         return {
             **_diagnosed(self.diagnosis),
             **({"not_timed": self.witness} if self.witness else {}),
-            "before": tree_lines(self.rewriting.before),
+            "before": tree_lines(self.as_written),
             "after": tree_lines(self.as_run),
             "steps": [
                 {
@@ -90,16 +91,22 @@ class Explanation:
     def as_run(self) -> ir.Node:
         """The rewritten pipeline with its knobs as they are; the threads it runs on are not part of it."""
         own = {knob.name for knob in read_knobs(self.rewriting.after)}
-        return with_knobs(self.rewriting.after, {name: n for name, n in self.plan.knobs.items() if name in own})
+        run = with_knobs(self.rewriting.after, {name: n for name, n in self.plan.knobs.items() if name in own})
+        return with_what_is_shared(run)
+
+    @cached_property
+    def as_written(self) -> ir.Node:
+        """The pipeline before anything was done to it."""
+        return with_what_is_shared(self.rewriting.before)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What stands out in the pipeline as written."""
-        return findings(self.rewriting.before, self.diagnosis, self.rewriting.refusals)
+        return findings(self.as_written, self.diagnosis, self.rewriting.refusals)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from _costs(self.diagnosis)
-        yield _pipelines(self.rewriting.before, self.as_run)
+        yield _pipelines(self.as_written, self.as_run)
         yield from _from_plan(self.plan.carried)
         yield _heading(f"Changed, keeping {self.plan.keeps}")
         if not self.rewriting.steps:
@@ -121,7 +128,7 @@ class Explanation:
             why = f"what its stages cost: a run could be noticed, since {self.witness}; {remedy}"
             yield Padding(Text(why), (0, 0, 0, 2))
         for node in self._opaque():
-            yield _heading("Not read")
+            yield _heading("Left as it is" if isinstance(node, ir.SharedCache) else "Not read")
             yield Padding(f"{stage(node)}, and all before it: {node.reason}", (0, 0, 0, 2))
         if self.plan.knobs:
             yield _heading("Knobs")

@@ -84,4 +84,10 @@ class Opaque(Source):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedCache(Opaque):
-    """A memory cache that stays its author's: other datasets may read what was drawn for whoever filled it."""
+    """A memory cache that stays its author's: other datasets may read what was drawn for whoever filled it.
+
+    Attributes:
+        inside: the cache.
+    """
+
+    inside: Node = field(compare=False, repr=False)

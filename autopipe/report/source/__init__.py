@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.shared_caches import with_what_is_shared
 from autopipe.report.references import apart
 from autopipe.report.source._stages import expression, threads
 from autopipe.report.source._writer import Writer
@@ -46,7 +47,7 @@ def source_of(rewriting: Rewriting, tree: ir.Node, title: str) -> Source:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
         return dataset
     """
-    tree = trees.transform(tree, apart)
+    tree = trees.transform(with_what_is_shared(tree), apart)
     writer = Writer(rewriting)
     return Source(writer.module(title, _Lines(writer, tree).write(tree, "dataset")), tuple(writer.unwritten))
 
