@@ -33,9 +33,8 @@ PER_CORE = frozenset({"max_intra_op_parallelism", "num_parallel_calls", "num_par
 # Threads and calls at once: more of them than this no machine starts.
 _MOST_AT_ONCE = 10_000
 _LARGEST_BUFFER = 2**31 - 1
-# Some authors say so that it shall hold all. Of no more elements than that TensorFlow makes room for as many at once, and
-# crashes where there is none.
 _LARGEST_SHUFFLE = 2**63 - 1
+# Some authors say by a larger one that it shall hold all; for others TensorFlow may have no room, and crash.
 _LARGEST_SHUFFLE_TO_SET = 10**8
 
 

@@ -11,7 +11,7 @@ from autopipe.pipeline.extract import opaque
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_leaves_traces
 
-__all__ = ["leave_shared_caches", "with_what_is_shared"]
+__all__ = ["leave_shared_caches", "who_takes_a_part", "with_what_is_shared"]
 
 # Which elements these give depends on the order of what they read.
 _BY_POSITION = (ir.Enumerate, ir.Scan, ir.Shard, ir.Skip, ir.Take, ir.TakeWhile, ir.Window)
@@ -56,6 +56,12 @@ def with_what_is_shared(tree: ir.Node) -> ir.Node:
     True
     """
     return trees.transform(tree, lambda node: node.inside if isinstance(node, ir.SharedCache) else node)
+
+
+def who_takes_a_part(cache: ir.Cache, tree: ir.Node) -> ir.Node | None:
+    """Return a stage that takes some of what the author's memory cache holds, by position; ``None`` if none does."""
+    taking = (node for node in trees.walk(tree) if isinstance(node, _BY_POSITION))
+    return next((node for node in taking if cache in _read_in_order(node)), None)
 
 
 def _shared(tree: ir.Node, keeps_draws: bool) -> Iterator[tuple[ir.Cache, str]]:

@@ -402,3 +402,9 @@ def test_a_cache_that_freezes_augmentation_is_never_changed_silently():
     dataset = autopipe.optimize(NUMBERS.map(noise).cache().batch(4), keeps="sequence")
     assert not {"cache_after_map", "cache_before_repeat"} & set(dataset.plan.rules)
     assert "AP102" in str(dataset.explain())
+
+
+def test_what_was_split_after_a_cached_shuffle_is_to_stay_split():
+    for split in (NUMBERS.shuffle(40).cache().skip(10), NUMBERS.shuffle(40).cache().batch(2).take(10)):
+        (found,) = [each for each in findings(extract(split)) if each.code == "AP103"]
+        assert "reshuffle_each_iteration=False, and put the cache after" in found.remedy

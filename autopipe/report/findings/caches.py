@@ -9,6 +9,7 @@ from autopipe.functions.known.effects import effects
 from autopipe.functions.known.rows import who_mixes_rows
 from autopipe.functions.parts.fixed_part import split_before_growth
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.shared_caches import who_takes_a_part
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.figures import bytes_text
@@ -41,12 +42,17 @@ def cache_after_shuffle(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP103: a cache of one order."""
     if not isinstance(node, ir.Cache) or _is_shuffled_whole(node, seen.tree):
         return
+    taking = who_takes_a_part(node, seen.tree)
+    remedy = "put the cache before the shuffle"
+    if taking is not None:
+        # Data that are split after the cache must stay split.
+        remedy = f"give it reshuffle_each_iteration=False, and put the cache after {stage(taking)}"
     for shuffle in (each for each in trees.walk(node.input) if isinstance(each, ir.Shuffle) and each.mixes_anew):
         yield at(
             node,
             "AP103",
             f"it stores the order that {stage(shuffle)} gave in the first epoch, so every epoch has that order",
-            "put the cache before the shuffle",
+            remedy,
         )
 
 
