@@ -7,7 +7,15 @@ from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.failing import may_fail_itself
 
-__all__ = ["draws_freely", "draws_race", "order_is_free", "order_is_used", "varies_by_epoch", "who_frees_number"]
+__all__ = [
+    "draws_freely",
+    "draws_race",
+    "order_is_free",
+    "order_is_used",
+    "reads_files",
+    "varies_by_epoch",
+    "who_frees_number",
+]
 
 # Each treats every element alike, wherever it stands.
 _ONE_BY_ONE = (
@@ -94,6 +102,12 @@ def varies_by_epoch(tree: ir.Node) -> bool:
     if isinstance(tree, ir.Cache):
         return False
     return _varies_itself(tree) or any(map(varies_by_epoch, tree.inputs))
+
+
+def reads_files(tree: ir.Node) -> bool:
+    """Return whether elements are made of what stands in files, which may change."""
+    readers = any(isinstance(node, ir.FilesReader | ir.Saved) for node in trees.walk_through(tree))
+    return readers or any(effects(fn).file_reads for fn in trees.functions(tree))
 
 
 def _varies_itself(node: ir.Node) -> bool:

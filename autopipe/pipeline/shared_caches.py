@@ -8,6 +8,7 @@ from typing import TypeGuard
 from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import opaque
+from autopipe.pipeline.repeatable import reads_files
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_leaves_traces
 
@@ -27,7 +28,8 @@ def leave_shared_caches(tree: ir.Node, *, keeps_draws: bool = False) -> ir.Node:
 
     Args:
         tree: the pipeline.
-        keeps_draws: whether what was drawn, or put in an order, for the author's cache must stay wherever it is read.
+        keeps_draws: whether what was drawn, or put in an order, for the author's cache must stay wherever it is read,
+            and what it was read from files, of which only a part is taken.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -67,14 +69,17 @@ def who_takes_a_part(cache: ir.Cache, tree: ir.Node) -> ir.Node | None:
 def _shared(tree: ir.Node, keeps_draws: bool) -> Iterator[tuple[ir.Cache, str]]:
     """Yield the caches, and why each is not to be filled once more; the last one of those that read each other."""
     for node in trees.walk(tree):
-        if _is_memory_of_author(node) and (witness := who_leaves_traces(node.input)) is not None:
-            yield node, f"it may be full already, and to make once more what it holds could be noticed, since {witness}"
-        if keeps_draws and _is_memory_of_author(node) and _is_drawn(node):
-            yield node, f"what it holds was {_DRAWN} for whoever filled it, which may have been before"
         if isinstance(node, _BY_POSITION):
-            for cache in filter(_is_drawn, _read_in_order(node)):
-                rest = f"{stage(node)} takes a part of that, and another dataset may take the rest"
-                yield cache, f"what it holds was {_DRAWN} for whoever filled it; {rest}"
+            for cache in _read_in_order(node):
+                if (how := _how_it_was_made(cache, files_count=keeps_draws)) is not None:
+                    rest = f"{stage(node)} takes a part of that, and another dataset may take the rest"
+                    yield cache, f"what it holds was {how} for whoever filled it; {rest}"
+        if not _is_memory_of_author(node):
+            continue
+        if (witness := who_leaves_traces(node.input)) is not None:
+            yield node, f"it may be full already, and to make once more what it holds could be noticed, since {witness}"
+        if keeps_draws and _is_drawn(node):
+            yield node, f"what it holds was {_DRAWN} for whoever filled it, which may have been before"
 
 
 def _is_memory_of_author(node: ir.Node) -> TypeGuard[ir.Cache]:
@@ -88,6 +93,13 @@ def _read_in_order(taking: ir.Node) -> Iterator[ir.Cache]:
             yield source
         elif not (isinstance(source, ir.Shuffle) and source.mixes_anew):
             yield from _read_in_order(source)
+
+
+def _how_it_was_made(cache: ir.Cache, *, files_count: bool) -> str | None:
+    """Return how it came to what it holds, if that could be something else the next time."""
+    if _is_drawn(cache):
+        return _DRAWN
+    return "read from files" if files_count and reads_files(cache.input) else None
 
 
 def _is_drawn(cache: ir.Cache) -> bool:

@@ -10,6 +10,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.known.effects import effects
 from autopipe.functions.known.order_inside import op_of_free_order, op_that_counts
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.repeatable import reads_files
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
@@ -139,7 +140,7 @@ class SameEveryEpoch:
         if change:
             drawn = f"{self.drawing} {effects(self.drawing).describe()}, and before that " if self.drawing else ""
             return Proof(False, drawn + change)
-        assumed = "; assumes the files stay as they are" if _reads_files(self.pipeline) else ""
+        assumed = "; assumes the files stay as they are" if reads_files(self.pipeline) else ""
         return Proof(True, f"each repetition is the same{assumed}")
 
 
@@ -162,7 +163,7 @@ class SameNumbers:
         proofs = [Deterministic(fn).check(site) for fn in (self.fn, *opening)]
         proofs += [_same_order(node.input, site) for node in found if isinstance(node, ir.Enumerate)]
         unsteady = next((proof for proof in proofs if not proof.holds), None)
-        read = effects(self.fn).file_reads or _reads_files(self.elements)
+        read = effects(self.fn).file_reads or reads_files(self.elements)
         assumed = "; assumes the files stay as they are" if read else ""
         return unsteady or Proof(True, f"each element has the same number in every epoch{assumed}")
 
@@ -233,7 +234,7 @@ class SameElementsEveryEpoch:
         if endless is not None:
             return Proof(False, f"{stage(endless)} never ends")
         change = _other_elements(self.pipeline, site)
-        assumed = "; assumes the files stay as they are" if _reads_files(self.pipeline) else ""
+        assumed = "; assumes the files stay as they are" if reads_files(self.pipeline) else ""
         return Proof(False, change) if change else Proof(True, f"only the order differs between epochs{assumed}")
 
 
@@ -287,11 +288,6 @@ def _since_a_memory_cache(pipeline: ir.Node) -> Iterator[ir.Node]:
         return iter(since[:-1])
     kept = isinstance(since[-1], ir.Cache) and since[-1].in_memory
     return iter(since) if kept else trees.walk(pipeline)
-
-
-def _reads_files(pipeline: ir.Node) -> bool:
-    readers = any(isinstance(node, ir.FilesReader | ir.Saved) for node in trees.walk_through(pipeline))
-    return readers or any(effects(fn).file_reads for fn in trees.functions(pipeline))
 
 
 def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
