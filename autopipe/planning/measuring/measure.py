@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Hashable, Iterator
@@ -274,7 +275,7 @@ class SampleMeasurements:
                 refuse_if_nothing_passes(side)
             old, new = map(taking_turns, sides)
             seconds = min(_SPEED_SECONDS, self._seconds_left())
-            return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True)
+            return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True, epoch=_in_an_epoch(before))
 
     def epoch_outlasts(self, pipeline: ir.Node, seconds: float) -> bool:
         """Return whether an epoch takes longer than that, from the second one on, if nothing else takes time."""
@@ -317,7 +318,7 @@ class SampleMeasurements:
         refuse_if_nothing_passes(_repeatable(sides[0]))
         each = elements_in_one_turn(sides[0])
         old, new = (taking_turns(side, each) for side in sides)
-        return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()))
+        return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()), epoch=_in_an_epoch(before) / each)
 
     def _sample_source(self, node: ir.Node) -> ir.Node:
         return self._held.source(node, self._sample)
@@ -341,6 +342,12 @@ def _known_bytes(node: ir.Node) -> int | None:
         each = _known_bytes(node.input)
         return None if each is None else each * node.batch_size
     return known
+
+
+def _in_an_epoch(node: ir.Node) -> float:
+    """Return how many elements an epoch has, where TensorFlow knows; else as if it had no end."""
+    known = signature(node).cardinality
+    return known if known > 0 else math.inf
 
 
 def _functions(*sides: ir.Node) -> Iterator[Function]:

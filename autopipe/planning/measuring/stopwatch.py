@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["Stopwatch", "around_median", "compare_speeds", "longer_than"]
@@ -26,12 +28,20 @@ _MOST_READY = 32
 _WAITED_FOR = 0.5
 # How far noise does not part two equal pipelines twice in a row.
 _CLEARLY = 1.4
+# Of what an element takes; a longer start is looked at so many times.
+_LITTLE_START, _STARTS = 0.05, 3
 # So far apart even while both warm up, they are not compared a second time: the slower one would take long.
 _FAR = 3.0
 
 
 def compare_speeds(
-    before: Any, after: Any, seconds: float, consumer_seconds: float = 0.0, *, both_ways: bool = False
+    before: Any,
+    after: Any,
+    seconds: float,
+    consumer_seconds: float = 0.0,
+    *,
+    both_ways: bool = False,
+    epoch: float = math.inf,
 ) -> tuple[float, float, float]:
     """Return how many times as fast one endless dataset is as another: the median of pairs, and an interval around it.
 
@@ -45,18 +55,35 @@ def compare_speeds(
         seconds: how long to go on while noise still hides a gain.
         consumer_seconds: what a consumer takes for each element; the ratio is then what it would see.
         both_ways: whether to go on also while noise hides a loss.
+        epoch: how many elements an epoch has: each has to start an iterator, and the more functions there are, the
+            longer that takes.
     """
     old, new = Stopwatch(before), Stopwatch(after)
     warming_up = (old.warm_up() + consumer_seconds) / (new.warm_up() + consumer_seconds)
+    starts = _shares_of_starts({old: before, new: after}, epoch, consumer_seconds)
     ratios: list[float] = []
     end = time.perf_counter() + seconds
     while len(ratios) < 2 or (_is_undecided(ratios, both_ways) and time.perf_counter() < end):
         turns = (new, old) if len(ratios) // 2 % 2 else (old, new)
-        taken = {watch: watch.seconds_per_batch(_WINDOW_SECONDS) + consumer_seconds for watch in turns}
+        taken = {watch: watch.seconds_per_batch(_WINDOW_SECONDS) + consumer_seconds + starts[watch] for watch in turns}
         ratios.append(taken[old] / taken[new])
         if len(ratios) == 1 and _are_far_apart(warming_up, ratios[0]):
             return around_median([warming_up, ratios[0]])
     return around_median(ratios)
+
+
+def _shares_of_starts(
+    watches: Mapping[Stopwatch, Any], epoch: float, consumer_seconds: float
+) -> dict[Stopwatch, float]:
+    """Return what it takes to start an iterator, for each element of an epoch; nothing where that is little.
+
+    The first start of all takes longer than those of later epochs, as when XLA compiles a function.
+    """
+    first = {watch: watch.start_seconds / epoch for watch in watches}
+    if all(share <= _LITTLE_START * (watch.usual_seconds + consumer_seconds) for watch, share in first.items()):
+        return dict.fromkeys(watches, 0.0)
+    again = [{watch: Stopwatch(dataset).start_seconds for watch, dataset in watches.items()} for _ in range(_STARTS)]
+    return {watch: min(seconds[watch] for seconds in again) / epoch for watch in watches}
 
 
 def longer_than(dataset: Any, seconds: float) -> bool:
@@ -109,17 +136,24 @@ def _is_undecided(ratios: list[float], both_ways: bool = False) -> bool:
 
 
 class Stopwatch:
-    """Draws batches from one endless pipeline and times them."""
+    """Draws batches from one endless pipeline and times them.
+
+    Attributes:
+        start_seconds: how long it took to its first batch.
+        usual_seconds: the time of a batch in the last window.
+    """
 
     def __init__(self, dataset: Any) -> None:
+        began = time.perf_counter()
         self._iterator = iter(dataset)
-        self._usual_seconds = 0.0
+        next(self._iterator)
+        self.start_seconds = time.perf_counter() - began
+        self.usual_seconds = 0.0
 
     def warm_up(self) -> float:
         """Draw a few batches, and return the time of one of them, the first aside."""
-        next(self._iterator)
-        self._usual_seconds = self._draw(_WARM_UP_SECONDS)
-        return self._usual_seconds
+        self.usual_seconds = self._draw(_WARM_UP_SECONDS)
+        return self.usual_seconds
 
     def seconds_per_batch(self, seconds: float) -> float:
         """Return the time of a batch in a window of at least so many seconds, after those that were ready before it.
@@ -127,8 +161,8 @@ class Stopwatch:
         It ends by the clock: how many batches fill it, those of the warming up do not tell.
         """
         self._empty_buffers()
-        self._usual_seconds = self._draw(seconds)
-        return self._usual_seconds
+        self.usual_seconds = self._draw(seconds)
+        return self.usual_seconds
 
     def _draw(self, seconds: float) -> float:
         start, batches, taken = time.perf_counter(), 0, 0.0
@@ -143,5 +177,5 @@ class Stopwatch:
         for _ in range(_MOST_READY):
             start = time.perf_counter()
             next(self._iterator)
-            if time.perf_counter() - start > _WAITED_FOR * self._usual_seconds:
+            if time.perf_counter() - start > _WAITED_FOR * self.usual_seconds:
                 return

@@ -57,6 +57,8 @@ class ScriptedWatch:
 
     def __init__(self, seconds):
         self._seconds = iter(seconds)
+        self.start_seconds = 0.0
+        self.usual_seconds = 0.0
         self.turns = 0
 
     def warm_up(self):
@@ -96,6 +98,37 @@ def test_of_a_single_pipeline_what_is_near_is_timed_for_longer(monkeypatch, take
     monkeypatch.setattr(stopwatch, "Stopwatch", lambda dataset: watch)
     assert stopwatch.longer_than(taken, 0.1) is longer
     assert watch.turns == turns
+
+
+class Starting:
+    """Stands in for a watch: a batch takes 10 ms, and each start what it is told."""
+
+    usual_seconds = 0.01
+
+    def __init__(self, starts):
+        self.start_seconds = next(starts)
+
+    def warm_up(self):
+        return self.usual_seconds
+
+    def seconds_per_batch(self, window):
+        return self.usual_seconds
+
+
+@pytest.mark.parametrize(
+    ("epoch", "starts", "ratio"),
+    [
+        (float("inf"), ([9.0], [9.0]), 1.0),
+        (1000, ([0.1], [0.4]), 1.0),
+        (10, ([0.1] * 4, [0.4] * 4), (0.01 + 0.01) / (0.01 + 0.04)),
+        (10, ([0.1] * 4, [9.0, 0.2, 0.1, 0.3]), 1.0),
+    ],
+    ids=["no end", "long", "short", "only the first is slow"],
+)
+def test_what_it_takes_to_start_counts_where_epochs_are_short(monkeypatch, epoch, starts, ratio):
+    monkeypatch.setattr(stopwatch, "Stopwatch", Starting)
+    median, _, _ = stopwatch.compare_speeds(*map(iter, starts), seconds=60.0, epoch=epoch)
+    assert median == pytest.approx(ratio)
 
 
 class Clock:
