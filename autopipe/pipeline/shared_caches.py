@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from autopipe.functions.known.effects import effects
+from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import opaque
 from autopipe.pipeline.repeatable import reads_files
@@ -14,8 +15,9 @@ from autopipe.pipeline.visibility import who_leaves_traces
 
 __all__ = ["leave_shared_caches", "who_takes_a_part", "with_what_is_shared"]
 
-# Which elements these give depends on the order of what they read.
+# Which elements these give depends on the order of what they read, or may in what follows.
 _BY_POSITION = (ir.Enumerate, ir.Scan, ir.Shard, ir.Skip, ir.Take, ir.TakeWhile, ir.Window)
+_IN_WINDOWS = frozenset({"ShardDataset", "SkipDataset", "TakeDataset"})
 _DRAWN = "drawn, or put in an order,"
 
 
@@ -62,18 +64,16 @@ def with_what_is_shared(tree: ir.Node) -> ir.Node:
 
 def who_takes_a_part(cache: ir.Cache, tree: ir.Node) -> ir.Node | None:
     """Return a stage that takes some of what the author's memory cache holds, by position; ``None`` if none does."""
-    taking = (node for node in trees.walk(tree) if isinstance(node, _BY_POSITION))
-    return next((node for node in taking if cache in _read_in_order(node)), None)
+    return next((node for node in trees.walk(tree) if cache in _taken_by_position(node)), None)
 
 
 def _shared(tree: ir.Node, keeps_draws: bool) -> Iterator[tuple[ir.Cache, str]]:
     """Yield the caches, and why each is not to be filled once more; the last one of those that read each other."""
     for node in trees.walk(tree):
-        if isinstance(node, _BY_POSITION):
-            for cache in _read_in_order(node):
-                if (how := _how_it_was_made(cache, files_count=keeps_draws)) is not None:
-                    rest = f"{stage(node)} takes a part of that, and another dataset may take the rest"
-                    yield cache, f"what it holds was {how} for whoever filled it; {rest}"
+        for cache in _taken_by_position(node):
+            if (how := _how_it_was_made(cache, files_count=keeps_draws)) is not None:
+                rest = f"{stage(node)} may take a part of that by position, and another dataset the rest"
+                yield cache, f"what it holds was {how} for whoever filled it; {rest}"
         if not _is_memory_of_author(node):
             continue
         if (witness := who_leaves_traces(node.input)) is not None:
@@ -86,13 +86,38 @@ def _is_memory_of_author(node: ir.Node) -> TypeGuard[ir.Cache]:
     return isinstance(node, ir.Cache) and node.in_memory and node.origin is not None
 
 
-def _read_in_order(taking: ir.Node) -> Iterator[ir.Cache]:
-    """Yield the caches whose order a stage sees: after a shuffle it would be another one anyway."""
-    for source in taking.inputs:
-        if _is_memory_of_author(source):
-            yield source
-        elif not (isinstance(source, ir.Shuffle) and source.mixes_anew):
-            yield from _read_in_order(source)
+def _taken_by_position(node: ir.Node) -> list[ir.Cache]:
+    """Return the caches of which a stage may take some elements by their position."""
+    if isinstance(node, ir.Zip):
+        # Several views of the same elements take all of them.
+        sides = [list(_read_in_order(part)) for part in node.inputs]
+        return [cache for side in sides for cache in side if not all(cache in other for other in sides)]
+    if isinstance(node, _BY_POSITION) or _takes_batches_apart(node) or _takes_windows_apart(node):
+        return [cache for source in node.inputs for cache in _read_in_order(source)]
+    return []
+
+
+def _takes_batches_apart(node: ir.Node) -> bool:
+    """Return whether it gives rows of batches of which a map may have left some out."""
+    if not isinstance(node, ir.Unbatch) or not isinstance(node.input, ir.Map):
+        return False
+    return any(isinstance(each, ir.Batch) for each in trees.walk(node.input))
+
+
+def _takes_windows_apart(node: ir.Node) -> bool:
+    """Return whether it gives a part of each of its groups."""
+    if not isinstance(node, ir.GroupByWindow):
+        return False
+    return any(op.op in _IN_WINDOWS for op in with_called(node.reduce_func.concrete.graph.as_graph_def()))
+
+
+def _read_in_order(source: ir.Node) -> Iterator[ir.Cache]:
+    """Yield the caches whose order is seen after a stage: after a shuffle without a seed it is another one anyway."""
+    if _is_memory_of_author(source):
+        yield source
+    elif not (isinstance(source, ir.Shuffle) and source.mixes_anew and not source.seeded):
+        for each in source.inputs:
+            yield from _read_in_order(each)
 
 
 def _how_it_was_made(cache: ir.Cache, *, files_count: bool) -> str | None:

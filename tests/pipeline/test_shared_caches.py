@@ -1,4 +1,4 @@
-"""What another dataset may take the rest of stays in the author's own cache."""
+"""What and another dataset the rest of stays in the author's own cache."""
 
 import pytest
 import tensorflow as tf
@@ -44,6 +44,18 @@ SPLITS = {
         lambda held: held.enumerate().filter(lambda i, _: i % 4 > 0).map(lambda _, x: x),
         lambda held: held.enumerate().filter(lambda i, _: i % 4 == 0).map(lambda _, x: x),
     ),
+    "numbers beside": (
+        lambda held: Dataset.zip(held, Dataset.range(COUNT)).filter(lambda _, i: i % 4 > 0).map(lambda x, _: x),
+        lambda held: Dataset.zip(held, Dataset.range(COUNT)).filter(lambda _, i: i % 4 == 0).map(lambda x, _: x),
+    ),
+    "groups": (
+        lambda held: held.group_by_window(lambda x: x * 0, lambda _, window: window.skip(2), 10),
+        lambda held: held.group_by_window(lambda x: x * 0, lambda _, window: window.take(2), 10),
+    ),
+    "rows": (
+        lambda held: held.batch(10).map(lambda rows: rows[2:]).unbatch(),
+        lambda held: held.batch(10).map(lambda rows: rows[:2]).unbatch(),
+    ),
 }
 
 
@@ -79,7 +91,7 @@ def test_epochs_that_follow_one_another_take_the_same_part():
 def test_what_comes_after_is_rewritten_and_what_comes_before_is_not():
     training = autopipe.optimize(shuffled().cache().skip(10).prefetch(2).prefetch(3).batch(4), keeps="sequence")
     assert one_line(training.tree).startswith("cache() | skip(10) | prefetch(3) | batch(4) | prefetch(AUTOTUNE)")
-    assert "another dataset may take the rest" in str(training.explain())
+    assert "and another dataset the rest" in str(training.explain())
 
 
 def test_what_a_cache_holds_already_is_what_the_sequence_keeps():
@@ -132,6 +144,14 @@ def test_what_may_be_drawn_is_left(held):
 def test_a_drawn_order_of_which_all_is_taken_is_not_left():
     assert not is_left(shuffled().cache().batch(2))
     assert not is_left(shuffled().cache().shuffle(9).take(3))
+    assert is_left(shuffled().cache().shuffle(9, seed=1).take(3))
+    assert not is_left(shuffled().cache().batch(4).unbatch())
+
+
+def test_views_of_the_same_elements_take_all_of_them():
+    held = shuffled().cache()
+    assert not is_left(Dataset.zip(held.map(double), held.map(noisy)))
+    assert is_left(Dataset.zip(held.map(double), shuffled()))
 
 
 @pytest.mark.parametrize(
