@@ -294,7 +294,7 @@ def _rewriting(
     from autopipe.report.waiting import shown_if_long
     from autopipe.rules import Keeps
 
-    tree = leave_shared_caches(tree, keeps_draws=keeps is Keeps.SEQUENCE)
+    tree = leave_shared_caches(tree, files_may_change=keeps is Keeps.SEQUENCE)
     if given is not None and rules is None:
         rules = given.rules
         again = replay(tree, given, _rules(rules), keeps=keeps, measurements=measurements)

@@ -90,8 +90,8 @@ class OptimizedDataset(Followable):
     @property
     def _variant_tensor(self) -> Any:
         """What is derived from here reads what is full by now: a cached order is the same in all that read it."""
-        if self._stores.has_memories and tf.executing_eagerly():
-            with self._lock:
+        if self._stores.has_memories and tf.compat.v1.executing_eagerly_outside_functions():
+            with tf.init_scope(), self._lock:
                 derived = self._stores.derived_memories(self._memories_in_use())
                 if derived is not self._derived:
                     self._rebuild(self._autopipe_tree)

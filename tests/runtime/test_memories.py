@@ -359,18 +359,34 @@ def test_a_repeated_cache_is_filled_once_though_every_step_swaps_beside_pipeline
         assert dataset.caches_are_full
 
 
+def in_a_function(dataset):
+    @tf.function
+    def read():
+        read = tf.zeros([0], tf.int64)
+        for batch in dataset:
+            tf.autograph.experimental.set_loop_options(shape_invariants=[(read, tf.TensorShape([None]))])
+            read = tf.concat([read, batch], 0)
+        return read
+
+    return read()
+
+
 READINGS = {
     "unbatch": lambda dataset: dataset.unbatch(),
     "take": lambda dataset: dataset.take(99).unbatch(),
     "enumerate": lambda dataset: dataset.enumerate().map(lambda _, x: x).unbatch(),
+    "function": in_a_function,
 }
 
 
 @pytest.mark.parametrize("derive", READINGS.values(), ids=READINGS)
 @pytest.mark.parametrize("first", ["itself", "derived"])
-def test_a_cached_order_is_that_of_whatever_is_derived_later(derive, first):
-    """As of predictions, and of labels that are read apart from them."""
-    dataset = autopipe.optimize(Dataset.range(40).shuffle(40).cache().batch(4), seconds=0)
+@pytest.mark.parametrize("steady", [True, False], ids=["one order", "a drawn order"])
+def test_what_is_derived_later_reads_what_is_cached(derive, first, steady):
+    """In its order, as of predictions, and of labels that are read apart from them."""
+    calls = []
+    elements = counted(calls, Dataset.range(40)) if steady else Dataset.range(40).shuffle(40)
+    dataset = autopipe.optimize(elements.cache().batch(4), seconds=0)
     if first == "itself":
         order = [int(x) for batch in dataset for x in batch]
         assert [int(x) for x in derive(dataset)] == order
@@ -383,3 +399,4 @@ def test_a_cached_order_is_that_of_whatever_is_derived_later(derive, first):
     dataset.retune({"prefetch.buffer_size": 3})
     assert [int(x) for x in derive(dataset)] == between == order
     assert [*seen, *(int(x) for batch in iterator for x in batch)] == order
+    assert len(calls) == (40 if steady else 0)
