@@ -18,6 +18,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("in_loop", [False, True], ids=["fit", "loop"])
 def test_where_a_swap_takes_longer_than_an_epoch_is_worth_only_their_iterators_differ(in_loop, monkeypatch):
     monkeypatch.setattr(Switch, "_swap_seconds", property(lambda self: 1e9, lambda self, seconds: None), raising=False)

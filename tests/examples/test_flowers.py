@@ -28,11 +28,12 @@ def test_the_pipeline_gives_every_image_with_its_label(photographs: Path) -> Non
 
 
 @pytest.mark.usefixtures("as_fast")
-def test_autopipe_decodes_before_the_cache(photographs: Path) -> None:
-    account = autopipe.optimize(flowers.naive_pipeline(photographs), rules=["cache_after_map"]).explain().to_dict()
+def test_autopipe_decodes_before_a_cache_of_its_own(photographs: Path) -> None:
+    """That of the pipeline as written holds an order that was drawn, and so stays where it is."""
+    account = autopipe.optimize(flowers.naive_pipeline(photographs)).explain().to_dict()
     written, run = ("".join(account[side]) for side in ("before", "after"))
-    assert written.index("cache()") < written.index("decode_and_resize")
-    assert run.index("decode_and_resize") < run.index("cache()") < run.index("augment")
+    assert written.rindex("cache()") < written.index("decode_and_resize")
+    assert run.index("decode_and_resize") < run.rindex("cache()") < run.index("augment")
 
 
 def test_trains_both_and_compares(
