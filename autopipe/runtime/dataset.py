@@ -21,6 +21,7 @@ from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs, with_th
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.disk.disk_cache import DiskCache
+from autopipe.planning.measuring.turns import without_last_prefetch
 from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
@@ -84,7 +85,7 @@ class OptimizedDataset(Followable):
         self._tried_next: ir.Node | None = None
         self._lock = threading.Lock()
         self._derived = self._stores.derived_memories(())
-        self._built = self._derived.build(self._autopipe_tree)
+        self._built = self._derived.build(_derived_from(self._autopipe_tree))
         super().__init__(self._built._variant_tensor)
 
     @property
@@ -240,7 +241,7 @@ class OptimizedDataset(Followable):
     def _rebuild(self, tree: ir.Node) -> None:
         self._autopipe_tree = tree
         self._derived = self._stores.derived_memories(self._memories_in_use())
-        self._built = self._derived.build(tree)
+        self._built = self._derived.build(_derived_from(tree))
         self._variant_tensor_attr = self._built._variant_tensor
 
     def try_out(self, reading: Reading, knobs: Mapping[str, int]) -> None:
@@ -314,7 +315,7 @@ class OptimizedDataset(Followable):
     def _make(self, tree: ir.Node, reading: Reading, *, early: bool) -> ReadyPipeline:
         stall = StallCounter() if observers() else None
         files, memories = reading.files, reading.memories
-        plain = tree is self._autopipe_tree and not files and not memories.caches
+        plain = _derived_from(tree) is self._autopipe_tree and not files and not memories.caches
         dataset = self._built if plain else memories.build(with_files(tree, files))
         pipeline = self._pipeline(dataset, reading, stall, memories)
         pipeline = filling_at_once(pipeline) if early else pipeline
@@ -433,6 +434,11 @@ class OptimizedDataset(Followable):
 
     def _memories_in_use(self) -> list[Memories]:
         return [reading.memories for reading in self._live()]
+
+
+def _derived_from(tree: ir.Node) -> ir.Node:
+    """Return what others derive datasets from: after a ``take``, a prefetch at its end would draw orders for nobody."""
+    return without_last_prefetch(tree) if repeats_a_seeded_shuffle(tree) else tree
 
 
 def _gone() -> None:

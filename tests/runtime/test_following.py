@@ -227,3 +227,19 @@ def test_pipelines_of_stages_that_nobody_holds_are_let_go():
     del after
     gc.collect()
     assert [ref() is None for ref in gone[:2]] == [True, True]
+
+
+@pytest.mark.parametrize("keeps", ["training", "sequence"])
+def test_a_look_at_the_first_batch_draws_no_order_that_nobody_reads(keeps):
+    """With a prefetch at its end, what is derived would read on into the next repetition, or not, as it comes."""
+
+    def seeded():
+        return tf.data.Dataset.range(22).shuffle(22, seed=8).prefetch(1).repeat(2).batch(3)
+
+    for _ in range(5):
+        written, optimized = seeded(), autopipe.optimize(seeded(), keeps=keeps, seconds=0)
+        assert "prefetch_at_end" in optimized.plan.rules
+        for dataset in (written, optimized):
+            assert len(list(dataset.take(1))) == 1
+        ours, theirs = ([batch.numpy().tolist() for batch in dataset] for dataset in (optimized, written))
+        assert ours == theirs
