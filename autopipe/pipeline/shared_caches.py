@@ -38,11 +38,10 @@ def leave_shared_caches(tree: ir.Node, *, files_may_change: bool = False) -> ir.
     >>> one_line(leave_shared_caches(extract(tf.data.Dataset.range(9).cache().shuffle(9).batch(2))))
     'range(0, 9) | cache() | shuffle(9) | batch(2)'
     """
-    left: dict[int, tuple[ir.Cache, str]] = {}
-    for cache, reason in _shared(tree, files_may_change):
-        left.setdefault(id(cache), (cache, reason))
-    for cache, reason in left.values():
-        tree = trees.substitute(tree, cache, _as_one(cache, reason))
+    for cache in filter(_is_memory_of_author, list(trees.walk(tree))):
+        reason = _why_it_is_left(cache, tree, files_may_change)
+        if reason is not None:
+            tree = trees.substitute(tree, cache, _as_one(cache, reason))
     return tree
 
 
@@ -64,21 +63,16 @@ def who_takes_a_part(cache: ir.Cache, tree: ir.Node) -> ir.Node | None:
     return next((node for node in taking if cache in _read_in_order(node)), None)
 
 
-def _shared(tree: ir.Node, files_may_change: bool) -> Iterator[tuple[ir.Cache, str]]:
-    """Yield the caches, and why each is not to be filled once more; the last one of those that read each other."""
-    for node in trees.walk(tree):
-        if not _is_memory_of_author(node):
-            continue
-        if _is_drawn(node):
-            yield (
-                node,
-                "what it holds was drawn, or put in an order, for all who read it, whoever fills it",
-            )
-        if (witness := who_leaves_traces(node.input)) is not None:
-            yield node, f"it may be full already, and to make once more what it holds could be noticed, since {witness}"
-        if files_may_change and reads_files(node.input) and (taking := who_takes_a_part(node, tree)) is not None:
-            rest = f"{stage(taking)} takes a part of that, and another dataset may take the rest"
-            yield node, f"what it holds was read from files for whoever filled it; {rest}"
+def _why_it_is_left(cache: ir.Cache, tree: ir.Node, files_may_change: bool) -> str | None:
+    """Return why a cache is not to be filled once more; ``None`` if it may be."""
+    if _is_drawn(cache):
+        return "what it holds was drawn, or put in an order, for all who read it, whoever fills it"
+    if (witness := who_leaves_traces(cache.input)) is not None:
+        return f"it may be full already, and to make once more what it holds could be noticed, since {witness}"
+    if files_may_change and reads_files(cache.input) and (taking := who_takes_a_part(cache, tree)) is not None:
+        rest = f"{stage(taking)} takes a part of that, and another dataset may take the rest"
+        return f"what it holds was read from files for whoever filled it; {rest}"
+    return None
 
 
 def _is_memory_of_author(node: ir.Node) -> TypeGuard[ir.Cache]:
@@ -96,7 +90,7 @@ def _read_in_order(taking: ir.Node) -> Iterator[ir.Cache]:
 
 def _is_drawn(cache: ir.Cache) -> bool:
     """Return whether elements, or their order, may be others where they are made once more."""
-    return any(map(_draws, trees.walk(cache.input)))
+    return any(map(_draws, trees.walk_through(cache.input)))
 
 
 def _draws(node: ir.Node) -> bool:
@@ -107,7 +101,7 @@ def _draws(node: ir.Node) -> bool:
             return node.mixes_anew
         case ir.Options(options=options):
             return options.deterministic is False
-        case ir.Opaque(inside=None):
+        case ir.Opaque():
             return True
     return not all(effects(fn).steady for fn in trees.called_by(node))
 

@@ -136,8 +136,9 @@ def test_what_comes_after_python_code_that_is_cached_is_cached_too():
         Dataset.from_generator(lambda: iter(range(9)), output_signature=tf.TensorSpec((), tf.int64)).cache(),
         Dataset.range(9).interleave(Dataset.range, num_parallel_calls=2, deterministic=False).cache(),
         Dataset.range(9).unique().cache(),
+        Dataset.range(9).shuffle(9).shuffle(9, reshuffle_each_iteration=False).cache(),
     ],
-    ids=["shuffle", "draw", "Python", "order", "unread"],
+    ids=["shuffle", "draw", "Python", "order", "unread", "shuffle before one order"],
 )
 def test_what_may_be_drawn_is_left(held):
     assert is_left(held.take(3))
