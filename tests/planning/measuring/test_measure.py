@@ -246,6 +246,7 @@ def test_a_cache_after_a_map_saves_what_one_before_it_does_unless_it_is_larger(m
     assert len(given) == asked
 
 
+@pytest.mark.timed
 def test_an_epoch_takes_as_long_as_its_elements_do_once_caches_are_full():
     made = extract(Dataset.range(1000).map(lambda x: tf.random.uniform((200, 200)) + tf.cast(x, tf.float32)))
     read = ir.Cache(input=made)
