@@ -312,6 +312,7 @@ class TestCheck:
         plan = ("--plan", "plan.json") if arguments else ()
         assert autopipe("check", TARGET, *plan, *arguments).exit_code == 2
 
+    @pytest.mark.timed
     @pytest.mark.parametrize("target", [TARGET, "train.py:runs_python"])
     def test_a_real_run_measures_both_whether_or_not_running_it_shows(self, target: str) -> None:
         stored_plan(target, rules=("prefetch_at_end",) if target == TARGET else ())
