@@ -7,7 +7,8 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.known.effects import described
-from autopipe.functions.known.row_ops import ALIKE, ROWS, Flow, flows_through
+from autopipe.functions.known.row_flows import ALIKE, ROWS, Flow
+from autopipe.functions.known.row_ops import flows_through
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import called_graphs, needed_ops
 

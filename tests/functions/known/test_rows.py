@@ -41,6 +41,11 @@ APART_TEXTS = {
     "looked up": lambda x: TABLE.lookup(tf.strings.strip(x)),
     "words": pytest.param(keras_text(output_sequence_length=6), marks=needs_keras("3.9")),
     "hashed": lambda x: tf.strings.to_hash_bucket_fast(x, 11),
+    "pairs of words": lambda x: tf.strings.ngrams(tf.strings.split(x), 2).to_tensor("", shape=[None, 3]),
+    "looked up pairs": pytest.param(keras_text(ngrams=2, output_sequence_length=6), marks=needs_keras("3.9")),
+    "bags": pytest.param(keras_text(output_mode="multi_hot", ngrams=2), marks=needs_keras("3.9")),
+    "counted bags": pytest.param(keras_text(output_mode="count"), marks=needs_keras("3.9")),
+    "weighed bags": pytest.param(keras_text(output_mode="tf_idf", idf_weights=[0.5, 1, 2]), marks=needs_keras("3.9")),
 }
 
 
@@ -119,8 +124,6 @@ def test_rows_as_wide_as_the_longest_of_their_batch_are_mixed():
     assert who_mixes_rows(on_batches(keras_text(), TEXTS)).startswith("RaggedTensorToTensor")
     words = on_batches(lambda x: tf.strings.split(x).to_tensor(), TEXTS)
     assert who_mixes_rows(words).startswith("RaggedTensorToTensor")
-    bags = on_batches(keras_text(output_mode="multi_hot", pad_to_max_tokens=True, max_tokens=9), TEXTS)
-    assert who_mixes_rows(bags) is not None
 
 
 def test_pieces_of_other_rows_are_mixed():
@@ -146,8 +149,52 @@ def test_pieces_of_other_rows_are_mixed():
             row_partition_types=["FIRST_DIM_SIZE", "VALUE_ROWIDS"],
         )
 
-    for function in (one_more, of_others):
+    def by_splits_of_others(x):
+        words, others = tf.strings.split(x), tf.strings.split(x, ",")
+        return tf.RaggedTensor.from_row_splits(words.values, others.row_splits, validate=False).to_tensor(
+            shape=[None, 3]
+        )
+
+    for function in (one_more, of_others, by_splits_of_others):
         assert who_mixes_rows(on_batches(function, TEXTS)).startswith("RaggedTensorToTensor")
+
+
+def test_pairs_of_words_across_rows_are_mixed():
+    def all_in_one(x):
+        words = tf.strings.split(x)
+        splits = tf.stack([0, tf.size(words.values, tf.int64)])
+        pairs = tf.strings.ngrams(tf.RaggedTensor.from_row_splits(words.values, splits, validate=False), 2)
+        return tf.repeat(pairs.values[:1], tf.shape(x)[0])
+
+    def of_others(x):
+        words, others = tf.strings.split(x), tf.strings.split(x, ",")
+        pieces = tf.RaggedTensor.from_row_splits(words.values, others.row_splits, validate=False)
+        return tf.strings.ngrams(pieces, 2).to_tensor(shape=[None, 3])
+
+    def without_a_beginning(x):
+        words = tf.strings.split(x)
+        splits = tf.concat([[1], words.row_splits[1:]], axis=0)
+        return tf.RaggedTensor.from_row_splits(words.values, splits, validate=False).to_tensor(shape=[None, 3])
+
+    def of_more_rows(x):
+        words = tf.strings.split(x)
+        counts = tf.raw_ops.DenseBincount(input=words.value_rowids(), size=words.nrows() + 1, weights=tf.zeros([0]))
+        splits = tf.concat([[0], tf.cumsum(tf.cast(counts, tf.int64))], axis=0)
+        return tf.RaggedTensor.from_row_splits(words.values, splits, validate=False).to_tensor(shape=[None, 3])
+
+    for function in (all_in_one, of_others, without_a_beginning, of_more_rows):
+        assert who_mixes_rows(on_batches(function, TEXTS)) is not None
+
+
+def test_numbers_within_bounds_that_leave_a_choice_are_not_known():
+    """That of the rows is, where it bounds from both sides."""
+
+    def bounded(x, least, most):
+        longest = tf.shape(tf.strings.split(x).to_tensor())[1]
+        return tf.zeros([tf.shape(x)[0], 1]) + tf.cast(tf.minimum(most, tf.maximum(least, longest)), tf.float32)
+
+    assert who_mixes_rows(on_batches(lambda x: bounded(x, 4, 4), TEXTS)) is None
+    assert who_mixes_rows(on_batches(lambda x: bounded(x, 3, 4), TEXTS)) is not None
 
 
 @given(names=st.lists(st.sampled_from([*APART, *MIXED]), min_size=1, max_size=4))

@@ -1,0 +1,60 @@
+"""What a tensor is to the rows of a batch.
+
+A tensor that has the rows of a batch along its first axis still has them after an op that looks at one row at a time.
+Where an op takes rows apart, as sentences into words, the pieces of all rows come one after the other, and another
+tensor tells whose they are.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+__all__ = ["ALIKE", "COUNT", "NUMBER", "ROWS", "SHAPE", "Flow", "Kind", "constant"]
+
+
+class Kind(Enum):
+    """What a tensor is to the rows of a batch."""
+
+    ALIKE = auto()
+    """The same for every batch."""
+    NUMBER = auto()
+    """The number of rows."""
+    SHAPE = auto()
+    """The number of rows, and then the same for every batch."""
+    COUNT = auto()
+    """The same for every batch of as many rows."""
+    ROWS = auto()
+    """Along its first axis, something of each row."""
+    PIECES = auto()
+    """Along its first axis, any number of pieces of each row, one row after the other."""
+    OWNERS = auto()
+    """The row of each piece."""
+    PLACES = auto()
+    """The row of each piece, and which of that row it is."""
+    SIZES = auto()
+    """The number of rows, and the most pieces of one."""
+    LENGTHS = auto()
+    """How many pieces each row has."""
+    ENDS = auto()
+    """How many pieces each row has together with those before it."""
+    SPLITS = auto()
+    """Nought, and then the same."""
+
+
+class Flow(NamedTuple):
+    """What a tensor is, and the op that took rows apart if it is of their pieces."""
+
+    kind: Kind
+    of: Any = None
+
+
+ALIKE, ROWS = Flow(Kind.ALIKE), Flow(Kind.ROWS)
+NUMBER, SHAPE, COUNT = map(Flow, (Kind.NUMBER, Kind.SHAPE, Kind.COUNT))
+
+
+def constant(tensor: Any) -> Any:
+    """Return the value of a tensor that a graph makes of constants; ``None`` if it depends on anything else."""
+    import tensorflow as tf
+
+    return tf.get_static_value(tensor)
