@@ -38,7 +38,8 @@ def leave_shared_caches(tree: ir.Node, *, files_may_change: bool = False) -> ir.
     >>> one_line(leave_shared_caches(extract(tf.data.Dataset.range(9).cache().shuffle(9).batch(2))))
     'range(0, 9) | cache() | shuffle(9) | batch(2)'
     """
-    for cache in filter(_is_memory_of_author, list(trees.walk(tree))):
+    # What is left of one must not change one that reads it.
+    for cache in filter(_is_memory_of_author, reversed(list(trees.inputs_first(tree)))):
         reason = _why_it_is_left(cache, tree, files_may_change)
         if reason is not None:
             tree = trees.substitute(tree, cache, _as_one(cache, reason))
@@ -65,7 +66,7 @@ def who_takes_a_part(cache: ir.Cache, tree: ir.Node) -> ir.Node | None:
 
 def _why_it_is_left(cache: ir.Cache, tree: ir.Node, files_may_change: bool) -> str | None:
     """Return why a cache is not to be filled once more; ``None`` if it may be."""
-    if _is_drawn(cache):
+    if _is_drawn(cache, tree):
         return "what it holds was drawn, or put in an order, for all who read it, whoever fills it"
     if (witness := who_leaves_traces(cache.input)) is not None:
         return f"it may be full already, and to make once more what it holds could be noticed, since {witness}"
@@ -88,9 +89,14 @@ def _read_in_order(taking: ir.Node) -> Iterator[ir.Cache]:
             yield from _read_in_order(source)
 
 
-def _is_drawn(cache: ir.Cache) -> bool:
+def _is_drawn(cache: ir.Cache, tree: ir.Node) -> bool:
     """Return whether elements, or their order, may be others where they are made once more."""
-    return any(map(_draws, trees.walk_through(cache.input)))
+    freed = any(options.deterministic is False for options in trees.options_of(tree))
+    return any(_draws(node) or (freed and _is_parallel(node)) for node in trees.walk_through(cache.input))
+
+
+def _is_parallel(node: ir.Node) -> bool:
+    return getattr(node, "num_parallel_calls", None) is not None
 
 
 def _draws(node: ir.Node) -> bool:
@@ -101,6 +107,8 @@ def _draws(node: ir.Node) -> bool:
             return node.mixes_anew
         case ir.Options(options=options):
             return options.deterministic is False
+        case ir.RandomNumbers(seeded=seeded):
+            return not seeded
         case ir.Opaque():
             return True
     return not all(effects(fn).steady for fn in trees.called_by(node))

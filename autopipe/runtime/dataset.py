@@ -17,6 +17,7 @@ import tensorflow as tf
 from autopipe.functions.known.effects import effects
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.cache_files import may_write
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs, with_thread_pool
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.visibility import who_would_see
@@ -336,7 +337,7 @@ class OptimizedDataset(Followable):
 
     def _may_start_early(self, after: Stages) -> bool:
         tree = tree_after(self._autopipe_tree, after)
-        if who_would_see(tree) is not None or not self._stores.files_are_whole:
+        if who_would_see(tree) is not None or may_write(tree) or not self._stores.files_are_whole:
             return False
         if any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):
             # Nobody knows whether it is full; of two who fill it, each has an order of its own.
@@ -407,7 +408,8 @@ class OptimizedDataset(Followable):
 
     def _ends_aside(self, after: Stages) -> bool:
         """Return whether a pipeline may still be coming to its end while the next one runs: nobody must notice."""
-        return who_would_see(tree_after(self._autopipe_tree, after)) is None
+        tree = tree_after(self._autopipe_tree, after)
+        return who_would_see(tree) is None and not may_write(tree)
 
     def _pipeline(self, dataset: Any, reading: Reading, stall: StallCounter | None, memories: Memories) -> Any:
         """Return the dataset an iterator runs: with a meter and a note of its end where there are counters for them."""

@@ -16,6 +16,7 @@ from autopipe.functions.joined.memoized import new_table
 from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
+from autopipe.pipeline.cache_files import may_write
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.signature import signature
 from autopipe.runtime.disposal import put_in_place, resource_of
@@ -88,13 +89,14 @@ def waits_for_next_epoch(tree: ir.Node) -> bool:
 
     TensorFlow does not save the state of a seeded random function, and does not restore all stages as they were. It
     takes one of two readers of a memory cache for one that has read all of it, once the other has filled it: that may
-    be another dataset, where the cache is the author's own. And a seeded shuffle that starts anew within one iterator,
+    be another dataset, where the cache is the author's own. Of a cache in a file that is being written, the parts so
+    far are lost. And a seeded shuffle that starts anew within one iterator,
     repeated or joined to itself, takes its seeds from where the next iterator will: of one that has ended nobody knows
     how many it took.
     """
     if restored_wrongly(tree) or any(effects(fn).seeded_random for fn in trees.functions(tree)):
         return True
-    if any(isinstance(node, ir.Opaque) and "CacheDataset" in node.classes for node in trees.walk(tree)):
+    if may_write(tree) or any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):
         return True
     read = sum(isinstance(node, ir.Cache) and node.in_memory for node in trees.walk(tree))
     if read > len(memory_caches(tree)):

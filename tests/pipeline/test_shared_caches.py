@@ -137,8 +137,9 @@ def test_what_comes_after_python_code_that_is_cached_is_cached_too():
         Dataset.range(9).interleave(Dataset.range, num_parallel_calls=2, deterministic=False).cache(),
         Dataset.range(9).unique().cache(),
         Dataset.range(9).shuffle(9).shuffle(9, reshuffle_each_iteration=False).cache(),
+        Dataset.sample_from_datasets([Dataset.range(9), Dataset.range(9)]).cache(),
     ],
-    ids=["shuffle", "draw", "Python", "order", "unread", "shuffle before one order"],
+    ids=["shuffle", "draw", "Python", "order", "unread", "shuffle before one order", "sampled"],
 )
 def test_what_may_be_drawn_is_left(held):
     assert is_left(held.take(3))
@@ -167,8 +168,9 @@ def test_what_is_read_side_by_side_of_one_cached_order_belongs_together(keeps):
         Dataset.range(9).map(double),
         Dataset.range(9).shuffle(9, seed=1, reshuffle_each_iteration=False),
         Dataset.range(9).shuffle(9, reshuffle_each_iteration=False),
+        Dataset.sample_from_datasets([Dataset.range(9), Dataset.range(9)], seed=1),
     ],
-    ids=["map", "seeded", "one order"],
+    ids=["map", "seeded", "one order", "sampled from a seed"],
 )
 def test_what_is_the_same_however_often_it_is_made_is_not_left(steady):
     assert not is_left(steady.cache().take(3))
@@ -181,6 +183,34 @@ def test_a_cache_that_two_branches_read_is_left_in_both():
     assert sum(isinstance(node, ir.SharedCache) for node in trees.walk(tree)) == 2
     filled = [int(x) for x in held]
     assert [int(x) for x in autopipe.optimize(both)] == filled
+
+
+def test_a_cache_of_another_is_left_where_both_are_read():
+    first = shuffled().cache()
+    second = first.shuffle(COUNT).cache()
+    both, alone = (autopipe.optimize(each, seconds=0) for each in (Dataset.zip(first, second), second))
+    assert [int(x) for _, x in both] == [int(x) for x in alone]
+
+
+def test_order_that_is_freed_after_a_cache_is_free_in_it():
+    free = tf.data.Options()
+    free.deterministic = False
+    parallel, one_by_one = (Dataset.range(9).map(double, num_parallel_calls=calls).cache() for calls in (2, None))
+    assert is_left(parallel.take(3).with_options(free))
+    assert not is_left(one_by_one.take(3).with_options(free))
+    assert not is_left(parallel.take(3))
+
+
+@pytest.mark.parametrize(
+    "some",
+    [lambda held: held.take(4), lambda held: held.filter(lambda x: x % 3 == 0), lambda held: held.map(str_of).batch(2)],
+    ids=["part", "filter", "map and batch"],
+)
+def test_what_was_moved_before_a_cache_stays_there_when_it_is_optimized_again(some):
+    once = autopipe.optimize(some(Dataset.range(20).map(double).cache()), seconds=0).skip(1)
+    expected = [str(x) for x in once]
+    for keeps in ("training", "sequence"):
+        assert [str(x) for x in autopipe.optimize(once, keeps=keeps, seconds=0)] == expected
 
 
 def test_of_files_a_part_is_left_where_the_sequence_is_kept(tmp_path):

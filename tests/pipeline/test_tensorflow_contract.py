@@ -57,7 +57,7 @@ ATTRIBUTES = [
     (RANGE.skip(2), "_SkipDataset", "_count"),
     (RANGE.shard(2, 0), "_ShardDataset", "_num_shards _index"),
     (Dataset.zip((RANGE, RANGE)), "_ZipDataset", "_datasets"),
-    (Dataset.random(), "_RandomDataset", "_rerandomize _name"),
+    (Dataset.random(), "_RandomDataset", "_rerandomize _seed _seed2 _name"),
     (
         Dataset.choose_from_datasets([RANGE, RANGE], RANGE),
         "_DirectedInterleaveDataset",

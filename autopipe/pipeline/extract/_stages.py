@@ -255,7 +255,7 @@ def _assert_cardinality(ds: Any) -> ir.Node:
 def _random(ds: Any) -> ir.Node:
     if ds._rerandomize:
         return opaque(ds, "it draws other numbers for every iterator, from a state of its own")
-    return ir.RandomNumbers(dataset=ds, name=ds._name)
+    return ir.RandomNumbers(dataset=ds, seeded=(scalar(ds._seed), scalar(ds._seed2)) != (0, 0), name=ds._name)
 
 
 def _concatenate(ds: Any) -> ir.Node:

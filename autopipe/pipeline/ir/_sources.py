@@ -36,7 +36,13 @@ class Range(Source):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomNumbers(Source):
-    """``Dataset.random``, where every repetition gives the same numbers again."""
+    """``Dataset.random``, where every repetition gives the same numbers again.
+
+    Attributes:
+        seeded: whether all datasets over it give the same.
+    """
+
+    seeded: bool
 
 
 @dataclass(frozen=True, kw_only=True)

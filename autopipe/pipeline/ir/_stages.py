@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 from autopipe.functions.function import Function
 from autopipe.pipeline.ir._base import AUTOTUNE, Node, Unary
@@ -172,6 +172,11 @@ class Cache(Unary):
     filename: str = ""
     on_disk: bool = False
     origin: Any = field(default=None, repr=False)
+
+    def on(self, *inputs: Node) -> Self:
+        """Return a cache that holds what another input gives, and so is not the author's."""
+        (only,) = inputs
+        return self if only is self.input else replace(self, input=only, origin=None)
 
     @property
     def in_memory(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build, memory_caches
+from autopipe.pipeline.cache_files import is_unwritten
 
 __all__ = ["OwnCaches"]
 
@@ -58,9 +59,7 @@ class OwnCaches:
         return trees.transform(tree, self._elsewhere)
 
     def _elsewhere(self, node: ir.Node) -> ir.Node:
-        import tensorflow as tf
-
-        if isinstance(node, ir.Cache) and node.filename and not tf.io.gfile.exists(f"{node.filename}.index"):
+        if is_unwritten(node):
             name = hashlib.sha256(node.filename.encode()).hexdigest()
             return replace(node, filename=os.path.join(self._folder.name, name))
         return node

@@ -1,0 +1,38 @@
+"""Files that the author's ``cache(filename)`` keeps elements in."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from autopipe.pipeline import ir, trees
+
+__all__ = ["is_unwritten", "may_write"]
+
+
+def is_unwritten(node: ir.Node) -> TypeGuard[ir.Cache]:
+    """Return whether a stage is a cache in a file that is not there yet, or not whole.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> in_memory, in_file = (extract(tf.data.Dataset.range(3).cache(name)) for name in ("", "/no/such/folder/file"))
+    >>> is_unwritten(in_memory), is_unwritten(in_file)
+    (False, True)
+    """
+    import tensorflow as tf
+
+    if not isinstance(node, ir.Cache) or not node.filename:
+        return False
+    return not tf.io.gfile.exists(f"{node.filename}.index")
+
+
+def may_write(pipeline: ir.Node) -> bool:
+    """Return whether an iterator may write such a file: then no other may begin to before that one is gone.
+
+    TensorFlow writes it in parts, under a lock that goes with the iterator, and finds those of another one.
+    """
+    return any(map(_may_write, trees.walk_through(pipeline)))
+
+
+def _may_write(node: ir.Node) -> bool:
+    hidden = isinstance(node, ir.Opaque) and "CacheDataset" in node.classes
+    return hidden or is_unwritten(node)
