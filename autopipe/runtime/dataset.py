@@ -439,8 +439,12 @@ class OptimizedDataset(Followable):
 
 
 def _derived_from(tree: ir.Node) -> ir.Node:
-    """Return what others derive datasets from: after a ``take``, a prefetch at its end would draw orders for nobody."""
-    return without_last_prefetch(tree) if repeats_a_seeded_shuffle(tree) else tree
+    """Return what others derive datasets from: after a ``take``, a prefetch at its end would draw orders for nobody.
+
+    Nor may it fill a cache that others read.
+    """
+    draws = repeats_a_seeded_shuffle(tree) or any(isinstance(node, ir.SharedCache) for node in trees.walk(tree))
+    return without_last_prefetch(tree) if draws else tree
 
 
 def _gone() -> None:

@@ -16,8 +16,9 @@ from autopipe.runtime.reading import Stages, tree_after
 
 __all__ = ["Followable", "FollowingDataset", "built_after"]
 
-# Each reads all there is. A take or a skip does not, and is rather how somebody looks at some elements beside training.
-_FOLLOWING = ir.Batch | ir.Filter | ir.Map | ir.Options | ir.PaddedBatch | ir.Prefetch | ir.Repeat
+# Each comes to the end of what it reads. A take does not, and is rather how somebody looks at some elements beside
+# training.
+_FOLLOWING = ir.Batch | ir.Filter | ir.Map | ir.Options | ir.PaddedBatch | ir.Prefetch | ir.Repeat | ir.Skip
 
 
 class Followed(Protocol):
@@ -86,6 +87,7 @@ class Followable(tf.data.Dataset):
     padded_batch = _staying_live(tf.data.Dataset.padded_batch)
     prefetch = _staying_live(tf.data.Dataset.prefetch)
     repeat = _staying_live(tf.data.Dataset.repeat)
+    skip = _staying_live(tf.data.Dataset.skip)
     with_options = _staying_live(tf.data.Dataset.with_options)
 
 

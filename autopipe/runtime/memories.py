@@ -95,6 +95,11 @@ class Memories:
         """Whether an element may be missing from what they hold, or will hold once whoever fills them is done."""
         return self._guarded and not self.full
 
+    @property
+    def lack_elements(self) -> bool:
+        """Whether an element that failed is missing from one of them for good."""
+        return not self.full and any(each.lacks for each in self._memories)
+
     def hold_more_than(self, count: int) -> bool:
         """Return whether a full cache holds more elements than that."""
         return any(each.full and each.holds_more_than(count) for each in self._memories)
@@ -116,6 +121,9 @@ class _Memory:
     Args:
         cache: the cache.
         whole: what it holds where no element failed; ``None`` if that is not known, or somebody else's affair.
+
+    Attributes:
+        lacks: whether it was seen to hold fewer.
     """
 
     def __init__(self, cache: ir.Cache, whole: Whole | None) -> None:
@@ -123,17 +131,17 @@ class _Memory:
         self._whole = whole
         # What frees the memory when it goes is the second.
         self.handle, self._deleter = tf.raw_ops.AnonymousMemoryCache()
-        self._full = self._lacks = False
+        self._full = self.lacks = False
         self._longer_than: dict[int, bool] = {}
 
     @property
     def full(self) -> bool:
         """Whether it holds all elements: one that does not asks its input, and here that fails."""
-        if not self._full and not self._lacks:
+        if not self._full and not self.lacks:
             with contextlib.suppress(tf.errors.FailedPreconditionError):
                 next(iter(self._alone), None)
                 self._full = self._whole is None or self._whole.is_in(self._alone)
-                self._lacks = not self._full
+                self.lacks = not self._full
         return self._full
 
     def holds_more_than(self, count: int) -> bool:

@@ -81,12 +81,13 @@ class Stores:
     def derived_memories(self, in_use: Sequence[Memories]) -> Memories:
         """Return the memories of what is derived from the dataset: those that are full, or some of their own.
 
-        Iterators over that are not known. While they fill memories, nobody else may.
+        Iterators over that are not known. While they fill memories, nobody else may. Where one of them read on after an
+        element that failed, what is derived from now on has others.
 
         Args:
             in_use: those of the iterators that are known.
         """
-        self._derived = self._full(*in_use) or self._derived
+        self._derived = self._full(*in_use) or (self._new_memories() if self._derived.lack_elements else self._derived)
         return self._derived
 
     def is_derived(self, memories: Memories) -> bool:

@@ -72,6 +72,18 @@ def test_a_swap_after_every_element_loses_and_repeats_none(listener):
         assert seen == [10 * x + 1 for x in range(20)]
 
 
+def test_what_is_skipped_stays_skipped_when_every_step_swaps():
+    optimized = tens(20)
+    training = optimized.skip(6).batch(4)
+    assert training.optimized is optimized
+    for _ in range(2):
+        seen = []
+        for number, batch in enumerate(training):
+            seen += batch.numpy().tolist()
+            optimized.retune({"prefetch.buffer_size": 1 + number % 5})
+        assert seen == [10 * x for x in range(6, 20)]
+
+
 def test_observers_see_it_read_to_the_last_stage(listener):
     after = tens(5).map(lambda x: x + 1)
     assert len(values(after)) == 5
@@ -199,7 +211,7 @@ def test_a_shuffle_that_would_not_wait_for_a_cache_waits_where_it_is_repeated(mo
 
 
 @pytest.mark.parametrize(
-    "derive", [lambda d: d.take(3), lambda d: d.skip(2), lambda d: d.shuffle(2), lambda d: d.cache()]
+    "derive", [lambda d: d.take(3), lambda d: d.enumerate(), lambda d: d.shuffle(2), lambda d: d.cache()]
 )
 def test_other_stages_after_it_are_those_of_any_dataset(derive):
     assert not isinstance(derive(tens()), FollowingDataset)

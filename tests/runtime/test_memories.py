@@ -194,6 +194,22 @@ def test_an_element_that_failed_is_not_missing_from_the_cache_in_the_next_epoch(
     assert dataset.caches_are_full
 
 
+def test_an_element_that_failed_is_not_missing_after_those_that_are_skipped():
+    bad = tf.Variable(7, dtype=tf.int64)
+
+    def checked(x):
+        tf.debugging.assert_none_equal(x, bad)
+        return x
+
+    training = caching(Dataset.range(12).map(checked)).skip(3)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        list(training)
+    time.sleep(0.3)  # The prefetch goes on meanwhile.
+    bad.assign(-1)
+    for _epoch in range(2):
+        assert flat(training) == list(range(4, 13))
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_cache_that_was_added_is_filled_once_when_every_step_swaps(number):
     calls = []

@@ -78,6 +78,27 @@ def test_what_is_derived_has_memories_of_its_own_until_some_are_full():
     assert stores.is_derived(first)
 
 
+def test_what_is_derived_after_an_element_failed_is_filled_anew():
+    bad = tf.Variable(2, dtype=tf.int64)
+
+    def checked(x):
+        tf.debugging.assert_none_equal(x, bad)
+        return x
+
+    tree = extract(Dataset.range(4).map(checked).cache())
+    stores = Stores(tree, None, guarded=True)
+    lacking = stores.derived_memories(())
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        iterator = iter(lacking.build(tree))
+        _ = [next(iterator) for _ in range(4)]
+    assert [int(x) for x in iterator] == [3]
+    bad.assign(-1)
+    derived = stores.derived_memories(())
+    assert derived is not lacking
+    assert list(derived.build(tree).as_numpy_iterator()) == [0, 1, 2, 3]
+    assert stores.derived_memories(()) is derived
+
+
 def test_the_next_iterator_reads_what_a_derived_one_has_filled():
     tree, stores = in_memory()
     derived = stores.derived_memories(())
