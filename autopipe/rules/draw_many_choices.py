@@ -1,0 +1,26 @@
+"""The rule named as this file."""
+
+from dataclasses import replace
+
+from autopipe.functions.batched.choices import many_choices
+from autopipe.pipeline.ir import Batch, ChooseFrom, Map, Node, RandomNumbers, Unbatch
+from autopipe.rules._base import Keeps, Phase, Rewrite, rule
+
+# A call for each choice takes 40 us; of so many that share one, each takes less than what takes it out of them.
+_COUNT = 1024
+
+
+@rule(keeps=Keeps.TRAINING, phase=Phase.BATCH)
+def draw_many_choices(node: Node) -> Rewrite | None:
+    """random_numbers | batch(2) | map(choose)  ->  random_numbers | batch(2) | map(choose 1,024) | unbatch
+
+    ``sample_from_datasets`` draws two numbers for each element, and calls a function with them that draws which dataset
+    it is taken from: for cheap elements that is most of the work. One call draws many choices as well, each by itself
+    and with the same weights, only others. It takes: no seed of the author's, and weights that do not change.
+    """
+    match node:
+        case ChooseFrom(choices=Map(input=Batch(batch_size=2, input=RandomNumbers(seeded=False))) as choosing):
+            many = many_choices(choosing.fn, _COUNT)
+            if many is not None:
+                return Rewrite(replace(node, choices=Unbatch(input=replace(choosing, fn=many))), provided=())
+    return None
