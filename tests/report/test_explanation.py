@@ -12,11 +12,12 @@ def test_steps_and_findings_of_branches_that_are_alike_stand_once_and_are_counte
     explanation = autopipe.optimize(Dataset.sample_from_datasets(branches).batch(4), seconds=0).explain()
     text = str(explanation)
     assert "  1-6. drop_idle_stage  keeps sequence" in text
-    assert "  7. prefetch_at_end" in text
+    assert "  7. draw_many_choices" in text
+    assert "  8. prefetch_at_end" in text
     assert text.count("AP108") == 1
     assert "AP108  at shuffle(20)  at 6 places" in text
     told = explanation.to_dict()
-    assert len(told["steps"]) == 7
+    assert len(told["steps"]) == 8
     assert [finding["code"] for finding in told["findings"]].count("AP108") == 6
 
 
