@@ -26,6 +26,7 @@ class Function:
         element_shapes: the flat shapes of the same.
         name: the name the user gave it, such as ``load_image`` or ``<lambda>``.
         location: where the user wrote it, as ``file.py:12``; ``None`` when Python cannot tell.
+        traced_at: the line of the user's that made its stage, and had it traced; ``None`` for one of autopipe's.
         rows_apart: whether it was made to do with each row of a batch what another does with an element.
     """
 
@@ -36,6 +37,7 @@ class Function:
     element_shapes: tuple[Any, ...]
     name: str = "<lambda>"
     location: str | None = None
+    traced_at: str | None = None
     rows_apart: bool = False
     keeps_alive: tuple[Any, ...] = field(default=(), repr=False)
 

@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from autopipe.functions.function import Function
 from autopipe.functions.source import folders_of_libraries
 from autopipe.pipeline import ir
 from autopipe.pipeline.trees import called_by
 
-__all__ = ["noting_lines", "with_line"]
+__all__ = ["line_of_tracing", "noting_lines", "with_line"]
 
 _LINE = "_autopipe_line"
 
@@ -59,7 +58,7 @@ def with_line(node: ir.Node, dataset: Any) -> ir.Node:
         return replace(node, line=noted)
     # The functions of an opaque node may be those of any stage before it.
     functions = () if isinstance(node, ir.Opaque) else called_by(node)
-    return replace(node, line=next((line for fn in functions if (line := _line_of_tracing(fn))), None))
+    return replace(node, line=next((fn.traced_at for fn in functions if fn.traced_at), None))
 
 
 def _line_of_caller() -> str | None:
@@ -70,10 +69,10 @@ def _line_of_caller() -> str | None:
     return None if frame is None else _shown(frame.f_code.co_filename, frame.f_lineno)
 
 
-def _line_of_tracing(fn: Function) -> str | None:
-    """Return the line that made the stage of a function: the arguments were made there, before the function ran."""
+def line_of_tracing(concrete: Any) -> str | None:
+    """Return the line that had a function traced: its arguments were made there, before the function ran."""
     libraries = folders_of_libraries()
-    made = next((op.traceback for op in fn.concrete.graph.get_operations() if op.type == "Placeholder"), None)
+    made = next((op.traceback for op in concrete.graph.get_operations() if op.type == "Placeholder"), None)
     for frame in reversed(made or ()):
         if not frame.filename.startswith(libraries):
             return _shown(frame.filename, frame.lineno)

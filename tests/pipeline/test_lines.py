@@ -68,6 +68,13 @@ def test_stages_with_functions_know_their_line_without_noting():
     }
 
 
+def test_a_stage_whose_function_calls_a_tf_function_was_made_where_it_is_written():
+    """The calls are taken apart, and the function is traced anew, in another line: that of ``optimize()``."""
+    traced = tf.function(double)
+    dataset = Dataset.range(9).map(lambda x: traced(x) + 1)
+    assert lines(dataset) == {"range(0, 9)": [None], "map(<lambda>)": [3]}
+
+
 def test_a_loop_makes_all_its_stages_on_one_line():
     with noting_lines():
         dataset = Dataset.range(9)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from autopipe.functions.function import Function, describe_callable
 from autopipe.functions.joined.inlined import inlined
 from autopipe.pipeline import ir
-from autopipe.pipeline.lines import with_line
+from autopipe.pipeline.lines import line_of_tracing, with_line
 from autopipe.pipeline.serialized import HiddenArgumentError
 
 __all__ = [
@@ -169,6 +169,7 @@ def function_from(wrapper: Any, dataset: Any) -> Function:
         element_shapes=tuple(element_shapes(dataset)),
         name=name,
         location=location,
+        traced_at=line_of_tracing(wrapper.function),
         keeps_alive=(wrapper,),
     )
     return inlined(fn)
