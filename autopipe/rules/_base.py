@@ -108,6 +108,10 @@ class Measurements(Protocol):
         """Return the bytes that all elements of ``node`` take in memory."""
         ...
 
+    def most_elements(self, node: ir.Node) -> int:
+        """Return how many elements ``node`` has, at the most."""
+        ...
+
     def same(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
         """Return how two pipelines over a sample of ``over`` differ; ``None`` when they do not."""
         ...

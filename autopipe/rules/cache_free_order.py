@@ -39,7 +39,7 @@ def cache_free_order(node: Node) -> Rewrite | None:
     reads the files, as ``make_csv_dataset`` parses rows, these are kept. It takes: upstream no stage that makes
     something of the order, and none that takes it from a seed; no repeat downstream, under which one iterator would
     read the cache that it has filled itself; little time to read all elements before an epoch begins, beside making
-    them; and else what ``cache_fixed_work`` takes.
+    them, or no more than its author's shuffle took to fill; and else what ``cache_fixed_work`` takes.
     """
     kept = _kept(node)
     if kept is None:

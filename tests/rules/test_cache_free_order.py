@@ -189,6 +189,45 @@ def test_an_epoch_begins_hardly_later(reading, refused):
     assert len(done.steps) == (not refused)
 
 
+def interleaved():
+    """Return rows whose order differs in each epoch, read one after the other."""
+    return Dataset.range(FILES).shuffle(FILES).interleave(read, cycle_length=3)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "most_elements", "reading", "soon"),
+    [
+        (interleaved().map(work).shuffle(20), 60, 0.33e-3, True),
+        (interleaved().map(work).shuffle(20), 60, 0.34e-3, False),
+        (interleaved().map(work).shuffle(70), 60, 0.49e-3, True),
+        (interleaved().map(work).shuffle(20), None, 0.33e-3, False),
+        (interleaved().map(work).prefetch(2).map(work).shuffle(20), 60, 0.16e-3, True),
+        (interleaved().map(work).prefetch(2).map(work).shuffle(20), 60, 0.17e-3, False),
+        (interleaved().map(work, num_parallel_calls=4).shuffle(20), 60, 0.17e-3, False),
+        (rows().map(work).shuffle(20), 60, 0.17e-3, False),
+        (interleaved().shuffle(20).map(work), 60, 0.11e-3, False),
+        (interleaved().cache().map(work).shuffle(20), 60, 0.11e-3, False),
+    ],
+    ids=[
+        "a third",
+        "more than a third",
+        "all",
+        "of who knows how many",
+        "two halves at once",
+        "two halves at once, longer",
+        "parallel calls",
+        "parallel reads",
+        "made after it",
+        "made of what is cached",
+    ],
+)
+def test_an_epoch_begins_no_later_than_the_shuffle_that_was_written_lets_it(dataset, most_elements, reading, soon):
+    """Making an element takes 1 ms."""
+    done = apply(RULE, dataset, answers=Answers(caching=(1e-3, reading), most_elements=most_elements))
+    assert len(done.steps) == soon
+    assert soon or "before an epoch, all are read" in done.refusals[0].reason
+
+
 def optimized(dataset, monkeypatch):
     monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
     made = autopipe.optimize(dataset, rules=[RULE])

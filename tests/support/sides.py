@@ -5,7 +5,7 @@ from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.planning.measuring.measure import SampleMeasurements
-from autopipe.rules import Keeps, catalogue
+from autopipe.rules import Keeps, MeasurementError, catalogue
 from autopipe.verify import compare
 
 
@@ -22,6 +22,7 @@ class Answers:
         element_bytes=lambda node: 8.0,
         working=(1e-3, 1e-4),
         disk_free=None,
+        most_elements=1000,
     ):
         self.ram_budget = ram_budget
         self.exhausted = None
@@ -31,12 +32,18 @@ class Answers:
         self._speed = speed
         self._caching = caching
         self._working = working
+        self._most_elements = most_elements
 
     def cache_bytes(self, node):
         return self._cache_bytes
 
     def bytes_beside_caches(self, pipeline):
         return 0
+
+    def most_elements(self, node):
+        if self._most_elements is None:
+            raise MeasurementError("nobody knows")
+        return self._most_elements
 
     def caching(self, node, *, on_disk=False):
         return self._caching

@@ -125,6 +125,10 @@ class SampleMeasurements:
         beside = held_beside(signature(node).element_spec, mean, differ=error > 0)
         return int((mean + beside + 2 * error) * count)
 
+    def most_elements(self, node: ir.Node) -> int:
+        """Return how many elements there are, at the most."""
+        return most_elements(node)
+
     def _sizes(self, node: ir.Node) -> list[int]:
         known = _known_bytes(node)
         if known is not None:

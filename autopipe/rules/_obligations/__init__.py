@@ -7,6 +7,7 @@ from autopipe.rules._obligations.caches import (
     NoCacheServes,
     NotCachedYet,
     OneReader,
+    SoonShuffled,
 )
 from autopipe.rules._obligations.epochs import (
     NoRepeatAfter,
@@ -51,7 +52,6 @@ from autopipe.rules._obligations.measured import (
     NotSlower,
     OutgrowsMemory,
     SameOnSample,
-    SoonShuffled,
     Waits,
     WorthCaching,
     WorthCachingOnDisk,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.text import stage
-from autopipe.rules._base import Proof, Site
+from autopipe.rules._base import MeasurementError, Proof, Site
 from autopipe.rules._obligations.epochs import SameEveryEpoch, SameNumbers
 from autopipe.rules._obligations.errors import NoErrorIsIgnored
 from autopipe.rules._obligations.reading import ReadToItsEnd
 
-__all__ = ["DiskNamed", "InMemory", "NoCacheServes", "NotCachedYet", "OneReader"]
+__all__ = ["DiskNamed", "InMemory", "NoCacheServes", "NotCachedYet", "OneReader", "SoonShuffled"]
+
+# So much later may an epoch begin, of the least it took. A shuffle takes a fifth of what is measured: nothing is handed
+# to Python.
+_MOST_WAITING = 0.1
+_MAY_KEEP = (ir.Keeping, ir.Opaque)
 
 
 @dataclass(frozen=True)
@@ -82,3 +88,57 @@ class NoCacheServes:
                 forbids_both = self.instead.check(site).because == proof.because
                 return Proof(False, "") if forbids_both else Proof(True, f"no cache can serve: {proof.because}")
         return Proof(False, "")
+
+
+@dataclass(frozen=True)
+class SoonShuffled:
+    """To read all elements from a cache, before an epoch begins, takes little beside what making them took.
+
+    Or it takes no longer than making those that its author's shuffle asks for before it gives the first.
+    """
+
+    pipeline: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Compare with making them, which no epoch was quicker than, whatever it trained."""
+        try:
+            making, reading = site.measurements.caching(self.pipeline)
+        except MeasurementError as unknown:
+            return Proof(False, f"it is not known how long a shuffle of all elements takes to fill: {unknown}")
+        share = reading / making
+        because = f"before an epoch, all are read into a shuffle, in {share:.1%} of the time it takes to make them"
+        if share <= _MOST_WAITING:
+            return Proof(True, because, timed=True)
+        soon = share * _stages_at_once(site.node) <= self._share_made_first(site)
+        return Proof(soon, f"{because}{', and filling the written one took as long' * soon}", timed=True)
+
+    def _share_made_first(self, site: Site) -> float:
+        """Return what share of the elements the author's shuffle asks for before it gives one, at the least.
+
+        What a cache of the author's gives was not made in every epoch, and what is not read may hold one.
+        """
+        written = site.node
+        if not isinstance(written, ir.Shuffle) or any(isinstance(each, _MAY_KEEP) for each in trees.walk(written)):
+            return 0.0
+        if math.isinf(written.capacity):
+            return 1.0
+        try:
+            return min(1.0, written.buffer_size / max(site.measurements.most_elements(self.pipeline), 1))
+        except MeasurementError:
+            return 0.0
+
+
+def _stages_at_once(pipeline: ir.Node) -> int:
+    """Return how many parts of a pipeline may work at the same time, at the most.
+
+    They are timed without the buffers between them, one after the other.
+    """
+    return 1 + sum(map(_works_beside, trees.walk(pipeline)))
+
+
+def _works_beside(node: ir.Node) -> bool:
+    """Return whether a stage makes elements while those after it work on others."""
+    if isinstance(node, ir.Prefetch | ir.LegacyInterleave):
+        return True
+    calls = (getattr(node, name, None) for name in ("num_parallel_calls", "num_parallel_reads"))
+    return any(each is not None for each in calls)

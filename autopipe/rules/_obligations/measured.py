@@ -23,7 +23,6 @@ __all__ = [
     "NotSlower",
     "OutgrowsMemory",
     "SameOnSample",
-    "SoonShuffled",
     "Waits",
     "WorthCaching",
     "WorthCachingOnDisk",
@@ -45,9 +44,6 @@ _LEAST_GAIN_OF_LARGE = 1.3
 _CALL_SECONDS = 20e-6
 _LEAST_OF_EACH = 5e-6
 _LEAST_CACHING_GAIN = 2.0
-# So much later may an epoch begin, of the least it took. A shuffle takes a fifth of what is measured: nothing is handed
-# to Python.
-_MOST_WAITING = 0.1
 _LITTLE_MEMORY = 16 * _MEBIBYTE
 # Of ten functions tried with results of 300 to 432 KiB, eight were slower by the batch; with 192 KiB most were faster.
 _HEAVY_RESULT = 256 * 1024
@@ -301,24 +297,6 @@ class WorthCaching:
     def check(self, site: Site) -> Proof:
         """Time both on a sample; a cache of what costs little only takes memory."""
         return _worth(self.pipeline, site, self.least_saved_seconds, on_disk=False)
-
-
-@dataclass(frozen=True)
-class SoonShuffled:
-    """To read all elements from a cache, before an epoch begins, takes little beside what making them took."""
-
-    measures: ClassVar[bool] = True
-    pipeline: ir.Node = field(repr=False)
-
-    def check(self, site: Site) -> Proof:
-        """Compare with making them, which no epoch was quicker than, whatever it trained."""
-        try:
-            making, reading = site.measurements.caching(self.pipeline)
-        except MeasurementError as unknown:
-            return Proof(False, f"it is not known how long a shuffle of all elements takes to fill: {unknown}")
-        share = reading / making
-        because = f"before an epoch, all are read into a shuffle, in {share:.1%} of the time it takes to make them"
-        return Proof(share <= _MOST_WAITING, because, timed=True)
 
 
 @dataclass(frozen=True)
