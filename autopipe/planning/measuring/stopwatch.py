@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = ["Stopwatch", "around_median", "compare_speeds", "longer_than"]
@@ -28,8 +28,9 @@ _MOST_READY = 32
 _WAITED_FOR = 0.5
 # How far noise does not part two equal pipelines twice in a row.
 _CLEARLY = 1.4
-# Of what an element takes; a longer start is looked at so many times.
+# Of what an element takes; a longer start is looked at so many times at the most, and for such a share of the time.
 _LITTLE_START, _STARTS = 0.05, 3
+_STARTING_SHARE = 0.1
 # So far apart even while both warm up, they are not compared a second time: the slower one would take long.
 _FAR = 3.0
 
@@ -52,17 +53,17 @@ def compare_speeds(
         before: a dataset without end. It must not run far ahead: what it makes while the other is timed costs nothing,
             and disturbs the other.
         after: another one.
-        seconds: how long to go on while noise still hides a gain.
+        seconds: how long to go on while noise still hides a gain; what it takes to start counts too.
         consumer_seconds: what a consumer takes for each element; the ratio is then what it would see.
         both_ways: whether to go on also while noise hides a loss.
         epoch: how many elements an epoch has: each has to start an iterator, and the more functions there are, the
             longer that takes.
     """
+    end = time.perf_counter() + seconds
     old, new = Stopwatch(before), Stopwatch(after)
     warming_up = (old.warm_up() + consumer_seconds) / (new.warm_up() + consumer_seconds)
-    starts = _shares_of_starts({old: before, new: after}, epoch, consumer_seconds)
+    starts = _shares_of_starts({old: before, new: after}, epoch, consumer_seconds, seconds)
     ratios: list[float] = []
-    end = time.perf_counter() + seconds
     while len(ratios) < 2 or (_is_undecided(ratios, both_ways) and time.perf_counter() < end):
         turns = (new, old) if len(ratios) // 2 % 2 else (old, new)
         taken = {watch: watch.seconds_per_batch(_WINDOW_SECONDS) + consumer_seconds + starts[watch] for watch in turns}
@@ -73,17 +74,29 @@ def compare_speeds(
 
 
 def _shares_of_starts(
-    watches: Mapping[Stopwatch, Any], epoch: float, consumer_seconds: float
+    watches: Mapping[Stopwatch, Any], epoch: float, consumer_seconds: float, seconds: float
 ) -> dict[Stopwatch, float]:
     """Return what it takes to start an iterator, for each element of an epoch; nothing where that is little.
 
-    The first start of all takes longer than those of later epochs, as when XLA compiles a function.
+    The first start of all takes longer than those of later epochs, as when XLA compiles a function: each side starts
+    once more. Whether it is looked at again depends on what that takes of the time, and on what it could change.
     """
-    first = {watch: watch.start_seconds / epoch for watch in watches}
-    if all(share <= _LITTLE_START * (watch.usual_seconds + consumer_seconds) for watch, share in first.items()):
+    paces = [watch.usual_seconds + consumer_seconds for watch in watches]
+    shares = {watch: watch.start_seconds / epoch for watch in watches}
+    if all(share <= _LITTLE_START * pace for share, pace in zip(shares.values(), paces, strict=True)):
         return dict.fromkeys(watches, 0.0)
-    again = [{watch: Stopwatch(dataset).start_seconds for watch, dataset in watches.items()} for _ in range(_STARTS)]
-    return {watch: min(seconds[watch] for seconds in again) / epoch for watch in watches}
+    end = time.perf_counter() + _STARTING_SHARE * seconds
+    for looked_at in range(1, _STARTS):
+        if looked_at > 1 and (_change_little(paces, [*shares.values()]) or time.perf_counter() > end):
+            break
+        shares = {watch: min(share, Stopwatch(watches[watch]).start_seconds / epoch) for watch, share in shares.items()}
+    return shares
+
+
+def _change_little(paces: Sequence[float], shares: Sequence[float]) -> bool:
+    """Return whether two pipelines compare with their starts as they do without."""
+    slower = [1 + share / pace for share, pace in zip(shares, paces, strict=True)]
+    return max(slower) <= (1 + _LITTLE_START) * min(slower)
 
 
 def longer_than(dataset: Any, seconds: float) -> bool:

@@ -131,6 +131,47 @@ def test_what_it_takes_to_start_counts_where_epochs_are_short(monkeypatch, epoch
     assert median == pytest.approx(ratio)
 
 
+@pytest.mark.parametrize(
+    ("starts", "looked_at", "ratio"),
+    [
+        (([2.0, 2.0], [8.0, 4.0]), 2, (0.01 + 0.2) / (0.01 + 0.4)),
+        (([0.1, 0.1], [0.4, 0.1]), 2, 1.0),
+        (([0.1, 0.1, 0.1], [0.4, 0.2, 0.1]), 3, 1.0),
+    ],
+    ids=["for it takes long", "for it would change nothing", "to know more"],
+)
+def test_how_often_a_start_is_looked_at(monkeypatch, starts, looked_at, ratio):
+    clock = Clock(monkeypatch)
+    made = []
+
+    class Slow(Starting):
+        def __init__(self, starts):
+            super().__init__(starts)
+            clock.now += self.start_seconds
+            made.append(self)
+
+    monkeypatch.setattr(stopwatch, "Stopwatch", Slow)
+    median, _, _ = stopwatch.compare_speeds(*map(iter, starts), seconds=3.0, epoch=10)
+    assert median == pytest.approx(ratio)
+    assert len(made) == 2 * looked_at
+
+
+@pytest.mark.parametrize(("start", "turns"), [(0.1, 15), (2.0, 2)])
+def test_what_it_takes_to_start_is_of_the_time_there_is(monkeypatch, start, turns):
+    clock = Clock(monkeypatch)
+    watches = []
+
+    class Late(ScriptedWatch):
+        def __init__(self, seconds):
+            super().__init__(seconds)
+            clock.now += start
+            watches.append(self)
+
+    monkeypatch.setattr(stopwatch, "Stopwatch", Late)
+    stopwatch.compare_speeds(cycle([0.03, 0.02]), repeat(0.02), seconds=3.0)
+    assert [watch.turns for watch in watches] == [turns, turns]
+
+
 class Clock:
     """Goes on only where a pipeline works, so that nothing else on the machine can make a batch late."""
 
