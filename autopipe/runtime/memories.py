@@ -98,7 +98,7 @@ class Memories:
     @property
     def lack_elements(self) -> bool:
         """Whether an element that failed is missing from one of them for good."""
-        return not self.full and any(each.lacks for each in self._memories)
+        return self._guarded and not self.full and any(each.lacks for each in self._memories)
 
     def hold_more_than(self, count: int) -> bool:
         """Return whether a full cache holds more elements than that."""
