@@ -47,7 +47,8 @@ def compare_speeds(
     """Return how many times as fast one endless dataset is as another: the median of pairs, and an interval around it.
 
     The two take turns in going first, since a machine that slows down, or speeds up, favours one of them. Each goes
-    first twice in a row: others' work may cover two windows, which must not be of the same one.
+    first twice in a row: others' work may cover two windows, which must not be of the same one. Where there is time for
+    two pairs only, each goes first once.
 
     Args:
         before: a dataset without end. It must not run far ahead: what it makes while the other is timed costs nothing,
@@ -65,7 +66,8 @@ def compare_speeds(
     starts = _shares_of_starts({old: before, new: after}, epoch, consumer_seconds, seconds)
     ratios: list[float] = []
     while len(ratios) < 2 or (_is_undecided(ratios, both_ways) and time.perf_counter() < end):
-        turns = (new, old) if len(ratios) // 2 % 2 else (old, new)
+        is_last = len(ratios) == 1 and time.perf_counter() >= end
+        turns = (new, old) if len(ratios) // 2 % 2 or is_last else (old, new)
         taken = {watch: watch.seconds_per_batch(_WINDOW_SECONDS) + consumer_seconds + starts[watch] for watch in turns}
         ratios.append(taken[old] / taken[new])
         if len(ratios) == 1 and _are_far_apart(warming_up, ratios[0]):

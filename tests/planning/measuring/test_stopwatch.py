@@ -172,6 +172,27 @@ def test_what_it_takes_to_start_is_of_the_time_there_is(monkeypatch, start, turn
     assert [watch.turns for watch in watches] == [turns, turns]
 
 
+@pytest.mark.parametrize(("window", "first"), [(4.0, "bnnb"), (0.1, "bnbnnbnb")], ids=["slow", "fast"])
+def test_each_goes_first_also_where_there_is_time_for_two_pairs_only(monkeypatch, window, first):
+    clock = Clock(monkeypatch)
+    order = []
+
+    class Noted(ScriptedWatch):
+        def __init__(self, name):
+            super().__init__(cycle([0.02, 0.02, 0.03] if name == "b" else [0.02]))
+            self.name = name
+
+        def seconds_per_batch(self, seconds):
+            clock.now += window
+            order.append(self.name)
+            return super().seconds_per_batch(seconds)
+
+    monkeypatch.setattr(stopwatch, "Stopwatch", Noted)
+    stopwatch.compare_speeds("b", "n", seconds=3.0)
+    assert "".join(order).startswith(first)
+    assert len(order) == 4 or window < 1
+
+
 class Clock:
     """Goes on only where a pipeline works, so that nothing else on the machine can make a batch late."""
 
