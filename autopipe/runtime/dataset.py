@@ -17,12 +17,9 @@ import tensorflow as tf
 from autopipe.functions.known.effects import effects
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.cache_files import may_write
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs, with_thread_pool
-from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
-from autopipe.pipeline.visibility import who_would_see
+from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
 from autopipe.planning.disk.disk_cache import DiskCache
-from autopipe.planning.measuring.turns import without_last_prefetch
 from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
@@ -46,6 +43,7 @@ from autopipe.runtime.repoint import (
 )
 from autopipe.runtime.stores import Stores
 from autopipe.runtime.tables import Tables
+from autopipe.runtime.unseen import derived_from, may_end_aside, may_start_early
 from autopipe.telemetry.stall import StallCounter, metered
 
 __all__ = ["OptimizedDataset"]
@@ -86,7 +84,7 @@ class OptimizedDataset(Followable):
         self._tried_next: ir.Node | None = None
         self._lock = threading.Lock()
         self._derived = self._stores.derived_memories(())
-        self._built = self._derived.build(_derived_from(self._autopipe_tree))
+        self._built = self._derived.build(derived_from(self._autopipe_tree))
         super().__init__(self._built._variant_tensor)
 
     @property
@@ -242,7 +240,7 @@ class OptimizedDataset(Followable):
     def _rebuild(self, tree: ir.Node) -> None:
         self._autopipe_tree = tree
         self._derived = self._stores.derived_memories(self._memories_in_use())
-        self._built = self._derived.build(_derived_from(tree))
+        self._built = self._derived.build(derived_from(tree))
         self._variant_tensor_attr = self._built._variant_tensor
 
     def try_out(self, reading: Reading, knobs: Mapping[str, int]) -> None:
@@ -316,7 +314,7 @@ class OptimizedDataset(Followable):
     def _make(self, tree: ir.Node, reading: Reading, *, early: bool) -> ReadyPipeline:
         stall = StallCounter() if observers() else None
         files, memories = reading.files, reading.memories
-        plain = _derived_from(tree) is self._autopipe_tree and not files and not memories.caches
+        plain = derived_from(tree) is self._autopipe_tree and not files and not memories.caches
         dataset = self._built if plain else memories.build(with_files(tree, files))
         pipeline = self._pipeline(dataset, reading, stall, memories)
         pipeline = filling_at_once(pipeline) if early else pipeline
@@ -337,12 +335,8 @@ class OptimizedDataset(Followable):
 
     def _may_start_early(self, after: Stages) -> bool:
         tree = tree_after(self._autopipe_tree, after)
-        if who_would_see(tree) is not None or may_write(tree) or not self._stores.files_are_whole:
-            return False
-        if any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):
-            # Nobody knows whether it is full; of two who fill it, each has an order of its own.
-            return False
-        if self._plan.keeps == str(Keeps.SEQUENCE) and any(map(is_reseeded, trees.walk(tree))):
+        sequence = self._plan.keeps == str(Keeps.SEQUENCE)
+        if not self._stores.files_are_whole or not may_start_early(tree, sequence=sequence):
             return False
         return not self._stores.has_memories or self._stores.next_memories(self._memories_in_use()).full
 
@@ -407,9 +401,7 @@ class OptimizedDataset(Followable):
         return reading.memories.successor() if shared or self._ends_aside(reading.after) else reading.memories
 
     def _ends_aside(self, after: Stages) -> bool:
-        """Return whether a pipeline may still be coming to its end while the next one runs: nobody must notice."""
-        tree = tree_after(self._autopipe_tree, after)
-        return who_would_see(tree) is None and not may_write(tree)
+        return may_end_aside(tree_after(self._autopipe_tree, after))
 
     def _pipeline(self, dataset: Any, reading: Reading, stall: StallCounter | None, memories: Memories) -> Any:
         """Return the dataset an iterator runs: with a meter and a note of its end where there are counters for them."""
@@ -436,15 +428,6 @@ class OptimizedDataset(Followable):
 
     def _memories_in_use(self) -> list[Memories]:
         return [reading.memories for reading in self._live()]
-
-
-def _derived_from(tree: ir.Node) -> ir.Node:
-    """Return what others derive datasets from: after a ``take``, a prefetch at its end would draw orders for nobody.
-
-    Nor may it fill a cache that others read.
-    """
-    draws = repeats_a_seeded_shuffle(tree) or any(isinstance(node, ir.SharedCache) for node in trees.walk(tree))
-    return without_last_prefetch(tree) if draws else tree
 
 
 def _gone() -> None:

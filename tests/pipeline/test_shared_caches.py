@@ -1,5 +1,7 @@
 """What others may read the same of stays in the author's own cache."""
 
+import time
+
 import pytest
 import tensorflow as tf
 
@@ -183,6 +185,18 @@ def test_a_cache_that_two_branches_read_is_left_in_both():
     assert sum(isinstance(node, ir.SharedCache) for node in trees.walk(tree)) == 2
     filled = [int(x) for x in held]
     assert [int(x) for x in autopipe.optimize(both)] == filled
+
+
+def test_a_look_fills_a_cache_no_further_than_it_asks():
+    """Who fills it draws the order that it keeps, and a prefetch of autopipe's would come to its end."""
+    for _attempt in range(4):
+        dataset = autopipe.optimize(Dataset.range(8).shuffle(8, seed=3).cache(), keeps="sequence", seconds=0)
+        dataset.retune({"prefetch.buffer_size": 16})
+        for _ in dataset.take(1):
+            time.sleep(0.1)
+        written = Dataset.range(8).shuffle(8, seed=3).cache()
+        list(written.take(1))
+        assert [int(x) for x in dataset] == [int(x) for x in written]
 
 
 def test_a_cache_of_another_is_left_where_both_are_read():

@@ -1,0 +1,41 @@
+"""What may be done for iterators at another time, or by other stages, where nobody notices."""
+
+from __future__ import annotations
+
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.cache_files import may_write
+from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
+from autopipe.pipeline.visibility import who_would_see
+from autopipe.planning.measuring.turns import without_last_prefetch
+
+__all__ = ["derived_from", "may_end_aside", "may_start_early"]
+
+
+def may_end_aside(tree: ir.Node) -> bool:
+    """Return whether an iterator may still be coming to its end while the next one runs."""
+    return who_would_see(tree) is None and not may_write(tree)
+
+
+def may_start_early(tree: ir.Node, *, sequence: bool) -> bool:
+    """Return whether an iterator may start while another is still read.
+
+    Args:
+        tree: the pipeline.
+        sequence: whether the order of each epoch is to stay: a shuffle with a seed would go on with another order,
+            should nobody read what started.
+    """
+    if not may_end_aside(tree):
+        return False
+    # Nobody knows whether a shared cache is full; of two who fill it, each has an order of its own.
+    if any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):
+        return False
+    return not (sequence and any(map(is_reseeded, trees.walk(tree))))
+
+
+def derived_from(tree: ir.Node) -> ir.Node:
+    """Return what others derive datasets from: after a ``take``, a prefetch at its end would draw orders for nobody.
+
+    Nor may it fill a cache that others read.
+    """
+    draws = repeats_a_seeded_shuffle(tree) or any(isinstance(node, ir.SharedCache) for node in trees.walk(tree))
+    return without_last_prefetch(tree) if draws else tree
