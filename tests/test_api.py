@@ -132,7 +132,7 @@ def test_only_the_rules_that_were_named_are_used():
 
 def plan_of(dataset, tmp_path, **changes):
     path = tmp_path / "plan.json"
-    autopipe.optimize(dataset).plan.save(path)
+    autopipe.optimize(dataset, seconds=0).plan.save(path)
     content = json.loads(path.read_text()) | changes
     path.write_text(json.dumps(content))
     return path
@@ -162,7 +162,7 @@ def test_a_plan_of_another_pipeline_is_refused(tmp_path):
 def test_a_plan_with_an_unknown_knob_is_refused(tmp_path):
     path = plan_of(Dataset.range(9).map(double), tmp_path, knobs={"warp.speed": 9})
     with pytest.raises(KnobError, match="A knob must be one of .*, but got 'warp.speed'"):
-        autopipe.optimize(Dataset.range(9).map(double), plan=path)
+        autopipe.optimize(Dataset.range(9).map(double), plan=path, seconds=0)
 
 
 @pytest.mark.parametrize(
