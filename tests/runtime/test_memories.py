@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import tensorflow as tf
+from failing_elements import failing_at
 from retuning import flat, follows, listening, numbers, read_retuning, setting
 
 import autopipe
@@ -174,12 +175,7 @@ def caching(failing):
 def test_an_element_that_failed_is_not_missing_from_the_cache_in_the_next_epoch(number, metered):
     """A prefetch goes on after an error, and TensorFlow takes the cache for full without the element."""
     bad = tf.Variable(7, dtype=tf.int64)
-
-    def checked(x):
-        tf.debugging.assert_none_equal(x, bad)
-        return x
-
-    dataset = caching(NUMBERS[number]().map(checked))
+    dataset = caching(NUMBERS[number]().map(failing_at(bad)))
     with listening() if metered else nullcontext():
         for _epoch in range(2):
             iterator = iter(dataset)
@@ -196,12 +192,7 @@ def test_an_element_that_failed_is_not_missing_from_the_cache_in_the_next_epoch(
 
 def test_an_element_that_failed_is_not_missing_after_those_that_are_skipped():
     bad = tf.Variable(7, dtype=tf.int64)
-
-    def checked(x):
-        tf.debugging.assert_none_equal(x, bad)
-        return x
-
-    training = caching(Dataset.range(12).map(checked)).skip(3)
+    training = caching(Dataset.range(12).map(failing_at(bad))).skip(3)
     with pytest.raises(tf.errors.InvalidArgumentError):
         list(training)
     time.sleep(0.3)  # The prefetch goes on meanwhile.
@@ -258,13 +249,8 @@ def test_a_cache_under_an_endless_repeat_is_filled_once_for_all_iterators(name):
 @pytest.mark.parametrize("name", ENDLESS)
 def test_an_element_that_failed_under_an_endless_repeat_is_not_missing_for_the_next_iterator(name):
     bad = tf.Variable(7, dtype=tf.int64)
-
-    def checked(x):
-        tf.debugging.assert_none_equal(x, bad)
-        return x
-
     before, after = ENDLESS[name]
-    dataset = endless(Dataset.range(12).map(checked).apply(before), after)
+    dataset = endless(Dataset.range(12).map(failing_at(bad)).apply(before), after)
     for _fit in range(2):
         iterator = iter(dataset)
         with pytest.raises(tf.errors.InvalidArgumentError):
@@ -308,12 +294,7 @@ def test_in_a_cache_that_its_author_wrote_what_failed_stays_missing_as_it_did():
 
 def test_who_skips_what_failed_finds_it_failing_again():
     bad = tf.Variable(7, dtype=tf.int64)
-
-    def checked(x):
-        tf.debugging.assert_none_equal(x, bad)
-        return x
-
-    dataset = caching(Dataset.range(12).map(checked))
+    dataset = caching(Dataset.range(12).map(failing_at(bad)))
     for _epoch in range(3):
         iterator, seen, failed = iter(dataset), [], 0
         while True:
