@@ -47,7 +47,7 @@ if settings.get_profile("usual").max_examples == TRIED:
     TRIED //= 2
 
 
-@settings(max_examples=TRIED * 3 // 2)
+@settings(max_examples=TRIED)
 @given(recipe=recipes(), keeps=st.sampled_from(Keeps))
 def test_all_rules_together_keep_what_they_promise(recipe, keeps):
     check(rewritten(extract(made(recipe)), catalogue(), keeps), keeps)
