@@ -72,8 +72,9 @@ NOT_READ = {
     "list": lambda _: experimental.from_list(list(range(9))),
     "load": lambda files: Dataset.load(files.saved),
     "map_and_batch": lambda _: Dataset.range(12).apply(experimental.map_and_batch(lambda x: x * 2, 4, 2)),
+    # With blocks longer than the datasets TensorFlow has another order in one run of a hundred.
     "parallel_interleave": lambda _: Dataset.range(5).apply(
-        experimental.parallel_interleave(lambda x: Dataset.range(x), cycle_length=2)
+        experimental.parallel_interleave(lambda x: Dataset.range(x, x + 3), cycle_length=2)
     ),
     "parse_example": lambda _: (
         Dataset.from_tensor_slices(examples())
