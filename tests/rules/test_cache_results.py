@@ -220,6 +220,27 @@ def test_a_source_that_differs_from_epoch_to_epoch_is_refused():
     assert_refuses(RULE, mixed, "shuffle(40) gives each repetition its own order")
 
 
+def settled(dataset):
+    """Return what has drawn its one order already."""
+    once = dataset.shuffle(1, reshuffle_each_iteration=False)
+    next(iter(once))
+    return once
+
+
+@pytest.mark.parametrize("read", [lambda cached: cached, lambda cached: cached.shuffle(9).take(30)], ids=["", "taken"])
+@pytest.mark.parametrize("once", [lambda dataset: dataset, settled], ids=["", "settled"])
+def test_what_a_cache_of_the_authors_fixes_only_once_it_is_full_is_refused(once, read):
+    # An iterator that is left at its first elements keeps results for them; the next one draws another order.
+    assert not apply(RULE, read(once(TEXTS.shuffle(40).cache())).map(parse).ignore_errors()).steps
+
+
+def test_after_a_look_at_the_first_elements_none_is_lost():
+    dataset = autopipe.optimize(NUMBERS.shuffle(40).cache().map(lambda x: (x, slow(x))).ignore_errors())
+    for _epoch in range(3):
+        next(iter(dataset))
+        assert sorted(int(x) for x, _ in dataset) == list(range(40))
+
+
 def test_what_is_in_free_order_before_it_can_be_numbered_is_refused():
     options = tf.data.Options()
     options.deterministic = False

@@ -183,11 +183,13 @@ def _up_to_numbers(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def _same_order(source: ir.Node, site: Site) -> Proof:
-    """Return whether a pipeline gives its elements in the same order each time, also where an option frees it."""
-    if not _is_freed(site):
-        return SameEveryEpoch(source).check(site)
+    """Return whether a pipeline gives its elements in the same order each time, also where an option frees it.
+
+    Results are kept from the first element on: what an author's cache fixes later does not count.
+    """
+    freed = _is_freed(site)
     for node in trees.walk(source):
-        if not _keeps_order(node):
+        if freed and not _keeps_order(node):
             return Proof(False, f"options.deterministic=False may free the order of {stage(node)}")
         change = _changes_between_epochs(node, site)
         if change:
@@ -306,8 +308,8 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
         case ir.SharedCache():
             return f"{stage(node)} holds what was made for whoever filled it"
         case ir.Opaque(inside=ir.Node() as settled):
-            steady = SameEveryEpoch(settled).check(site)
-            return None if steady.holds else steady.because
+            changes = (_changes_between_epochs(each, site) for each in trees.walk(settled))
+            return next(filter(None, changes), None)
         case ir.AssertCardinality():
             return f"{stage(node)} may fail at the end of a repetition, and elements that are kept would not"
         case ir.FilesReader() | ir.Saved() if site.asked is Keeps.SEQUENCE:
