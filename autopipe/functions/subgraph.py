@@ -246,7 +246,9 @@ def copy_into_trace(
         outputs: Sequence[Any]
         with tf.control_dependencies(before):
             if same and op in same:
-                copies[op] = copies[same[op]]
+                # A captured constant stands among what is known, and has no copy.
+                if same[op] in copies:
+                    copies[op] = copies[same[op]]
                 outputs = [new[tensor.ref()] for tensor in same[op].outputs]
             elif replace and op in replace:
                 outputs = replace[op](*inputs)

@@ -413,7 +413,10 @@ class OptimizedDataset(Followable):
             tell = partial(self._stores.note_end, memories, reading.files)
             prefetched = synchronous and stall is None
             stateless = all(effects(fn).steady for fn in trees.functions(reading.tree))
-            dataset = telling_its_end(dataset, tell, reading.taken, inner_prefetch=prefetched, stateless=stateless)
+            chosen = any(isinstance(each, ir.ChooseFrom) for each in trees.walk_through(reading.tree))
+            dataset = telling_its_end(
+                dataset, tell, reading.taken, inner_prefetch=prefetched, stateless=stateless, chosen=chosen
+            )
         if any(dataset is node.dataset for node in trees.walk(self._autopipe_tree) if isinstance(node, ir.Source)):
             # The author's own, on which nothing is noted.
             dataset = dataset.with_options(tf.data.Options())

@@ -19,7 +19,13 @@ def number_taken() -> Any:
 
 
 def telling_its_end(
-    dataset: Any, tell: Callable[[], None], taken: Any, *, inner_prefetch: bool, stateless: bool = False
+    dataset: Any,
+    tell: Callable[[], None],
+    taken: Any,
+    *,
+    inner_prefetch: bool,
+    stateless: bool = False,
+    chosen: bool = False,
 ) -> Any:
     """Return the same elements; when the consumer has them all, something is done.
 
@@ -34,6 +40,8 @@ def telling_its_end(
             that would ask, and not the consumer; so it is put before.
         stateless: whether TensorFlow can save an iterator over ``dataset``. It can save one over what is returned too
             then, though what is done at the end is not in what it saves.
+        chosen: whether elements are chosen from several datasets. TensorFlow forgets their shapes then, and takes for
+            scalars what it concatenates.
 
     >>> ended = tf.Variable(False)
     >>> def tell():
@@ -42,15 +50,30 @@ def telling_its_end(
     >>> [int(x) for x in told], bool(ended.numpy())
     ([0, 1, 2], True)
     """
+    number = int(dataset.cardinality())
+    if chosen and number <= 0:
+        dataset = _with_shapes(dataset)
     if inner_prefetch:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
-    number = int(dataset.cardinality())
     told = _at_the_last(dataset, number, tell, taken) if number > 0 else _after_the_last(dataset, tell)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     if stateless:
         options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return told.with_options(options)
+
+
+def _with_shapes(dataset: Any) -> Any:
+    """Return the same elements after a map, which says what they look like; one that does nothing would be left out."""
+
+    def shaped(part: Any, spec: Any) -> Any:
+        return tf.ensure_shape(part, spec.shape) if isinstance(spec, tf.TensorSpec) else part
+
+    def pass_on(*element: Any) -> Any:
+        whole = element if type(dataset.element_spec) is tuple else element[0]
+        return tf.nest.map_structure(shaped, whole, dataset.element_spec)
+
+    return dataset.map(_plain(pass_on), synchronous=True)
 
 
 def _at_the_last(dataset: Any, number: int, tell: Callable[[], None], taken: Any) -> Any:

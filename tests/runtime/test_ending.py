@@ -1,8 +1,10 @@
 """A dataset tells when its consumer has all its elements, and not before."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+import autopipe
 from autopipe.runtime.ending import number_taken, telling_its_end
 
 Dataset = tf.data.Dataset
@@ -31,6 +33,36 @@ def test_the_elements_are_the_same_and_the_end_is_told(name, inner_prefetch):
     assert dataset.element_spec == MADE[name]().element_spec
     assert [str(each) for each in dataset] == [str(each) for each in MADE[name]()]
     assert ended.numpy()
+
+
+def chosen(dataset):
+    parts = [dataset.filter(lambda x, *_, rest=rest: tf.reduce_sum(x) % 2 == rest) for rest in (0, 1)]
+    return Dataset.sample_from_datasets(parts, seed=1)
+
+
+@pytest.mark.parametrize("inner_prefetch", [False, True])
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        Dataset.range(9).map(lambda x: tf.fill([2, 3], x)),
+        Dataset.range(9).map(lambda x: (tf.fill([2], x), {"ragged": tf.ragged.range([x, 2]), "text": "a"})),
+    ],
+    ids=["tensors", "several"],
+)
+def test_elements_chosen_from_several_datasets_keep_their_shapes(dataset, inner_prefetch):
+    made = chosen(dataset).batch(4)
+    dataset = telling_its_end(made, lambda: None, number_taken(), inner_prefetch=inner_prefetch, chosen=True)
+    assert dataset.element_spec == made.element_spec
+    assert [str(each) for each in dataset] == [str(each) for each in made]
+
+
+def test_a_cache_of_what_is_chosen_and_batched_is_read():
+    numbers = Dataset.range(9).map(lambda x: tf.linalg.inv(tf.eye(50) * (1.0 + tf.cast(x, tf.float32))))
+    parts = [numbers.filter(lambda x, rest=rest: (x[0, 0] < 0.2) == rest) for rest in (False, True)]
+    drawn = Dataset.sample_from_datasets(parts, [0.5, 0.5], seed=3).batch(4)
+    dataset = autopipe.optimize(drawn)
+    for _epoch in range(3):
+        np.testing.assert_allclose(sum(map(tf.reduce_sum, dataset)), sum(map(tf.reduce_sum, drawn)), rtol=1e-5)
 
 
 def test_the_last_of_a_known_number_tells_and_the_one_before_does_not():

@@ -33,6 +33,14 @@ def test_a_chain_of_equal_ops_runs_once():
     np.testing.assert_array_equal(values(done.fn, IMAGE), values(fn, IMAGE))
 
 
+def test_a_constant_that_was_made_outside_serves_for_its_like_inside():
+    outside = tf.constant(3.0)
+    fn = of_image(lambda x: (x + outside, x * tf.constant(3.0), x - outside))
+    assert [op.type for op in once(fn).shared] == ["Const"]
+    for done, written in zip(values(once(fn).fn, IMAGE), values(fn, IMAGE), strict=True):
+        np.testing.assert_array_equal(done, written)
+
+
 def test_a_function_without_such_ops_is_the_same_function():
     fn = of_image(lambda x: (tf.sqrt(x), tf.square(x), tf.reduce_sum(x, 0), tf.reduce_sum(x, 1)))
     assert once(fn).fn is fn
