@@ -96,9 +96,6 @@ IN_FUNCTIONS = {
     "batch": lambda _: Dataset.range(3).flat_map(lambda x: Dataset.range(3 * x).batch(2)),
     "cache": lambda _: Dataset.range(3).flat_map(lambda x: Dataset.range(3 * x).cache()),
     "concatenate": lambda _: Dataset.range(3).flat_map(lambda x: Dataset.range(x).concatenate(Dataset.range(x))),
-    "csv": lambda files: Dataset.from_tensor_slices(files.lines).interleave(
-        lambda file: experimental.CsvDataset(file, [0, 0]), cycle_length=2, num_parallel_calls=2
-    ),
     "filter": lambda _: Dataset.range(3).flat_map(lambda x: Dataset.range(4 * x).filter(lambda y: y % 3 > 0)),
     "group_by_window": lambda _: Dataset.range(3).flat_map(lambda x: batched_in_groups(Dataset.range(4 * x))),
     "interleave": lambda _: Dataset.range(3).flat_map(
@@ -215,6 +212,28 @@ def test_what_chooses_among_datasets_is_not_changed_while_it_is_read_and_loses_n
         seen.append(element)
         dataset.retune({"thread_pool.size": number % 3 + 1})
     assert plain(seen) == plain(chosen.map(lambda *x: x))
+
+
+CSV = {
+    "one reader": lambda file: experimental.CsvDataset(file, [tf.int64], header=True),
+    "in a function": lambda file: Dataset.from_tensors(file).interleave(
+        lambda each: experimental.CsvDataset(each, [tf.int64], header=True)
+    ),
+    "make_csv_dataset": lambda file: experimental.make_csv_dataset(file, 5, num_epochs=1, shuffle=False),
+}
+
+
+@pytest.mark.parametrize("kind", CSV)
+def test_csv_files_with_a_header_are_not_changed_while_they_are_read_and_lose_no_line(kind, tmp_path):
+    (tmp_path / "rows.csv").write_text("number\n" + "".join(f"{each}\n" for each in range(600)))
+    written = CSV[kind](str(tmp_path / "rows.csv"))
+    dataset = autopipe.optimize(written, keeps="sequence", seconds=0)
+    assert "csv" in restored_wrongly(dataset.tree).lower()
+    seen = []
+    for number, element in enumerate(dataset):
+        seen.append(element)
+        dataset.retune({"thread_pool.size": number % 3 + 1})
+    assert plain(seen) == plain(written)
 
 
 def test_a_stage_that_nobody_tried_counts_as_restored_wrongly():

@@ -24,7 +24,7 @@ _SECONDS = 1.0
 
 
 def refuse_if_nothing_passes(endless: ir.Node) -> None:
-    """Look for the first element of a pipeline that has no end, for a second.
+    """Look for the first element of a pipeline that has no end, for a second; and so for each part it chooses from.
 
     Raises:
         MeasurementError: if none comes.
@@ -36,6 +36,12 @@ def refuse_if_nothing_passes(endless: ir.Node) -> None:
     ...
     autopipe.rules._base.MeasurementError: of the elements tried, none passes filter(<lambda>)
     """
+    chosen = (part for node in trees.walk(endless) if isinstance(node, ir.ChooseFrom) for part in node.parts)
+    for each in dict.fromkeys([endless, *chosen]):
+        _refuse_if_none_passes(each)
+
+
+def _refuse_if_none_passes(endless: ir.Node) -> None:
     dropping = [node for node in trees.walk(endless) if isinstance(node, _MAY_DROP_ALL)]
     if not dropping or _gives_any(endless):
         return

@@ -44,6 +44,12 @@ def test_a_stage_that_drops_all_is_named(kind):
         refuse_if_nothing_passes(extract(dropped.map(lambda x: x + 1).batch(2)))
 
 
+def test_a_part_to_choose_from_that_never_gives_one_is_named():
+    parts = Dataset.range(5).repeat(), Dataset.range(5).repeat().filter(none_of)
+    with pytest.raises(MeasurementError, match="none passes filter"):
+        refuse_if_nothing_passes(extract(Dataset.sample_from_datasets(parts, seed=1).batch(2)))
+
+
 def test_of_two_filters_the_one_that_drops_the_rest_is_named():
     numbers = Dataset.range(5).repeat().filter(lambda x: x > 2)
     with pytest.raises(MeasurementError, match="none passes filter") as refused:
