@@ -71,7 +71,7 @@ def number(name: str, value: Any, least: float = 0.0, *, above: bool = False, fi
     """
     try:
         found = math.nan if isinstance(value, bool | str) else float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         found = math.nan
     if not (found > least if above else found >= least) or (finite and math.isinf(found)):
         kind = "finite number" if finite else "number"

@@ -12,16 +12,19 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from autopipe.cli.targets import UserCodeError
-from autopipe.errors import AutopipeError
+from autopipe.errors import AutopipeError, PlanError
 
-__all__ = ["REFUSED", "USERS_OWN", "ends_with_exit_code", "running_users_pipeline"]
+if TYPE_CHECKING:
+    from autopipe.planning.plans.plan import Plan
+
+__all__ = ["REFUSED", "USERS_OWN", "ends_with_exit_code", "running_users_pipeline", "save_plan"]
 
 REFUSED = 1
 USERS_OWN = 3
@@ -61,6 +64,22 @@ def running_users_pipeline(origin: str) -> Iterator[None]:
         if files[-1].startswith(_folders("keras", "tensorflow")) or not all(map(_is_installed, files)):
             raise UserCodeError(origin) from error
         raise
+
+
+def save_plan(plan: Plan, file: Path) -> None:
+    """Write a plan to a file; where that fails after all, print it: it took long to find.
+
+    Raises:
+        PlanError: if it cannot be written, as on a full disk.
+    """
+    try:
+        plan.save(file)
+    except OSError as error:
+        typer.echo(plan.to_json())
+        raise PlanError(
+            f"A plan must be written to a file, but {file} could not be ({error}). It is printed instead, to be put "
+            f"into another file."
+        ) from error
 
 
 def _print_user_error(error: UserCodeError) -> None:

@@ -70,6 +70,7 @@ StepOption = Annotated[
         "--step-ms",
         metavar="MS",
         min=0,
+        max=3_600_000,
         help="Without a model: milliseconds a step takes; by default the data is read as fast as it comes.",
         show_default=False,
     ),

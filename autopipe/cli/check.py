@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autopipe.cli._failures import running_users_pipeline
+from autopipe.cli._failures import running_users_pipeline, save_plan
 from autopipe.cli._options import Arguments, Target, parse_arguments
 from autopipe.cli.targets import load_dataset
 from autopipe.errors import PlanError
@@ -95,12 +95,12 @@ def check(
         # What is stored is worth all the time.
         found = replace(_measured(dataset, seconds, math.inf if update else least), cores=here.cores, host=here.host)
     slower = found.high < least and not update
+    if update:
+        save_plan(replace(given, measured={**given.measured, "ratio": asdict(found)}), plan)
     measured = f"{found} as fast as written in {found.comparisons} comparisons"
     verdict = "slower" if slower else "stored in it" if update else "holds"
     typer.echo(f"{measured}; {_asked(stored, comparable, margin, here.cores)}: {verdict}")
     _note_refused(dataset)
-    if update:
-        replace(given, measured={**given.measured, "ratio": asdict(found)}).save(plan)
     if slower:
         raise typer.Exit(_SLOWER)
 

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from autopipe.arguments import MOST_SEED
-from autopipe.cli._failures import running_users_pipeline
+from autopipe.cli._failures import running_users_pipeline, save_plan
 from autopipe.cli._options import (
     Arguments,
     KeepsOption,
@@ -122,7 +122,7 @@ def tune(
                 workbench=bench,
                 on_trial=on_trial,
             )
-    plan.save(output)
+    save_plan(plan, output)
     console.print(_summary(plan, output), soft_wrap=True, markup=False, highlight=False)
 
 

@@ -1,3 +1,4 @@
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,19 @@ class TestTune:
         assert (call["consumer"].step_seconds, call["trials"], call["seconds"]) == (0.012, 3, 9.0)
         assert call["workbench"] is None
 
+    def test_a_plan_that_cannot_be_written_after_all_is_printed(
+        self, calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, project: Path
+    ) -> None:
+        def save(self: Plan, path: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(Plan, "save", save)
+        result = autopipe("tune", "train.py:make_dataset", "-o", "plan.json")
+        assert result.exit_code == 1
+        assert "plan.json could not be ([Errno 28] No space left on device)" in " ".join(result.stderr.split())
+        printed = result.stdout[result.stdout.index("{") :]
+        assert Plan.from_json(printed).knobs == {"prefetch.buffer_size": 4}
+
     def test_the_trials_of_a_search_in_memory_that_is_interrupted_are_gone(
         self, monkeypatch: pytest.MonkeyPatch, project: Path
     ) -> None:
@@ -319,6 +333,7 @@ class TestTune:
             ("-o", "plan.json", "--seed", "-1"),
             ("-o", "plan.json", "--seed", str(2**32)),
             ("-o", "plan.json", "--step-ms", "3", "--model", "train.py:make_model"),
+            ("-o", "plan.json", "--step-ms", "inf"),
         ],
     )
     def test_a_wrong_command_line_ends_with_2(self, calls: list[dict[str, Any]], arguments: tuple[str, ...]) -> None:
