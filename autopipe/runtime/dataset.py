@@ -191,8 +191,8 @@ class OptimizedDataset(Followable):
         A knob that is not ``live``, such as the cycle of an interleave, changes from the next iterator on. So do all
         where an iterator cannot be changed: TensorFlow cannot save a generator's state, that of a seeded random
         function, a cache file half written, or a memory cache that is read at two places; it does not restore
-        ``sample_from_datasets`` as it was; and more than 20,000 elements in memory caches and shuffle buffers take it
-        too long.
+        ``sample_from_datasets``, nor CSV files with a header, as they were; and more than 20,000 elements in memory
+        caches and shuffle buffers take it too long.
 
         Args:
             knobs: values by the names in :attr:`knobs`; the others stay.
