@@ -15,7 +15,7 @@ import keras
 
 from autopipe.planning.costs.profile import Stretch
 from autopipe.planning.memory.machine import Machine
-from autopipe.runtime.reading import Reading, observe, stop_observing
+from autopipe.runtime.reading import Reading, observe, observers, stop_observing
 from autopipe.telemetry import GpuMeter, Sampler, StallReading
 from autopipe.telemetry.backend import computes_on_gpu
 
@@ -98,7 +98,7 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def reading_started(self, reading: Reading) -> None:
         """Follow an iterator over an optimized dataset; those of ``evaluate`` are not the training's."""
-        if self._test_began is not None or self._is_beside_training(reading):
+        if self._test_began is not None or self._is_of_another(reading) or self._is_beside_training(reading):
             return
         self._without_step = (reading, self._now())
         if self._trained_on and reading.dataset not in self._trained_on:
@@ -116,6 +116,12 @@ class WatchingCallback(keras.callbacks.Callback):
             self._follow(reading)
             self._part_began = began
         self._trained_on.add(reading.dataset)
+
+    def _is_of_another(self, reading: Reading) -> bool:
+        """Return whether it was made where another callback's training runs, beside this one's."""
+        thread = reading.taker.thread
+        trainings = {each._thread for each in observers() if isinstance(each, WatchingCallback)}
+        return thread != self._thread and thread in trainings
 
     def _is_beside_training(self, reading: Reading) -> bool:
         """Return whether somebody reads it in the midst of an epoch: another dataset, or in another thread."""

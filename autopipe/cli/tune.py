@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
     from autopipe.planning.plans.plan import Plan
+    from autopipe.runtime.dataset import OptimizedDataset
     from autopipe.tuning.consumer import Consumer
     from autopipe.tuning.offline.choices import Choices
     from autopipe.tuning.offline.workbench import Workbench
@@ -97,12 +98,12 @@ def tune(
         _leave_gpus_to_trials()
     from autopipe.search_spaces import by_name
     from autopipe.tuning.offline import offline
+    from autopipe.tuning.offline.agreement import agreed_pipelines
     from autopipe.tuning.studies import open_study
 
     budget = seconds if minutes is None else minutes * _MINUTE
     by_name(space)
     shared = open_study(study or target, storage, sampler=sampler, pruner=pruner, seed=seed)
-    make = partial(_choices, target, arguments, keeps.value, space, numbers_only)
     consume = partial(_consumer, model, step_ms)
     console = Console()
     origin = target if model is None else f"{target} or {model}"
@@ -110,7 +111,10 @@ def tune(
         if isolate is not None and model is not None:
             # Each trial would fail where there is none of that name.
             load_target(model)
-        choices = make()
+        dataset = load_dataset(target, arguments)
+        pipelines = agreed_pipelines(shared, dataset, keeps=keeps.value, numbers_only=numbers_only)
+        choices = _among(pipelines, space)
+        make = partial(_choices, target, arguments, {name: each.plan for name, each in pipelines.items()}, space)
         consumer, bench = (consume(), None) if isolate is None else (None, _isolated(make, consume, isolate))
         with _told_if_interrupted(storage), _progress(console, trials, budget) as on_trial:
             plan = offline.tune_choices(
@@ -140,15 +144,19 @@ def _told_if_interrupted(storage: str | None) -> Iterator[None]:
         raise
 
 
-def _choices(target: str, arguments: dict[str, Any], keeps: str, space: str, numbers_only: bool) -> Choices:
-    """Make the pipelines to choose among; in this process, or in that of a trial."""
-    import autopipe
+def _choices(target: str, arguments: dict[str, Any], plans: Mapping[str, Plan], space: str) -> Choices:
+    """Make the pipelines to choose among again, in the process of a trial."""
+    from autopipe.tuning.offline.structures import as_planned
+
+    return _among(as_planned(load_dataset(target, arguments), plans), space)
+
+
+def _among(pipelines: Mapping[str, OptimizedDataset], space: str) -> Choices:
     from autopipe.search_spaces import by_name
     from autopipe.tuning.offline.choices import Choices
-    from autopipe.tuning.offline.structures import structures
+    from autopipe.tuning.offline.structures import OPTIMIZED
 
-    dataset = autopipe.optimize(load_dataset(target, arguments), keeps=keeps)
-    return Choices.of(dataset, by_name(space), others=None if numbers_only else structures(dataset))
+    return Choices.of(pipelines[OPTIMIZED], by_name(space), pipelines)
 
 
 def _consumer(model: str | None, step_ms: float | None) -> Consumer:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
 
+from optuna.exceptions import StorageInternalError
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
@@ -26,7 +30,27 @@ def journal_at(path: str) -> JournalStorage:
     ...     optuna.load_study(study_name="a", storage=journal_at(str(file))).user_attrs
     {'killed': 'once'}
     """
-    return JournalStorage(JournalFileBackend(path, _MendingLock(path)))
+    return JournalStorage(_TellingBackend(path, _MendingLock(path)))
+
+
+class _TellingBackend(JournalFileBackend):
+    """Raises for a full disk, or a folder that is gone, what Optuna raises for a database that cannot be reached."""
+
+    def read_logs(self, log_number_from: int) -> Generator[dict[str, Any], None, None]:
+        with _as_of_storage():
+            yield from super().read_logs(log_number_from)
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        with _as_of_storage():
+            super().append_logs(logs)
+
+
+@contextmanager
+def _as_of_storage() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageInternalError(str(error)) from error
 
 
 class _MendingLock(JournalFileSymlinkLock):

@@ -73,6 +73,39 @@ def test_who_reads_the_same_dataset_in_another_thread_is_neither_followed_nor_di
     assert monitor.profile.stretch.elements == 2 * ROWS // BATCH
 
 
+def test_two_trainings_in_two_threads_are_each_followed_by_their_own_callback():
+    here, there = PipelineMonitor(), PipelineMonitor()
+    others = autopipe.optimize(rows().map(identity).batch(2 * BATCH), seconds=0)
+
+    reads, may_go_on = threading.Event(), threading.Event()
+
+    class Halfway(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            reads.set()
+            assert may_go_on.wait(60)
+
+    def train():
+        Recorder().fit(others, epochs=1, verbose=0, callbacks=[there, Halfway()])
+
+    thread = threading.Thread(target=train)
+
+    class TrainBeside(keras.callbacks.Callback):
+        """Has another training begin before the first iterator of this one is made."""
+
+        def on_epoch_begin(self, epoch, logs=None):
+            thread.start()
+            assert reads.wait(60)
+
+    model = Recorder()
+    history = model.fit(dataset(), epochs=1, verbose=0, callbacks=[here, TrainBeside()]).history
+    may_go_on.set()
+    thread.join()
+    assert model.sorted_epochs == [WHOLE]
+    assert "input_stall" in history
+    shuffled = [any(each.stage == "shuffle(20)" for each in monitor.profile.stages) for monitor in (here, there)]
+    assert shuffled == [True, False]
+
+
 def test_of_two_tuners_of_one_training_the_second_warns_and_leaves_it_to_the_first():
     data, model = dataset(), Recorder()
     first, second = (

@@ -1,5 +1,7 @@
 """Half a line, left by a process that was killed while it wrote, costs what it told and no more."""
 
+import resource
+
 import optuna
 import pytest
 
@@ -58,6 +60,19 @@ def test_whole_lines_are_left_as_they_are(file):
 def test_the_lock_is_given_back_where_the_file_cannot_be_written(file):
     study = study_in(file)
     file.rename(file.with_suffix(".moved"))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(optuna.exceptions.StorageInternalError, match="No such file"):
         study.set_user_attr("name", "value")
     assert not list(file.parent.glob("*.lock*"))
+
+
+def test_a_full_disk_is_told_as_a_storage_that_cannot_be_reached(file):
+    study = study_in(file)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size, hard))
+    try:
+        with pytest.raises(optuna.exceptions.StorageInternalError, match="File too large"):
+            study.add_trial(optuna.create_trial(value=1.0))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    study.add_trial(optuna.create_trial(value=2.0))
+    assert [trial.value for trial in study_in(file).trials] == [2.0]

@@ -57,8 +57,9 @@ class Session:
             ArgumentError: if the study chose among something else before.
         """
         from optuna.exceptions import UpdateFinishedTrialError
+        from optuna.trial import TrialState
 
-        if self.seeded and not self.study.get_trials(deepcopy=False):
+        if self.seeded and all(trial.state is TrialState.FAIL for trial in self.study.get_trials(deepcopy=False)):
             for parameters in self.choices.to_try_first():
                 self.study.enqueue_trial(parameters, skip_if_exists=True)
         while self._goes_on(trials, deadline):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from autopipe.planning.plans.plan import Plan
     from autopipe.runtime.dataset import OptimizedDataset
 
-__all__ = ["AS_WRITTEN", "OPTIMIZED", "structures"]
+__all__ = ["AS_WRITTEN", "OPTIMIZED", "as_planned", "structures"]
 
 OPTIMIZED, AS_WRITTEN = "optimized", "as written"
 
@@ -40,3 +42,22 @@ def structures(dataset: OptimizedDataset) -> dict[str, OptimizedDataset]:
         if all(other.tree != known.tree for known in found.values()):
             found[name] = other
     return found
+
+
+def as_planned(dataset: Any, plans: Mapping[str, Plan]) -> dict[str, OptimizedDataset]:
+    """Return the pipelines of plans by the same names: elsewhere they are the same, where measuring might find others.
+
+    Args:
+        dataset: the pipeline as it was written.
+        plans: by the name of each structure, its plan.
+
+    >>> import tensorflow as tf, autopipe
+    >>> written = tf.data.Dataset.range(64).map(lambda x: x + 1).batch(4)
+    >>> found = structures(autopipe.optimize(written))
+    >>> again = as_planned(written, {name: each.plan for name, each in found.items()})
+    >>> [each.plan.rules == found[name].plan.rules for name, each in again.items()] == [True] * len(found)
+    True
+    """
+    from autopipe.api import optimize
+
+    return {name: optimize(dataset, keeps=plan.keeps, plan=plan) for name, plan in plans.items()}

@@ -1,0 +1,138 @@
+"""What all who search one study agree on: the pipelines there are. Each would measure others now and then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from autopipe.errors import ArgumentError
+from autopipe.planning.plans.plan import Plan, fingerprint
+from autopipe.tuning.offline.structures import OPTIMIZED, as_planned, structures
+from autopipe.tuning.studies import reaching_storage
+
+if TYPE_CHECKING:
+    from autopipe.runtime.dataset import OptimizedDataset
+
+__all__ = ["Agreement", "agreed_pipelines"]
+
+_KEPT_AS = "autopipe:pipelines"
+_REMEDY = "Take a study of another name (--study)."
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What a study chooses among.
+
+    Attributes:
+        keeps: the promise that was asked for.
+        numbers_only: whether one structure was.
+        plans: by the name of each structure, its plan.
+    """
+
+    keeps: str
+    numbers_only: bool
+    plans: Mapping[str, Plan]
+
+    @classmethod
+    def of_study(cls, study: Any) -> Agreement | None:
+        """Return what a study began with; ``None`` where nothing is agreed on yet.
+
+        Raises:
+            PlanError: if this release cannot read it.
+            StorageError: if the storage cannot be reached.
+        """
+        with reaching_storage():
+            kept = [trial for trial in study.get_trials(deepcopy=False) if _KEPT_AS in trial.user_attrs]
+        if not kept:
+            return None
+        first = json.loads(min(kept, key=lambda trial: trial.number).user_attrs[_KEPT_AS])
+        plans = {name: Plan.from_json(text, "the study") for name, text in first["plans"]}
+        return cls(first["keeps"], first["numbers_only"], plans)
+
+    def propose(self, study: Any) -> Agreement:
+        """Propose this, and return what was proposed first.
+
+        It is kept in a failed trial of its own: of all that storages of Optuna keep, only trials are in an order that
+        everybody sees.
+
+        Raises:
+            StorageError: if the storage cannot be reached.
+
+        >>> from autopipe.tuning.studies import open_study
+        >>> study = open_study()
+        >>> Agreement("training", True, {}).propose(study).keeps, Agreement("elements", True, {}).propose(study).keeps
+        ('training', 'training')
+        """
+        from optuna.trial import TrialState, create_trial
+
+        plans = [[name, plan.to_json()] for name, plan in self.plans.items()]
+        text = json.dumps({"keeps": self.keeps, "numbers_only": self.numbers_only, "plans": plans})
+        with reaching_storage():
+            study.add_trial(create_trial(state=TrialState.FAIL, user_attrs={_KEPT_AS: text}))
+        return self.of_study(study) or self
+
+    def refuse_another(self, identity: str, keeps: str, *, numbers_only: bool) -> None:
+        """Raise where another search than this is asked for.
+
+        Args:
+            identity: the fingerprint of the pipeline.
+            keeps: the promise asked for.
+            numbers_only: whether one structure is.
+
+        Raises:
+            ArgumentError: if it is another.
+        """
+        from autopipe.rules import catalogue
+
+        began = self.plans[OPTIMIZED].fingerprint
+        if began != identity:
+            raise ArgumentError(
+                f"A study must go on with the pipeline it began with, whose fingerprint is {began}, but it is "
+                f"{identity} here: a stage, an argument or a function has changed. {_REMEDY}"
+            )
+        if (self.keeps, self.numbers_only) != (keeps, numbers_only):
+            raise ArgumentError(
+                f"A study must go on as it began, which was with {_options(self.keeps, self.numbers_only)}, but got "
+                f"{_options(keeps, numbers_only)}. {_REMEDY}"
+            )
+        unknown = {rule for plan in self.plans.values() for rule in plan.rules} - {rule.name for rule in catalogue()}
+        if unknown:
+            raise ArgumentError(
+                f"A study must go on with the rules it began with, but this release has no {min(unknown)}. {_REMEDY}"
+            )
+
+
+def agreed_pipelines(study: Any, dataset: Any, *, keeps: str, numbers_only: bool) -> dict[str, OptimizedDataset]:
+    """Return the pipelines that a study chooses among, by their names; who comes first finds them.
+
+    Args:
+        study: an Optuna study that others may share.
+        dataset: the pipeline as it was written.
+        keeps: the promise that every one of them keeps.
+        numbers_only: whether there is to be one structure only.
+
+    Raises:
+        ArgumentError: if the study began with another pipeline, or another search.
+        PlanError: if this release cannot read what it began with.
+        StorageError: if its storage cannot be reached.
+    """
+    from autopipe.api import optimize
+    from autopipe.pipeline.extract import extract
+
+    first = Agreement.of_study(study)
+    if first is None:
+        found = {OPTIMIZED: optimize(dataset, keeps=keeps)}
+        if not numbers_only:
+            found = structures(found[OPTIMIZED])
+        own = Agreement(keeps, numbers_only, {name: each.plan for name, each in found.items()})
+        first = own.propose(study)
+        if first == own:
+            return found
+    first.refuse_another(fingerprint(extract(dataset)), keeps, numbers_only=numbers_only)
+    return as_planned(dataset, first.plans)
+
+
+def _options(keeps: str, numbers_only: bool) -> str:
+    return f"--keeps {keeps}{' --numbers-only' * numbers_only}"
