@@ -9,7 +9,7 @@ from dataclasses import asdict, astuple, replace
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
-from autopipe.arguments import bytes_or_none, number
+from autopipe.arguments import bytes_or_none, number, yes_or_no
 from autopipe.errors import ArgumentError, DatasetError, PlanError
 from autopipe.planning.plans.plan import Plan
 
@@ -95,7 +95,7 @@ def optimize(
     rewriting = _rewriting(tree, given, rules, promised, measurements)
     # The samples are gone with them.
     del measurements
-    if verify:
+    if yes_or_no("verify", verify):
         rewriting = _verified(rewriting)
     done = _done(identity, promised, rewriting, given)
     # Measuring needs much memory for a moment, which caches that are filled from other threads do not find again.
@@ -167,8 +167,9 @@ def explain(
 def _check_diagnosis_seconds(seconds: float | None) -> None:
     from autopipe.planning.costs.profiling import LEAST_SECONDS
 
-    if seconds is not None and seconds != 0:
-        number("seconds, where they are not 0,", seconds, LEAST_SECONDS, finite=True)
+    if seconds is None or (isinstance(seconds, int | float) and seconds == 0):
+        return
+    number("seconds, where they are not 0,", seconds, LEAST_SECONDS, finite=True)
 
 
 def _who_would_see(tree: ir.Node) -> str | None:
@@ -253,9 +254,12 @@ def _rules(names: Iterable[str] | None) -> tuple[Rule, ...]:
 
     if names is None:
         return catalogue()
-    if not isinstance(names, Iterable):
-        raise ArgumentError(f"rules must be the names of rules, but got {names!r}. autopipe rules lists them.")
-    wanted = [names] if isinstance(names, str) else list(names)
+    try:
+        wanted = [names] if isinstance(names, str) else list(names)
+    except TypeError:
+        raise ArgumentError(
+            f"rules must be the names of rules, but got {names!r}. autopipe rules lists them."
+        ) from None
     known = {rule.name: rule for rule in catalogue()}
     for name in wanted:
         if not isinstance(name, str) or name not in known:

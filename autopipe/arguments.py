@@ -5,15 +5,27 @@ from __future__ import annotations
 import math
 import operator
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from autopipe.errors import ArgumentError
 
-__all__ = ["MOST_SEED", "bytes_or_none", "file_to_write", "number", "seed_or_none", "whole_number"]
+__all__ = [
+    "MOST_SEED",
+    "bytes_or_none",
+    "file_to_write",
+    "function",
+    "number",
+    "one_of",
+    "seed_or_none",
+    "whole_number",
+    "yes_or_no",
+]
 
 # NumPy's, which Optuna's samplers draw with.
 MOST_SEED = 2**32 - 1
+_MOST_BYTES = 2**63 - 1
 
 
 def whole_number(name: str, value: Any, least: int = 0, what: str = "whole number") -> int:
@@ -34,13 +46,59 @@ def whole_number(name: str, value: Any, least: int = 0, what: str = "whole numbe
     return found
 
 
+def one_of(name: str, value: Any, known: Iterable[str]) -> str:
+    """Return one of some names.
+
+    Raises:
+        ArgumentError: if it is none of them.
+
+    >>> one_of("sampler", "tpe", ("tpe", "random"))
+    'tpe'
+    """
+    names = list(known)
+    if not isinstance(value, str) or value not in names:
+        raise ArgumentError(f"{name} must be one of {', '.join(names)}, but got {value!r}.")
+    return value
+
+
+def yes_or_no(name: str, value: Any) -> bool:
+    """Return whether something is asked for.
+
+    Raises:
+        ArgumentError: if it is neither ``True`` nor ``False``.
+    """
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name} must be True or False, but got {value!r}.")
+    return value
+
+
+def function(name: str, value: Any, of: str) -> Any:
+    """Return a function, or ``None``.
+
+    Raises:
+        ArgumentError: if it is neither.
+
+    >>> function("on_trial", print, "a trial") is print
+    True
+    """
+    if value is not None and not callable(value):
+        raise ArgumentError(f"{name} must be a function of {of}, but got {value!r}.")
+    return value
+
+
 def bytes_or_none(name: str, value: Any) -> int | None:
     """Return a number of bytes, or ``None``.
 
     Raises:
-        ArgumentError: if it is neither.
+        ArgumentError: if it is neither, or more than any machine has.
+
+    >>> bytes_or_none("ram_budget", 8 * 2**30)
+    8589934592
     """
-    return None if value is None else whole_number(name, value, what="number of bytes")
+    found = None if value is None else whole_number(name, value, what="number of bytes")
+    if found is not None and found > _MOST_BYTES:
+        raise ArgumentError(f"{name} must be a number of bytes <= 2**63 - 1, but got one of {found.bit_length()} bits.")
+    return found
 
 
 def seed_or_none(name: str, value: Any) -> int | None:
@@ -85,7 +143,8 @@ def file_to_write(name: str, value: Any) -> Path:
     Raises:
         ArgumentError: if it is a folder, or in one that cannot be written to.
     """
-    path = Path(value) if isinstance(value, str | os.PathLike) and os.fspath(value) else None
+    given = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    path = Path(given) if isinstance(given, str) and given and "\0" not in given else None
     if path is None or path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
         raise ArgumentError(f"{name} must be a file in a folder that can be written to, but got {value!r}.")
     return path

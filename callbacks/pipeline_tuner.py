@@ -10,7 +10,15 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from autopipe.arguments import bytes_or_none, file_to_write, number, seed_or_none, whole_number
+from autopipe.arguments import (
+    bytes_or_none,
+    file_to_write,
+    function,
+    number,
+    one_of,
+    seed_or_none,
+    whole_number,
+)
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
 from autopipe.pipeline import ir, trees
@@ -96,7 +104,7 @@ class PipelineTuner(WatchingCallback):
         self,
         *,
         trials: int = 12,
-        space: SearchSpace | str = default,
+        space: SearchSpace | str | os.PathLike[str] = default,
         objective: str = "auto",
         window_seconds: float = 0.3,
         most_loss: float = 0.01,
@@ -107,8 +115,6 @@ class PipelineTuner(WatchingCallback):
         verbose: int = 1,
         on_trial: Callable[[Trial], None] | None = None,
     ) -> None:
-        if objective != "auto" and objective not in OBJECTIVES:
-            raise ArgumentError(f"objective must be auto, {', '.join(OBJECTIVES)}, but got {objective!r}.")
         if study is not None and not hasattr(study, "ask"):
             raise ArgumentError(
                 f"study must be an Optuna study, but got {study!r}. "
@@ -116,11 +122,9 @@ class PipelineTuner(WatchingCallback):
             )
         if study is not None:
             refuse_other_direction(study)
-        if on_trial is not None and not callable(on_trial):
-            raise ArgumentError(f"on_trial must be a function of a trial, but got {on_trial!r}.")
         self.trials = whole_number("trials", trials)
         self.space = space if callable(space) else by_name(space)
-        self.objective = objective
+        self.objective = one_of("objective", objective, ("auto", *OBJECTIVES))
         self.window_seconds = number("window_seconds", window_seconds, above=True, finite=True)
         self.most_loss = number("most_loss", most_loss)
         self.ram_budget = bytes_or_none("ram_budget", ram_budget)
@@ -128,7 +132,7 @@ class PipelineTuner(WatchingCallback):
         self.study = study
         self.plan_path = None if plan is None else file_to_write("plan", plan)
         self.verbose = verbose
-        self.on_trial = on_trial
+        self.on_trial = function("on_trial", on_trial, "a trial")
         super().__init__()
 
     def _reset(self) -> None:

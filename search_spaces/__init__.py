@@ -3,6 +3,7 @@
 To write one, copy ``default``: ``choices`` makes of patterns and values what Optuna takes. Or write a TOML file.
 """
 
+import os
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -38,8 +39,8 @@ SPACES: Mapping[str, SearchSpace] = MappingProxyType(
 )
 
 
-def by_name(name: str) -> SearchSpace:
-    """Return one of :data:`SPACES`, or the space in a TOML file.
+def by_name(name: str | os.PathLike[str]) -> SearchSpace:
+    """Return one of :data:`SPACES`, or the space in a TOML file, by its path.
 
     Raises:
         ArgumentError: if there is no such space, or the file breaks the form of :func:`from_toml`.
@@ -49,7 +50,7 @@ def by_name(name: str) -> SearchSpace:
     """
     if isinstance(name, str) and name in SPACES:
         return SPACES[name]
-    if isinstance(name, str) and name.endswith(".toml"):
+    if isinstance(name, str | os.PathLike) and str(name).endswith(".toml"):
         return from_toml(name)
     raise ArgumentError(
         f"A search space must be one of {', '.join(SPACES)}, or a file that ends in .toml, but got {name!r}."

@@ -43,6 +43,8 @@ def from_toml(path: str | os.PathLike[str]) -> SearchSpace:
     >>> space([Knob("map[load].num_parallel_calls", "num_parallel_calls", -1)], Machine.here())
     {'map[load].num_parallel_calls': CategoricalDistribution(choices=(2, 4, 8, 16))}
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ArgumentError(f"A search space must be the path of a TOML file, but got {path!r}.")
     where = os.fspath(path)
     content = _parsed(where)
     unknown = sorted(set(content) - {"knob"})

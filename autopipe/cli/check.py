@@ -76,7 +76,9 @@ def check(
     measurements say so: the stored ratio and the new one are intervals, which noise widens.
     """
     arguments = parse_arguments(arg)
-    if update and not (os.access(plan, os.W_OK) and os.access(plan.absolute().parent, os.W_OK)):
+    # What is loaded may go to another folder.
+    file = plan.absolute()
+    if update and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
         raise typer.BadParameter(f"must be a file that can be written to, but got {plan}.", param_hint="--plan")
     from autopipe.planning.plans.plan import Plan
 
@@ -96,7 +98,7 @@ def check(
         found = replace(_measured(dataset, seconds, math.inf if update else least), cores=here.cores, host=here.host)
     slower = found.high < least and not update
     if update:
-        save_plan(replace(given, measured={**given.measured, "ratio": asdict(found)}), plan)
+        save_plan(replace(given, measured={**given.measured, "ratio": asdict(found)}), file)
     measured = f"{found} as fast as written in {found.comparisons} comparisons"
     verdict = "slower" if slower else "stored in it" if update else "holds"
     typer.echo(f"{measured}; {_asked(stored, comparable, margin, here.cores)}: {verdict}")

@@ -36,15 +36,25 @@ class UserCodeError(Exception):
 def user_code(origin: str) -> Iterator[None]:
     """Run code of the user's: what it raises, a call of ``sys.exit()`` too, becomes a ``UserCodeError``.
 
-    What it prints goes where errors go: the output is that of the command, JSON perhaps.
+    What it prints goes where errors go: the output is that of the command, JSON perhaps. A script that parses arguments
+    when it is imported sees none.
     """
     try:
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), _without_own_arguments(origin):
             yield
     except (AutopipeError, KeyboardInterrupt):
         raise
     except BaseException as error:
         raise UserCodeError(origin) from error
+
+
+@contextmanager
+def _without_own_arguments(origin: str) -> Iterator[None]:
+    arguments, sys.argv = sys.argv, [origin]
+    try:
+        yield
+    finally:
+        sys.argv = arguments
 
 
 def load_target(text: str) -> Callable[..., Any]:
@@ -58,12 +68,12 @@ def load_target(text: str) -> Callable[..., Any]:
         UserCodeError: if the import raises.
     """
     origin, colon, name = text.rpartition(":")
-    if not colon or not origin or not name:
+    if not colon or not origin or not name or origin.endswith(":") or _is_relative(origin):
         raise TargetError(
             f"A target must be file.py:function or module:function, but got {text!r}. "
             "Name the function that returns the dataset, as in train.py:make_dataset."
         )
-    module = _load_file(origin) if origin.endswith(".py") or os.sep in origin else _load_module(origin)
+    module = _load_file(origin) if _is_file(origin) else _load_module(origin)
     target = getattr(module, name, None)
     if not callable(target):
         raise TargetError(_no_function(text, module, origin, name))
@@ -86,7 +96,9 @@ def load_dataset(text: str, arguments: Mapping[str, Any]) -> Any:
     from autopipe.pipeline.lines import noting_lines
 
     with noting_lines():
-        dataset = _call(text, arguments)
+        dataset = _call(
+            text, arguments, remedy="Give one with --arg name=value for each, or write a function that needs none."
+        )
     if not isinstance(dataset, tf.data.Dataset):
         raise TargetError(
             f"{text} must return a tf.data.Dataset, but it returned {_described(dataset)}. "
@@ -105,7 +117,7 @@ def load_model(text: str) -> Any:
     """
     import keras
 
-    model = _call(text, {})
+    model = _call(text, {}, remedy="--arg is for the dataset's: write a function of the model that needs none.")
     if not isinstance(model, keras.Model) or not model.compiled:
         received = "a model that is not compiled" if isinstance(model, keras.Model) else _described(model)
         raise TargetError(
@@ -115,7 +127,7 @@ def load_model(text: str) -> Any:
     return model
 
 
-def _call(text: str, arguments: Mapping[str, Any]) -> Any:
+def _call(text: str, arguments: Mapping[str, Any], *, remedy: str) -> Any:
     target = load_target(text)
     try:
         signature = inspect.signature(target)
@@ -128,11 +140,18 @@ def _call(text: str, arguments: Mapping[str, Any]) -> Any:
     except TypeError as mismatch:
         takes = ", ".join(signature.parameters) or "no arguments"
         raise TargetError(
-            f"{text} must be callable with the arguments given, but {mismatch}; it takes {takes}. "
-            "Give one with --arg name=value for each, or write a function that needs none."
+            f"{text} must be callable with the arguments given, but {mismatch}; it takes {takes}. {remedy}"
         ) from None
     with user_code(text.rpartition(":")[0]):
         return target(**arguments)
+
+
+def _is_file(origin: str) -> bool:
+    return origin.endswith(".py") or os.sep in origin
+
+
+def _is_relative(origin: str) -> bool:
+    return origin.startswith(".") and not _is_file(origin)
 
 
 def _load_file(origin: str) -> ModuleType:
@@ -152,8 +171,13 @@ def _load_file(origin: str) -> ModuleType:
     try:
         with user_code(origin):
             spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[name]
+        if "relative import" in str(error.__cause__):
+            raise TargetError(
+                f"A target in a file must need no package around it, but {origin} has relative imports. Name its "
+                f"module, from the folder that its package is in: package.{path.stem}:function."
+            ) from error
         raise
     return module
 

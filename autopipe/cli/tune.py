@@ -91,7 +91,9 @@ def tune(
     """Search the best structure and the best numbers for a pipeline on this machine, and write them to a plan."""
     arguments = parse_arguments(arg)
     refuse_both(model, step_ms)
-    if not os.access(output.absolute().parent, os.W_OK):
+    # What is loaded may go to another folder.
+    file = output.absolute()
+    if not os.access(file.parent, os.W_OK):
         raise typer.BadParameter(f"must be in a folder that can be written to, but got {output}.", param_hint="-o")
     load_tensorflow()
     if isolate is not None:
@@ -126,7 +128,7 @@ def tune(
                 workbench=bench,
                 on_trial=on_trial,
             )
-    save_plan(plan, output)
+    save_plan(plan, file)
     console.print(_summary(plan, output), soft_wrap=True, markup=False, highlight=False)
 
 

@@ -6,7 +6,8 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 from autopipe.errors import KnobError
 from autopipe.pipeline import ir, trees
@@ -80,7 +81,7 @@ class Knob:
 
     def check(self, value: object) -> None:
         """Raise a :class:`~autopipe.errors.KnobError` unless the knob can have that value."""
-        if isinstance(value, int) and not isinstance(value, bool) and self.accepts(value):
+        if isinstance(value, SupportsIndex) and not isinstance(value, bool) and self.accepts(index(value)):
             return
         limit = f" and <= {self._largest:,}"
         unset = self.automatic is not None and not self._is_within(self.automatic)
@@ -155,10 +156,12 @@ def with_knobs(tree: ir.Node, values: Mapping[str, int]) -> ir.Node:
         if name not in known:
             raise KnobError(f"A knob must be one of {', '.join(known) or '(there are none)'}, but got {name!r}.")
         known[name].check(value)
+    # NumPy's become Python's.
+    numbers = {name: index(value) for name, value in values.items()}
     changes: dict[int, dict[str, Any]] = {}
     for node, knob in located:
-        if values.get(knob.name, knob.value) != knob.value:
-            changes.setdefault(id(node), {}).update(_arguments(node, knob, values[knob.name]))
+        if numbers.get(knob.name, knob.value) != knob.value:
+            changes.setdefault(id(node), {}).update(_arguments(node, knob, numbers[knob.name]))
     return _rebuilt(tree, changes)
 
 

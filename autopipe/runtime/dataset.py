@@ -9,42 +9,26 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
-from autopipe.functions.known.effects import effects
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs, with_thread_pool
-from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
+from autopipe.pipeline.knobs import knob_values, with_knobs, with_thread_pool
 from autopipe.planning.disk.disk_cache import DiskCache
 from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
 from autopipe.rules import Keeps
-from autopipe.runtime.checkpoints import save_without_tables
-from autopipe.runtime.disposal import dispose_aside
-from autopipe.runtime.ending import number_taken, telling_its_end
-from autopipe.runtime.following import Followable, Followed, built_after
-from autopipe.runtime.memories import Memories, may_leave_out
+from autopipe.runtime.following import Followable, Followed
+from autopipe.runtime.iterators import Iterators
+from autopipe.runtime.memories import may_leave_out
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
-from autopipe.runtime.ready import ReadyPipeline, ReadyPipelines, filling_at_once, while_filling, with_files
-from autopipe.runtime.repoint import (
-    MOST_HELD,
-    has_large_buffer,
-    repoint,
-    state_of,
-    waits_for_next_epoch,
-    with_new_seed_generator,
-    with_own_state,
-    with_seed_generators_of,
-)
+from autopipe.runtime.repoint import with_own_state, with_seed_generators_of
 from autopipe.runtime.stores import Stores
 from autopipe.runtime.tables import Tables
-from autopipe.runtime.unseen import derived_from, may_end_aside, may_start_early
-from autopipe.telemetry.stall import StallCounter, metered
+from autopipe.runtime.unseen import derived_from, may_start_early
 
 __all__ = ["OptimizedDataset"]
 
@@ -76,10 +60,7 @@ class OptimizedDataset(Followable):
         self._autopipe_tree = trees.transform(tree, with_own_state)
         self._tables = Tables(self._autopipe_tree)
         self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting))
-        self._holds_much = False
-        # Iterators hold their readings, and those this dataset: it is gone with the last of them, and its memories too.
-        self._readings: list[Callable[[], Reading | None]] = []
-        self._ready = ReadyPipelines()
+        self._iterators = Iterators(self._stores)
         self._offered: Callable[[], Any] = _gone
         self._tried_next: ir.Node | None = None
         self._lock = threading.Lock()
@@ -92,7 +73,7 @@ class OptimizedDataset(Followable):
         """What is derived from here reads what is full by now: a cached order is the same in all that read it."""
         if self._stores.has_memories and tf.compat.v1.executing_eagerly_outside_functions():
             with tf.init_scope(), self._lock:
-                derived = self._stores.derived_memories(self._memories_in_use())
+                derived = self._stores.derived_memories(self._iterators.memories_in_use())
                 if derived is not self._derived:
                     self._rebuild(self._autopipe_tree)
         return self._variant_tensor_attr
@@ -210,8 +191,8 @@ class OptimizedDataset(Followable):
         """
         with self._lock:
             self._set_knobs(knobs)
-            for reading in self._live():
-                self._change_between_elements(reading, self._autopipe_tree)
+            for reading in self._iterators.live():
+                self._change(reading, self._autopipe_tree)
 
     def retune_next(self, knobs: Mapping[str, int]) -> None:
         """Change knobs as :meth:`retune` does, but from the next iterator on: those being read go on as they are.
@@ -239,7 +220,7 @@ class OptimizedDataset(Followable):
 
     def _rebuild(self, tree: ir.Node) -> None:
         self._autopipe_tree = tree
-        self._derived = self._stores.derived_memories(self._memories_in_use())
+        self._derived = self._stores.derived_memories(self._iterators.memories_in_use())
         self._built = self._derived.build(derived_from(tree))
         self._variant_tensor_attr = self._built._variant_tensor
 
@@ -255,7 +236,7 @@ class OptimizedDataset(Followable):
         """
         tree = with_knobs(self._autopipe_tree, knobs)
         with self._lock:
-            self._change_between_elements(reading, tree)
+            self._change(reading, tree)
 
     def try_out_next(self, knobs: Mapping[str, int]) -> None:
         """Start the next iterator, and that one only, with other knobs; the dataset keeps its own.
@@ -283,49 +264,11 @@ class OptimizedDataset(Followable):
         if self._tried_next is not None and not early:
             tree, self._tried_next = self._tried_next, None
         self._tables.note_start()
-        written_by_others = [file for each in self._live() for file in each.files]
-        files, memories = (
-            self._stores.next_files(written_by_others),
-            self._stores.next_memories(self._memories_in_use()),
-        )
-        writes = not self._stores.are_whole(files)
-        taken = number_taken() if writes or memories.watches else None
-        filling = while_filling(tree, after)
-        fills = filling is not tree and not memories.full
-        reading = Reading(self, after, knob_values(tree), memories, taken, files, writes, fills=fills)
-        tree = filling if fills else tree
-        ready = None
-        if taken is None:
-            in_use = (tree, self._autopipe_tree)
-            ready = self._ready.one_for(reading, tree, in_use, early=early, metered=bool(observers()))
-        if ready is None:
-            ready = self._make(tree, reading, early=early)
-        iterator = iter(ready.pipeline)
-        ready.iterator = reading.iterator = weakref.ref(iterator)
-        reading.stall = ready.stall
-        if self._ends_aside(after):
-            dispose_aside(iterator)
-        save_without_tables(iterator, reading.tree)
-        reading.taker.take_note(iterator)
-        iterator._autopipe_reading = reading
-        self._readings = [weakref.ref(each) for each in (*self._live(), reading)]
-        return iterator, reading
-
-    def _make(self, tree: ir.Node, reading: Reading, *, early: bool) -> ReadyPipeline:
-        stall = StallCounter() if observers() else None
-        files, memories = reading.files, reading.memories
-        plain = derived_from(tree) is self._autopipe_tree and not files and not memories.caches
-        dataset = self._built if plain else memories.build(with_files(tree, files))
-        pipeline = self._pipeline(dataset, reading, stall, memories)
-        pipeline = filling_at_once(pipeline) if early else pipeline
-        ready = ReadyPipeline(tree, reading.after, files, memories, early, pipeline, stall)
-        if reading.taken is None:
-            self._ready.add(ready)
-        return ready
+        return self._iterators.start(self, tree, self._built, after, early=early)
 
     def _take_offered(self, after: Stages) -> tuple[Any, Reading] | None:
         iterator, self._offered = self._offered(), _gone
-        reading = next((each for each in self._live() if each.iterator() is iterator), None)
+        reading = next((each for each in self._iterators.live() if each.iterator() is iterator), None)
         if iterator is None or reading is None or reading.handed_out:
             return None
         if reading.knobs != self.knobs or reading.after != after:
@@ -338,99 +281,17 @@ class OptimizedDataset(Followable):
         sequence = self._plan.keeps == str(Keeps.SEQUENCE)
         if not self._stores.files_are_whole or not may_start_early(tree, sequence=sequence):
             return False
-        return not self._stores.has_memories or self._stores.next_memories(self._memories_in_use()).full
-
-    def _change_between_elements(self, reading: Reading, tree: ir.Node) -> None:
-        """Change an iterator as :meth:`_change` does; one that another thread may be taking an element of is left."""
-        with reading.taker.kept_waiting() as is_here:
-            if is_here:
-                self._change(reading, tree)
+        return not self._stores.has_memories or self._stores.next_memories(self._iterators.memories_in_use()).full
 
     def _change(self, reading: Reading, tree: ir.Node) -> None:
-        """Make an iterator go on over a pipeline of the same stages, but for the knobs that wait for the next one."""
-        iterator = reading.iterator()
-        if iterator is None or reading.writes:
+        drawn_from = self._iterators.change(reading, tree)
+        if drawn_from is None:
             return
-        knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
-        if knobs == reading.knobs or waits_for_next_epoch(tree_after(tree, reading.after)):
-            return
-        state = self._state_of(reading, iterator)
-        if state is None:
-            return
-        # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
-        tree = with_knobs(tree, knobs)
-        own = trees.transform(while_filling(tree, reading.after) if reading.fills else tree, with_new_seed_generator)
-        memories = self._memories_for(reading)
-        dataset = memories.build(with_files(own, reading.files))
-        pipeline = self._pipeline(dataset, reading, reading.stall, memories)
-        if not repoint(iterator, state, pipeline, aside=self._ends_aside(reading.after)):
-            return
-        self._stores.succeed(reading.memories, memories)
-        reading.knobs, reading.memories = knobs, memories
-        if repeats_a_seeded_shuffle(tree_after(own, reading.after)):
-            self._draw_on_after(own)
-
-    def _draw_on_after(self, own: ir.Node) -> None:
-        """Let the next iterators draw their orders where one that goes on for ever will have left the seeds."""
-        self._ready.clear()
-        self._rebuild(with_seed_generators_of(own, self._autopipe_tree))
+        # One that goes on for ever will have left the seeds elsewhere: the next iterators draw their orders there.
+        self._iterators.ready.clear()
+        self._rebuild(with_seed_generators_of(drawn_from, self._autopipe_tree))
         if self._tried_next is not None:
-            self._tried_next = with_seed_generators_of(own, self._tried_next)
-
-    def _state_of(self, reading: Reading, iterator: Any) -> Any:
-        """Return where an iterator is; ``None`` where TensorFlow cannot say so, or takes too long to."""
-        self._holds_much = (
-            self._holds_much or has_large_buffer(self._autopipe_tree) or reading.memories.hold_more_than(MOST_HELD)
-        )
-        if self._holds_much:
-            return None
-        try:
-            state = state_of(iterator)
-        except tf.errors.UnimplementedError:
-            return None
-        self._holds_much = len(state) > MOST_HELD
-        return None if self._holds_much else state
-
-    def _memories_for(self, reading: Reading) -> Memories:
-        """Return where an iterator finds what its memory caches hold, once its state is restored.
-
-        They are emptied for a moment then, which nobody else must see: neither another iterator, nor the pipeline
-        before, which may still be coming to its end.
-        """
-        shared = self._memories_in_use().count(reading.memories) > 1 or self._stores.is_derived(reading.memories)
-        return reading.memories.successor() if shared or self._ends_aside(reading.after) else reading.memories
-
-    def _ends_aside(self, after: Stages) -> bool:
-        return may_end_aside(tree_after(self._autopipe_tree, after))
-
-    def _pipeline(self, dataset: Any, reading: Reading, stall: StallCounter | None, memories: Memories) -> Any:
-        """Return the dataset an iterator runs: with a meter and a note of its end where there are counters for them."""
-        dataset = built_after(dataset, reading.after)
-        synchronous = reading.ends_synchronously
-        if stall is not None:
-            dataset = metered(dataset, stall, inner_prefetch=synchronous)
-        if reading.taken is not None:
-            tell = partial(self._stores.note_end, memories, reading.files)
-            prefetched = synchronous and stall is None
-            stateless = all(effects(fn).steady for fn in trees.functions(reading.tree))
-            chosen = any(isinstance(each, ir.ChooseFrom) for each in trees.walk_through(reading.tree))
-            dataset = telling_its_end(
-                dataset, tell, reading.taken, inner_prefetch=prefetched, stateless=stateless, chosen=chosen
-            )
-        if any(dataset is node.dataset for node in trees.walk(self._autopipe_tree) if isinstance(node, ir.Source)):
-            # The author's own, on which nothing is noted.
-            dataset = dataset.with_options(tf.data.Options())
-        # The iterator holds its dataset; this makes it hold the functions and what caches keep their elements in too,
-        # which TensorFlow frees otherwise.
-        dataset._autopipe_owner = (self.original, self._autopipe_tree, memories)
-        return dataset
-
-    def _live(self) -> list[Reading]:
-        known = (each() for each in self._readings)
-        return [reading for reading in known if reading is not None and reading.iterator() is not None]
-
-    def _memories_in_use(self) -> list[Memories]:
-        return [reading.memories for reading in self._live()]
+            self._tried_next = with_seed_generators_of(drawn_from, self._tried_next)
 
 
 def _gone() -> None:

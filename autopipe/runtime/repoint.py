@@ -26,6 +26,7 @@ __all__ = [
     "MOST_HELD",
     "has_large_buffer",
     "repoint",
+    "restore",
     "state_of",
     "waits_for_next_epoch",
     "with_new_seed_generator",
@@ -68,6 +69,31 @@ def repoint(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
         put_in_place(resource, iterator._dataset, aside=False)
         tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
         return False
+    iterator._dataset = dataset
+    return True
+
+
+def restore(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> bool:
+    """Make an iterator go on over a pipeline from where another iterator over one of the same stages was.
+
+    Args:
+        iterator: the iterator.
+        state: where the other was.
+        dataset: the pipeline, as for :func:`repoint`.
+        aside: as for :func:`repoint`.
+
+    Returns:
+        Whether it does; ``False`` where the state is that of other stages, and it begins anew over what it ran.
+    """
+    resource = resource_of(iterator)
+    before = put_in_place(resource, dataset, aside=aside, restored=getattr(iterator, _RESTORED, False))
+    try:
+        tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
+    except tf.errors.NotFoundError:
+        before.result()
+        put_in_place(resource, iterator._dataset, aside=False)
+        return False
+    setattr(iterator, _RESTORED, True)
     iterator._dataset = dataset
     return True
 

@@ -39,13 +39,14 @@ class Stores:
         self._tree = tree
         self._disk = disk
         self._guarded = guarded
-        self._memories = self._new_memories()
-        self._derived = self._new_memories()
+        self._memories = self.empty_memories()
+        self._derived = self.empty_memories()
         self._begun = False
         self._disk_is_full = False
         self._files = tuple(disk.filename(cache.input) for cache in caches_on_disk(tree)) if disk else ()
 
-    def _new_memories(self) -> Memories:
+    def empty_memories(self) -> Memories:
+        """Return new ones, which nobody has yet."""
         return Memories(self._tree, guarded=self._guarded)
 
     @property
@@ -74,7 +75,7 @@ class Stores:
             self._memories = full
         elif self._memories in in_use or (self._begun and self._memories.may_lack_elements):
             # Whoever began to fill them may be gone, and its prefetch still go on after an element that failed.
-            self._memories = self._new_memories()
+            self._memories = self.empty_memories()
         self._begun = True
         return self._memories
 
@@ -87,7 +88,7 @@ class Stores:
         Args:
             in_use: those of the iterators that are known.
         """
-        self._derived = self._full(*in_use) or (self._new_memories() if self._derived.lack_elements else self._derived)
+        self._derived = self._full(*in_use) or (self.empty_memories() if self._derived.lack_elements else self._derived)
         return self._derived
 
     def is_derived(self, memories: Memories) -> bool:

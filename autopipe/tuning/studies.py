@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from autopipe.arguments import seed_or_none
+from autopipe.arguments import one_of, seed_or_none
 from autopipe.errors import ArgumentError, AutopipeError, StorageError
 
 __all__ = [
@@ -94,9 +94,11 @@ def open_study(
                 direction="maximize",
                 load_if_exists=True,
             )
+        except AutopipeError:
+            raise
         except Exception as error:
             raise ArgumentError(
-                f"A storage must be one that Optuna can open, but with {storage!r} it says: {_first_line(error)} "
+                f"A storage must be one that Optuna can open, but with {storage!r} it says: {_sentence(error)} "
                 "Name a database by its URL (sqlite:///study.db), or a file by journal:study.log."
             ) from error
     # Optuna loads one of the same name whatever direction it has.
@@ -236,12 +238,17 @@ def reaching_storage(*, whatever: bool = False) -> Iterator[None]:
     except shows as error:
         raise StorageError(
             "The storage of a study must be reachable as long as it is searched, but it says: "
-            f"{_first_line(error.__cause__ or error)} The trials before that are in it: once it can be reached again, "
+            f"{_sentence(error.__cause__ or error)} The trials before that are in it: once it can be reached again, "
             "the same search goes on from there."
         ) from error
 
 
 def _storage(text: str | None) -> Any:
+    if text is not None and not isinstance(text, str):
+        raise ArgumentError(
+            f"storage must be a URL, journal:FILE, or None, but got {text!r}. An Optuna storage is given to "
+            "optuna.create_study(storage=...), and the study to the search."
+        )
     if text is None or not text.startswith(_JOURNAL):
         return text
     from autopipe.tuning.journal import journal_at
@@ -256,9 +263,7 @@ def _sampler(name: str, seed: int | None) -> Any:
         "tpe": lambda: of.TPESampler(seed=seed, multivariate=True, group=True, constant_liar=True, n_startup_trials=6),
         "random": lambda: of.RandomSampler(seed=seed),
     }
-    if name not in makers:
-        raise ArgumentError(f"sampler must be one of {', '.join(makers)}, but got {name!r}.")
-    return makers[name]()
+    return makers[one_of("sampler", name, makers)]()
 
 
 def _pruner(name: str) -> Any:
@@ -269,9 +274,7 @@ def _pruner(name: str) -> Any:
         "wilcoxon": lambda: of.WilcoxonPruner(p_threshold=0.1),
         "none": of.NopPruner,
     }
-    if name not in makers:
-        raise ArgumentError(f"pruner must be one of {', '.join(makers)}, but got {name!r}.")
-    return makers[name]()
+    return makers[one_of("pruner", name, makers)]()
 
 
 def _told(distribution: Any) -> str:
@@ -317,5 +320,7 @@ def _started(process: int) -> str:
         return ""
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _sentence(error: BaseException) -> str:
+    """Return the first line of an error, with a full stop."""
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return first if first.endswith((".", "!", "?")) else f"{first}."

@@ -243,6 +243,17 @@ class TestTune:
         printed = result.stdout[result.stdout.index("{") :]
         assert Plan.from_json(printed).knobs == {"prefetch.buffer_size": 4}
 
+    def test_the_plan_is_where_it_was_asked_for_though_what_is_loaded_goes_elsewhere(
+        self, calls: list[dict[str, Any]], project: Path, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        elsewhere = tmp_path_factory.mktemp("elsewhere")
+        own = (project / "train.py").read_text()
+        (project / "goes.py").write_text(f"import os\nos.chdir({str(elsewhere)!r})\n{own}")
+        result = autopipe("tune", "goes.py:make_dataset", "-o", "plan.json")
+        assert (result.exit_code, Path.cwd()) == (0, elsewhere)
+        assert (project / "plan.json").exists()
+        assert not (elsewhere / "plan.json").exists()
+
     def test_the_trials_of_a_search_in_memory_that_is_interrupted_are_gone(
         self, monkeypatch: pytest.MonkeyPatch, project: Path
     ) -> None:

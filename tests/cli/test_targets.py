@@ -36,6 +36,27 @@ def test_a_file_has_a_private_name_and_is_imported_once(user_file: Callable[[str
     assert first.__globals__ is second.__globals__
 
 
+def test_a_script_that_parses_arguments_sees_none_of_autopipes(
+    user_file: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["autopipe", "explain", "own.py:seen"])
+    path = user_file("import sys\nseen_at_import = sys.argv[1:]\ndef seen():\n    return seen_at_import\n")
+    assert load_target(f"{path}:seen")() == []
+    assert sys.argv == ["autopipe", "explain", "own.py:seen"]
+
+
+def test_a_file_with_relative_imports_is_to_be_named_as_a_module(user_file: Callable[[str], str]) -> None:
+    path = user_file("from . import beside\n")
+    with pytest.raises(TargetError, match=r"has relative imports\. Name its module, .* package\.own:function"):
+        load_target(f"{path}:make")
+
+
+def test_a_model_that_needs_arguments_is_to_be_wrapped(user_file: Callable[[str], str]) -> None:
+    path = user_file("def make(depth):\n    return depth\n")
+    with pytest.raises(TargetError, match="--arg is for the dataset's: write a function of the model that needs none"):
+        load_model(f"{path}:make")
+
+
 @pytest.mark.parametrize(
     ("function", "more"), [("optimizes", ""), ("optimizes_and_maps", " | map(<lambda>) | prefetch(2)")]
 )
@@ -49,6 +70,8 @@ def test_an_optimized_dataset_is_taken_as_it_was_written(function: str, more: st
     [
         ("train.py", "'train.py'", "train.py:make_dataset"),
         ("train.py:", "'train.py:'", "train.py:make_dataset"),
+        ("train.py::make_dataset", "'train.py::make_dataset'", "train.py:make_dataset"),
+        ("..train:make_dataset", "'..train:make_dataset'", "train.py:make_dataset"),
         (":make_dataset", "':make_dataset'", "train.py:make_dataset"),
         ("trian.py:make_dataset", "no file 'trian.py'", "Did you mean train.py?"),
         ("nowhere/zebra.py:make_dataset", "no file 'nowhere/zebra.py'", "Check the spelling"),

@@ -3,6 +3,7 @@
 import math
 import os
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -23,6 +24,14 @@ def load(x):
 def tree():
     branch = Dataset.range(9).map(load, num_parallel_calls=3).interleave(Dataset.range, 4, num_parallel_calls=2)
     return extract(Dataset.zip((branch, Dataset.range(3).map(load, num_parallel_calls=5))).batch(2).prefetch(7))
+
+
+def test_numbers_of_numpy_become_pythons():
+    tree = with_knobs(extract(tf.data.Dataset.range(9).prefetch(3)), {"prefetch.buffer_size": np.int64(5)})
+    (knob,) = read_knobs(tree)
+    assert (knob.value, type(knob.value)) == (5, int)
+    with pytest.raises(KnobError, match="must be a whole number"):
+        with_knobs(tree, {"prefetch.buffer_size": np.bool_(True)})
 
 
 def test_two_stages_of_one_name_are_told_apart():

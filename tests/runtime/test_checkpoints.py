@@ -1,15 +1,24 @@
-"""Iterators that could be saved in a checkpoint still can be; those that could not still cannot."""
+"""Iterators that could be saved in a checkpoint still can be, in any epoch; those that could not still cannot."""
 
 import gc
 import weakref
+from contextlib import nullcontext
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from disposing import wait_for_disposal
+from retuning import listening
 
 import autopipe
+from autopipe.planning.measuring.measure import SampleMeasurements
 
 Dataset = tf.data.Dataset
+
+
+@pytest.fixture
+def worth_caching(monkeypatch):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
 
 
 def slow(x):
@@ -52,6 +61,121 @@ def test_another_process_would_work_out_what_it_needs(tmp_path):
     path = tf.train.Checkpoint(iterator=first).save(str(tmp_path / "saved"))
     tf.train.Checkpoint(iterator=other).restore(path)
     assert [float(x) for x in other] == [float(x) for x in first]
+
+
+def of_unknown_number():
+    return Dataset.range(40).filter(lambda x: x >= 0).map(slow)
+
+
+def counted():
+    return Dataset.range(40).map(slow).batch(2)
+
+
+def mixed_after_a_cache():
+    files = Dataset.range(4).shuffle(4)
+    rows = files.interleave(lambda x: Dataset.range(10 * x, 10 * x + 10), num_parallel_calls=2, deterministic=False)
+    return rows.shuffle(4).map(slow).map(lambda x: tf.strings.as_string(x))
+
+
+WRITTEN = {
+    of_unknown_number: "cache_fixed_work",
+    counted: "cache_fixed_work",
+    mixed_after_a_cache: "cache_free_order",
+}
+
+
+def everything(elements):
+    return sorted(np.concatenate([np.ravel(each.numpy()) for each in elements]).tolist())
+
+
+@pytest.mark.parametrize(("make", "listens"), [*zip(WRITTEN, [False] * 3, strict=True), (of_unknown_number, True)])
+@pytest.mark.parametrize("epochs", [(0, 0), (0, 2), (2, 0), (2, 2)], ids=lambda each: f"{each[0]} to {each[1]}")
+@pytest.mark.usefixtures("as_fast", "worth_caching")
+def test_an_iterator_of_any_epoch_goes_on_where_one_of_another_epoch_was(make, listens, epochs, tmp_path):
+    saving = autopipe.optimize(make(), rules=[WRITTEN[make], "prefetch_at_end"])
+    restoring = autopipe.optimize(make(), plan=saving.plan)
+    assert WRITTEN[make] in saving.plan.rules
+    whole = everything(make())
+    for dataset, before in zip((saving, restoring), epochs, strict=True):
+        for _ in range(before):
+            assert everything(dataset) == whole
+    iterator = iter(saving)
+    first = [next(iterator) for _ in range(7)]
+    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
+    with listening() if listens else nullcontext([]) as readings:
+        another = iter(restoring)
+        tf.train.Checkpoint(iterator=another).restore(path)
+        restoring.retune({"prefetch.buffer_size": 3})
+        rest = list(another)
+    assert everything([*first, *rest]) == whole
+    # What was saved was not metered.
+    assert [reading.stall for reading in readings[:1]] == [None] * listens
+    for dataset in (saving, restoring, restoring):
+        assert everything(dataset) == whole
+
+
+@pytest.mark.usefixtures("worth_caching")
+@pytest.mark.parametrize("epochs", [(0, 0), (0, 2), (2, 0)], ids=lambda each: f"{each[0]} to {each[1]}")
+def test_orders_of_a_seed_go_on_as_they_do_without_autopipe(epochs, tmp_path):
+    def run(dataset, another, folder):
+        for each, before in zip((dataset, another), epochs, strict=True):
+            for _ in range(before):
+                list(each)
+        iterator = iter(dataset)
+        first = [next(iterator) for _ in range(7)]
+        path = tf.train.Checkpoint(iterator=iterator).save(str(folder / "saved"))
+        going_on = iter(another)
+        tf.train.Checkpoint(iterator=going_on).restore(path)
+        return [[float(x) for x in each] for each in (first, going_on, another, another)]
+
+    def written():
+        return of_unknown_number().shuffle(16, seed=4).map(lambda x: x)
+
+    dataset = autopipe.optimize(written(), keeps="sequence")
+    another = autopipe.optimize(written(), plan=dataset.plan)
+    assert "cache_fixed_work" in dataset.plan.rules
+    assert run(dataset, another, tmp_path / "optimized") == run(written(), written(), tmp_path / "written")
+
+
+@pytest.mark.usefixtures("worth_caching")
+def test_one_that_was_read_goes_back_to_where_one_of_another_epoch_was(tmp_path):
+    dataset = autopipe.optimize(of_unknown_number())
+    first = iter(dataset)
+    path = tf.train.Checkpoint(iterator=first).save(str(tmp_path / "saved"))
+    whole = everything(first)
+    later = iter(dataset)
+    for _ in range(30):
+        next(later)
+    tf.train.Checkpoint(iterator=later).restore(path)
+    assert everything(later) == everything(dataset) == whole
+
+
+def test_other_stages_are_refused_with_what_to_do_and_the_iterator_begins_anew(tmp_path):
+    written = autopipe.optimize(of_unknown_number(), rules=[])
+    path = tf.train.Checkpoint(iterator=iter(written)).save(str(tmp_path / "saved"))
+    iterator = iter(autopipe.optimize(of_unknown_number().batch(2)))
+    with pytest.raises(tf.errors.NotFoundError, match=r"make the dataset with optimize\(dataset, plan=path\)"):
+        tf.train.Checkpoint(iterator=iterator).restore(path)
+    assert everything(iterator) == everything(of_unknown_number())
+
+
+@pytest.mark.usefixtures("worth_caching")
+def test_one_that_writes_a_disk_cache_is_refused_and_one_that_reads_it_is_saved(tmp_path):
+    def dataset(plan=None):
+        return autopipe.optimize(of_unknown_number(), disk_cache=tmp_path / "kept", ram_budget=1, plan=plan)
+
+    saving = dataset()
+    assert "cache_fixed_work_on_disk" in saving.plan.rules
+    with pytest.raises(tf.errors.FailedPreconditionError, match="once its disk caches are whole"):
+        tf.train.Checkpoint(iterator=iter(saving)).save(str(tmp_path / "saved"))
+    whole = everything(saving)
+    iterator = iter(saving)
+    first = [next(iterator) for _ in range(7)]
+    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
+    restoring = dataset(saving.plan)
+    another = iter(restoring)
+    tf.train.Checkpoint(iterator=another).restore(path)
+    assert everything([*first, *another]) == everything(restoring) == whole
 
 
 def test_what_draws_is_refused_as_it_was(tmp_path):

@@ -235,20 +235,20 @@ HOLDING_MUCH = {
 @pytest.mark.parametrize("name", HOLDING_MUCH)
 def test_an_iterator_that_holds_much_waits_for_the_next_epoch(name, monkeypatch):
     monkeypatch.setattr("autopipe.runtime.repoint.MOST_HELD", 40)
-    monkeypatch.setattr("autopipe.runtime.dataset.MOST_HELD", 40)
+    monkeypatch.setattr("autopipe.runtime.iterators.MOST_HELD", 40)
     dataset = autopipe.optimize(HOLDING_MUCH[name]().map(add_one, num_parallel_calls=2), rules=())
     (knob,) = (name for name in dataset.knobs if name.endswith("num_parallel_calls"))
     if name == "a full cache":
         assert sorted(map(int, dataset)) == list(range(1, 101))
     iterator = iter(dataset)
-    (reading,) = dataset._live()
+    (reading,) = dataset._iterators.live()
     seen = [int(next(iterator)) for _ in range(60)]
     dataset.retune({knob: 3})
     assert reading.knobs[knob] == 2
     assert sorted([*seen, *map(int, iterator)]) == list(range(1, 101))
     assert sorted(map(int, dataset)) == list(range(1, 101))
     following = iter(dataset)
-    assert [each.knobs[knob] for each in dataset._live() if each.iterator() is following] == [3]
+    assert [each.knobs[knob] for each in dataset._iterators.live() if each.iterator() is following] == [3]
 
 
 def test_retuning_after_the_end_leaves_an_iterator_at_its_end():

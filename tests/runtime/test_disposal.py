@@ -154,14 +154,14 @@ def test_an_iterator_that_autotune_does_not_look_after_is_replaced_at_once():
 
 def test_iterators_of_an_optimized_dataset_are_disposed_of_aside(monkeypatch):
     seen = []
-    monkeypatch.setattr("autopipe.runtime.dataset.dispose_aside", seen.append)
+    monkeypatch.setattr("autopipe.runtime.iterators.dispose_aside", seen.append)
     iterator = iter(autopipe.optimize(Dataset.range(3).map(lambda x: x + 1), rules=[]))
     assert seen == [iterator]
 
 
 def test_who_might_notice_that_two_pipelines_run_at_once_waits(monkeypatch, slow):
     seen = []
-    monkeypatch.setattr("autopipe.runtime.dataset.dispose_aside", seen.append)
+    monkeypatch.setattr("autopipe.runtime.iterators.dispose_aside", seen.append)
     slow.let_go.set()
     assert [int(x) for x in autopipe.optimize(slow.dataset, rules=[])] == list(range(10))
     assert not seen

@@ -19,6 +19,7 @@ from autopipe.planning.plans.plan import Plan
 from autopipe.rules import Keeps
 from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.memories import Memories
+from autopipe.runtime.unseen import may_end_aside
 
 Dataset = tf.data.Dataset
 COUNT = 7
@@ -354,7 +355,7 @@ def test_memories_know_whether_they_hold_more_than_so_many():
 def test_a_repeated_cache_is_filled_once_though_every_step_swaps_beside_pipelines_that_end():
     rows = Dataset.range(COUNT).map(add_one, num_parallel_calls=2).cache()
     dataset = autopipe.optimize(rows.repeat(2).shuffle(5).prefetch(1), rules=(), seconds=0)
-    assert dataset._ends_aside
+    assert may_end_aside(dataset.tree)
     for _epoch in range(3):
         assert numbers(read_retuning(dataset)) == sorted([*range(1, COUNT + 1)] * 2)
         assert dataset.caches_are_full

@@ -7,7 +7,7 @@ import tensorflow as tf
 from retuning import listening, numbers
 
 import autopipe
-from autopipe.runtime.dataset import OptimizedDataset
+from autopipe.runtime.iterators import Iterators
 
 Dataset = tf.data.Dataset
 
@@ -25,8 +25,8 @@ def made(monkeypatch):
         found.append(original(*arguments, **named))
         return found[-1]
 
-    original = OptimizedDataset._make
-    monkeypatch.setattr(OptimizedDataset, "_make", make)
+    original = Iterators._make
+    monkeypatch.setattr(Iterators, "_make", make)
     return found
 
 
@@ -67,4 +67,4 @@ def test_what_was_made_before_a_change_of_knobs_is_not_run_again(made):
         dataset.retune({"thread_pool.size": size})
         assert numbers(dataset) == list(range(1, 13))
     assert len({id(each.tree) for each in made}) == len(made) == 3
-    assert len(dataset._ready) == 1
+    assert len(dataset._iterators.ready) == 1

@@ -94,3 +94,9 @@ def test_a_mistake_is_named_in_one_line(space, text, words):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ArgumentError, match="nowhere.toml cannot be read .*No such file"):
         from_toml(tmp_path / "nowhere.toml")
+
+
+@pytest.mark.parametrize("path", [None, b"space.toml", 3])
+def test_what_is_no_path_is_named(path):
+    with pytest.raises(ArgumentError, match="A search space must be the path of a TOML file, but got "):
+        from_toml(path)

@@ -98,6 +98,7 @@ def test_a_space_is_found_by_its_name_and_a_wrong_one_is_named(tmp_path):
     assert by_name("throughput") is throughput
     file = tmp_path / "own.toml"
     file.write_text('[[knob]]\nmatch = "*calls"\nvalues = [3]')
-    assert by_name(str(file))([CALLS], machine())[CALLS.name].choices == (3,)
+    for path in (file, str(file)):
+        assert by_name(path)([CALLS], machine())[CALLS.name].choices == (3,)
     with pytest.raises(ArgumentError, match="must be one of default, low_memory, .* ends in .toml, but got 'fast'"):
         by_name("fast")

@@ -122,6 +122,8 @@ class Plan:
         Raises:
             PlanError: if it is not JSON, of another schema, or a field has the wrong type.
         """
+        if not isinstance(text, str):
+            raise PlanError(_law(where, f"it is a {type(text).__name__}"))
         try:
             content = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:

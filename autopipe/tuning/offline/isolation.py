@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -75,12 +76,17 @@ class IsolatedWorkbench:
 def _compare(job: Job, reference: Choice, challenger: Choice, answer: Any) -> None:
     from autopipe.quiet import load_tensorflow
 
+    # Who interrupts the search interrupts all its processes; this one is ended by who waits for it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     load_tensorflow()
     try:
         bench = LocalWorkbench(job.make_choices(), job.make_consumer(), job.seconds)
-        answer.send(list(islice(bench.pairs(reference, challenger), job.pairs)))
+        found: list[Pair] | str = list(islice(bench.pairs(reference, challenger), job.pairs))
     except Exception as error:
-        answer.send(f"it raised {type(error).__name__}: {error}")
+        found = f"it raised {type(error).__name__}: {error}"
+    # Nobody waits any more where the search was ended meanwhile.
+    with suppress(BrokenPipeError):
+        answer.send(found)
 
 
 def _ended(code: int | None) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from autopipe.arguments import function, number, whole_number
+from autopipe.errors import ArgumentError
 from autopipe.planning.memory.machine import Machine
 from autopipe.planning.plans.plan import Plan
 from autopipe.tuning.consumer import Consumer, ModelSteps, StandIn
@@ -35,7 +38,7 @@ def tune(
     step_seconds: float | None = None,
     trials: int = 12,
     seconds: float = 60.0,
-    space: SearchSpace | None = None,
+    space: SearchSpace | str | os.PathLike[str] = "default",
     on_trial: Callable[[Trial], None] | None = None,
 ) -> Plan:
     """Search the numbers with which a consumer makes the most steps per second, and leave them in the pipeline.
@@ -46,11 +49,14 @@ def tune(
         step_seconds: without a model, the time a stand-in takes for a step; ``None`` reads as fast as it can.
         trials: how many settings to try.
         seconds: time to spend at the most; a turn under way is finished.
-        space: what the knobs may be; by default ``autopipe.search_spaces.default``.
+        space: what the knobs may be; see ``autopipe.search_spaces``. One of those may be given by its name.
         on_trial: told of each trial.
 
     Returns:
         The plan: the rules applied, the best knobs, and what was measured.
+
+    Raises:
+        ArgumentError: if an argument breaks its law.
 
     >>> import autopipe, tensorflow as tf
     >>> dataset = autopipe.optimize(tf.data.Dataset.range(64).batch(4))
@@ -58,10 +64,18 @@ def tune(
     >>> plan.knobs == dataset.knobs
     True
     """
-    from autopipe.search_spaces import default
+    from autopipe.runtime.dataset import OptimizedDataset
+    from autopipe.search_spaces import by_name
 
-    consumer: Consumer = ModelSteps(model) if model is not None else StandIn(step_seconds or 0.0)
-    choices = Choices.of(dataset, space or default)
+    if not isinstance(dataset, OptimizedDataset):
+        raise ArgumentError(f"dataset must be what autopipe.optimize() returned, but got {dataset!r}.")
+    if model is not None and step_seconds is not None:
+        raise ArgumentError("step_seconds must be of a stand-in for a model, but got a model too. Give one of the two.")
+    trials, seconds = whole_number("trials", trials), number("seconds", seconds)
+    function("on_trial", on_trial, "a trial")
+    step = number("step_seconds", step_seconds or 0.0, finite=True)
+    consumer: Consumer = StandIn(step) if model is None else ModelSteps(model)
+    choices = Choices.of(dataset, space if callable(space) else by_name(space))
     return tune_choices(choices, consumer, trials=trials, seconds=seconds, on_trial=on_trial)
 
 

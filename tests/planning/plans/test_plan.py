@@ -37,6 +37,12 @@ def same(one, two):
     return fingerprint(extract(one)) == fingerprint(extract(two))
 
 
+@pytest.mark.parametrize("text", [None, b"{}", 3])
+def test_what_is_no_text_is_named(text):
+    with pytest.raises(PlanError, match="it is a "):
+        Plan.from_json(text)
+
+
 def test_the_seed_of_the_process_makes_no_other_pipeline_but_whether_there_is_one_does():
     def drawing(seed):
         tf.random.set_seed(seed)

@@ -372,6 +372,24 @@ def test_the_best_few_are_compared_with_each_other_and_the_winner_with_what_was_
     assert measured["after"] == 1.6
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"dataset": waiting()}, r"dataset must be what autopipe\.optimize\(\) returned"),
+        ({"trials": -1}, "trials must be a whole number >= 0"),
+        ({"seconds": "9"}, "seconds must be a number >= 0"),
+        ({"step_seconds": math.inf}, "step_seconds must be a finite number >= 0"),
+        ({"space": "huge"}, "A search space must be one of default"),
+        ({"on_trial": 3}, "on_trial must be a function of a trial"),
+        ({"model": "any", "step_seconds": 0.1}, "Give one of the two"),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+def test_arguments_that_break_their_law_are_named_before_anything_is_read(arguments, words):
+    with pytest.raises(ArgumentError, match=words):
+        tune(**{"dataset": choices().datasets[OPTIMIZED], **arguments})
+
+
 def test_a_tuned_dataset_is_gone_when_nobody_holds_it():
     """In a fresh process: what Optuna keeps, it keeps when it is first imported."""
     code = """

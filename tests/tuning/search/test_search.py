@@ -230,7 +230,7 @@ class Lost:
 @pytest.mark.parametrize("call", ["add_trial", "enqueue_trial", "ask", "tell"])
 def test_a_study_that_is_lost_ends_the_search_with_the_best_so_far(call):
     search = Search(START, SPACE, trials=14, first_tries=[{"calls": 8, "buffer": 2}], study=Lost(call))
-    with pytest.warns(UserWarning, match="must be reachable .* database is locked .* the best knobs so far") as told:
+    with pytest.warns(UserWarning, match=r"must be reachable .* database is locked\. .* the best knobs so far") as told:
         run(search, more_is_better)
     assert len(told) == 1
     assert search.incumbent == search.running == ({"calls": 8, "buffer": 2} if call == "tell" else START)

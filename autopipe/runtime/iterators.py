@@ -1,0 +1,229 @@
+"""The iterators over an optimized dataset: how each starts, and how it goes on over a pipeline of other knobs."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+import tensorflow as tf
+
+from autopipe.functions.known.effects import effects
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
+from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
+from autopipe.runtime.checkpoints import make_savable
+from autopipe.runtime.disposal import dispose_aside
+from autopipe.runtime.ending import number_taken, telling_its_end
+from autopipe.runtime.following import built_after
+from autopipe.runtime.memories import Memories
+from autopipe.runtime.reading import Reading, Stages, observers, tree_after
+from autopipe.runtime.ready import ReadyPipeline, ReadyPipelines, filling_at_once, while_filling, with_files
+from autopipe.runtime.repoint import (
+    MOST_HELD,
+    has_large_buffer,
+    repoint,
+    restore,
+    state_of,
+    waits_for_next_epoch,
+    with_new_seed_generator,
+)
+from autopipe.runtime.stores import Stores
+from autopipe.runtime.unseen import derived_from, may_end_aside
+from autopipe.telemetry.stall import StallCounter, metered
+
+__all__ = ["Iterators"]
+
+
+class Iterators:
+    """The iterators over one optimized dataset.
+
+    They hold their readings, and those the dataset, which holds this: it is gone with the last of them, and its
+    memories too.
+
+    Args:
+        stores: where the caches keep their elements.
+
+    Attributes:
+        ready: the pipelines that those before ran.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self.ready = ReadyPipelines()
+        self._stores = stores
+        self._holds_much = False
+        self._readings: list[Callable[[], Reading | None]] = []
+
+    def live(self) -> list[Reading]:
+        """Return the readings of those that somebody holds."""
+        known = (each() for each in self._readings)
+        return [reading for reading in known if reading is not None and reading.iterator() is not None]
+
+    def memories_in_use(self) -> list[Memories]:
+        """Return where the memory caches of those keep their elements."""
+        return [reading.memories for reading in self.live()]
+
+    def start(self, dataset: Any, tree: ir.Node, built: Any, after: Stages, *, early: bool) -> tuple[Any, Reading]:
+        """Start an iterator.
+
+        Args:
+            dataset: the optimized dataset.
+            tree: its pipeline, perhaps with other knobs.
+            built: what others derive datasets from; without caches it is the same pipeline.
+            after: the stages that somebody put after it.
+            early: whether its buffers are to fill before the first element is asked for.
+        """
+        written_by_others = [file for each in self.live() for file in each.files]
+        files = self._stores.next_files(written_by_others)
+        memories = self._stores.next_memories(self.memories_in_use())
+        writes = not self._stores.are_whole(files)
+        filling = while_filling(tree, after)
+        fills = filling is not tree and not memories.full
+        # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
+        taken = number_taken() if writes or memories.watches or fills else None
+        reading = Reading(dataset, after, knob_values(tree), memories, taken, files, writes, fills=fills)
+        tree = filling if fills else tree
+        ready = None
+        if taken is None:
+            in_use = (tree, dataset.tree)
+            ready = self.ready.one_for(reading, tree, in_use, early=early, metered=bool(observers()))
+        if ready is None:
+            ready = self._make(tree, built, reading, early=early)
+        iterator = iter(ready.pipeline)
+        ready.iterator = reading.iterator = weakref.ref(iterator)
+        reading.stall = ready.stall
+        if _ends_aside(reading):
+            dispose_aside(iterator)
+        make_savable(iterator, reading, partial(self._restore, reading))
+        reading.taker.take_note(iterator)
+        iterator._autopipe_reading = reading
+        self._readings = [weakref.ref(each) for each in (*self.live(), reading)]
+        return iterator, reading
+
+    def change(self, reading: Reading, tree: ir.Node) -> ir.Node | None:
+        """Make an iterator go on over a pipeline of the same stages, but for the knobs that wait for the next one.
+
+        One that another thread may be taking an element of is left as it is.
+
+        Returns:
+            The pipeline whose seeds the next iterators are to draw on from; ``None`` if those are not concerned.
+        """
+        with reading.taker.kept_waiting() as is_here:
+            return self._change(reading, tree) if is_here else None
+
+    def _make(self, tree: ir.Node, built: Any, reading: Reading, *, early: bool) -> ReadyPipeline:
+        reading.stall = StallCounter() if observers() else None
+        files, memories = reading.files, reading.memories
+        plain = derived_from(tree) is reading.dataset.tree and not files and not memories.caches
+        dataset = built if plain else memories.build(with_files(tree, files))
+        pipeline = self._pipeline(dataset, reading)
+        pipeline = filling_at_once(pipeline) if early else pipeline
+        ready = ReadyPipeline(tree, reading.after, files, memories, early, pipeline, reading.stall)
+        if reading.taken is None:
+            self.ready.add(ready)
+        return ready
+
+    def _change(self, reading: Reading, tree: ir.Node) -> ir.Node | None:
+        iterator = reading.iterator()
+        if iterator is None or reading.writes:
+            return None
+        knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
+        if knobs == reading.knobs or waits_for_next_epoch(tree_after(tree, reading.after)):
+            return None
+        state = self._state_of(reading, iterator)
+        if state is None:
+            return None
+        # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
+        own = trees.transform(with_knobs(tree, knobs), with_new_seed_generator)
+        changed = replace(reading, knobs=knobs, memories=self._memories_for(reading))
+        if not repoint(iterator, state, self._pipeline_of(changed, own), aside=_ends_aside(reading)):
+            return None
+        self._stores.succeed(reading.memories, changed.memories)
+        _goes_on_as(reading, changed)
+        return own if repeats_a_seeded_shuffle(tree_after(own, reading.after)) else None
+
+    def _restore(self, reading: Reading, state: Any) -> bool:
+        """Make an iterator go on from where another one was, perhaps in another epoch; return whether it does.
+
+        Those that fill caches take note of their end, and those that somebody observes are metered. What caches hold
+        is in the state, and must not be put into memories that others read.
+        """
+        iterator = reading.iterator()
+        tree = with_knobs(reading.dataset.tree, reading.knobs)
+        can_fill = while_filling(tree, reading.after) is not tree
+        noted, counted = reading.taken is not None, reading.stall is not None
+        for counts, notes in product((counted, not counted), (noted, not noted)):
+            form = replace(
+                reading,
+                memories=self._stores.empty_memories(),
+                taken=number_taken() if notes else None,
+                stall=StallCounter() if counts else None,
+                fills=notes and can_fill,
+            )
+            if restore(iterator, state, self._pipeline_of(form, tree), aside=_ends_aside(reading)):
+                _goes_on_as(reading, form)
+                return True
+        return False
+
+    def _state_of(self, reading: Reading, iterator: Any) -> Any:
+        """Return where an iterator is; ``None`` where TensorFlow cannot say so, or takes too long to."""
+        self._holds_much = (
+            self._holds_much or has_large_buffer(reading.dataset.tree) or reading.memories.hold_more_than(MOST_HELD)
+        )
+        if self._holds_much:
+            return None
+        try:
+            state = state_of(iterator)
+        except tf.errors.UnimplementedError:
+            return None
+        self._holds_much = len(state) > MOST_HELD
+        return None if self._holds_much else state
+
+    def _memories_for(self, reading: Reading) -> Memories:
+        """Return where an iterator finds what its memory caches hold, once its state is restored.
+
+        They are emptied for a moment then, which nobody else must see: neither another iterator, nor the pipeline
+        before, which may still be coming to its end.
+        """
+        shared = self.memories_in_use().count(reading.memories) > 1 or self._stores.is_derived(reading.memories)
+        return reading.memories.successor() if shared or _ends_aside(reading) else reading.memories
+
+    def _pipeline_of(self, reading: Reading, tree: ir.Node) -> Any:
+        """Return the dataset an iterator runs where it is made anew: its caches hold what those of its memories do."""
+        tree = while_filling(tree, reading.after) if reading.fills else tree
+        return self._pipeline(reading.memories.build(with_files(tree, reading.files)), reading)
+
+    def _pipeline(self, dataset: Any, reading: Reading) -> Any:
+        """Return the dataset an iterator runs: with a meter and a note of its end where there are counters for them."""
+        dataset = built_after(dataset, reading.after)
+        synchronous = reading.ends_synchronously
+        if reading.stall is not None:
+            dataset = metered(dataset, reading.stall, inner_prefetch=synchronous)
+        if reading.taken is not None:
+            tell = partial(self._stores.note_end, reading.memories, reading.files)
+            prefetched = synchronous and reading.stall is None
+            stateless = all(effects(fn).steady for fn in trees.functions(reading.tree))
+            chosen = any(isinstance(each, ir.ChooseFrom) for each in trees.walk_through(reading.tree))
+            dataset = telling_its_end(
+                dataset, tell, reading.taken, inner_prefetch=prefetched, stateless=stateless, chosen=chosen
+            )
+        tree = reading.dataset.tree
+        if any(dataset is node.dataset for node in trees.walk(tree) if isinstance(node, ir.Source)):
+            # The author's own, on which nothing is noted.
+            dataset = dataset.with_options(tf.data.Options())
+        # The iterator holds its dataset; this makes it hold the functions and what caches keep their elements in too,
+        # which TensorFlow frees otherwise.
+        dataset._autopipe_owner = (reading.dataset.original, tree, reading.memories)
+        return dataset
+
+
+def _goes_on_as(reading: Reading, form: Reading) -> None:
+    reading.knobs, reading.memories = form.knobs, form.memories
+    reading.taken, reading.stall, reading.fills = form.taken, form.stall, form.fills
+
+
+def _ends_aside(reading: Reading) -> bool:
+    return may_end_aside(reading.tree)
