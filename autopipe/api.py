@@ -84,6 +84,7 @@ def optimize(
     from autopipe.planning.memory.machine import give_back_free_memory
     from autopipe.runtime.dataset import OptimizedDataset
 
+    asked_to_verify = yes_or_no("verify", verify)
     given = _given(plan)
     tree, identity = _read(dataset)
     promised = _promise(given, identity, keeps)
@@ -95,9 +96,9 @@ def optimize(
     rewriting = _rewriting(tree, given, rules, promised, measurements)
     # The samples are gone with them.
     del measurements
-    if yes_or_no("verify", verify):
-        rewriting = _verified(rewriting)
     done = _done(identity, promised, rewriting, given)
+    if asked_to_verify:
+        rewriting = _verified(rewriting, OptimizedDataset(dataset, rewriting, done))
     # Measuring needs much memory for a moment, which caches that are filled from other threads do not find again.
     if seconds > 0:
         give_back_free_memory()
@@ -231,12 +232,12 @@ def _folder(disk_cache: str | os.PathLike[str]) -> str:
     return os.path.expanduser(path)
 
 
-def _verified(rewriting: Rewriting) -> Rewriting:
+def _verified(rewriting: Rewriting, run: OptimizedDataset) -> Rewriting:
     from autopipe.report.waiting import shown_if_long
     from autopipe.verify import verify
 
     with shown_if_long("autopipe compares the pipeline with the one as written"):
-        return replace(rewriting, verified=verify(rewriting))
+        return replace(rewriting, verified=verify(rewriting, run=run))
 
 
 def _keeps(name: str) -> Keeps:

@@ -84,8 +84,11 @@ def _read(dataset: Any, limit: int, end: float) -> EpochDigest:
     rows: list[Row] = []
     forms: list[Any] = []
     means: list[tuple[float, ...]] = []
-    iterator = iter(dataset)
     complete, error = False, None
+    try:
+        iterator = iter(dataset)
+    except tf.errors.OpError as failed:
+        return EpochDigest((), (), (), (), complete, failed.message)
     while len(elements) < limit and (not elements or time.perf_counter() < end):
         try:
             element = next(iterator)

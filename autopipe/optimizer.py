@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 
-from autopipe.errors import RewriteError
+import tensorflow as tf
+
+from autopipe.errors import AutopipeError, RewriteError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
 from autopipe.pipeline.fusing import maps_batched_at_once, shuffles_repeated_at_once
@@ -188,14 +191,11 @@ class _Driver:
                     continue
                 if (rule.name, site) in self.refused or (site in cached and rule.may_ask(NotCachedYet)):
                     continue
-                candidate = rule(site)
-                if candidate is None:
-                    continue
-                candidate = replace(candidate, result=_in_order(candidate.result, site, state))
-                outcome = self._judge(rule, site, place, state, candidate)
+                outcome = self._tried(rule, site, place, state)
                 if isinstance(outcome, Step):
                     return ir.End(input=outcome.tree), outcome
-                self.refused[rule.name, site] = outcome
+                if outcome is not None:
+                    self.refused[rule.name, site] = outcome
         return None
 
     def standing_refusals(self, state: ir.End) -> tuple[Refusal, ...]:
@@ -203,6 +203,28 @@ class _Driver:
         standing = set(trees.walk(state)) - set(_drawing(state))
         refused = (each for (_, site), each in self.refused.items() if site in standing and each.reason)
         return (*refused, *self.not_tried.values())
+
+    def _tried(self, rule: Rule, site: ir.Node, place: int, state: ir.End) -> Step | Refusal | None:
+        """Return what a rule makes of a stage, or why it may not; ``None`` if it is not for such a stage.
+
+        An error of its own is a reason to leave the stage as it is, and to tell of it.
+        """
+        try:
+            candidate = rule(site)
+            if candidate is None:
+                return None
+            candidate = replace(candidate, result=_in_order(candidate.result, site, state))
+            return self._judge(rule, site, place, state, candidate)
+        except (AutopipeError, MemoryError, tf.errors.OpError):
+            raise
+        except Exception as error:
+            failed = f"it failed with {type(error).__name__}: {error}"
+            warnings.warn(
+                f"A rule must apply or refuse, but {rule.name} did neither at {_place(site)}: {failed}. That stage "
+                "stays as it is. Leave the rule out with optimize(rules=...), and report this.",
+                stacklevel=2,
+            )
+            return Refusal(rule.name, _place(site), failed)
 
     def _judge(self, rule: Rule, site: ir.Node, place: int, state: ir.End, candidate: Rewrite) -> Step | Refusal:
         offered = rule.keeps if candidate.keeps is None else candidate.keeps

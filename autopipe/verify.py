@@ -28,6 +28,7 @@ from autopipe.rules import Keeps
 
 __all__ = ["compare", "verify"]
 
+_EPOCHS_READ = 2
 _TOLERANCE = 1e-4
 # A row may stand this far from its twin when rows are sorted by sums that rounding has moved.
 _NEIGHBOURS = 4
@@ -71,7 +72,7 @@ def compare(
     return _difference(old, new, keeps) or _epochs_became_one(old, new, keeps)
 
 
-def verify(rewriting: Rewriting, *, limit: int = 10_000, seconds: float = 10.0) -> str:
+def verify(rewriting: Rewriting, *, run: Any = None, limit: int = 10_000, seconds: float = 10.0) -> str:
     """Run a pipeline as it was written and as it was rewritten, and compare what was promised.
 
     What the pipeline does not repeat by itself (an unseeded shuffle does not repeat its order, a random function not
@@ -79,6 +80,8 @@ def verify(rewriting: Rewriting, *, limit: int = 10_000, seconds: float = 10.0) 
 
     Args:
         rewriting: a rewriting with all its steps.
+        run: a dataset that runs the rewritten pipeline, whose iterators are those that training reads; by default it is
+            built of the pipeline as it stands.
         limit: elements read in each of two epochs, at the most.
         seconds: time for each reading, of which there are three, and more where a difference is found.
 
@@ -89,10 +92,10 @@ def verify(rewriting: Rewriting, *, limit: int = 10_000, seconds: float = 10.0) 
         VerificationError: if the promise is broken; the message names the first rule that breaks it.
     """
     with undisturbed_generators(trees.functions(rewriting.before)):
-        return _verify(rewriting, limit, seconds)
+        return _verify(rewriting, build(rewriting.after) if run is None else run, limit, seconds)
 
 
-def _verify(rewriting: Rewriting, limit: int, seconds: float) -> str:
+def _verify(rewriting: Rewriting, run: Any, limit: int, seconds: float) -> str:
     kind = _kind_without_values(rewriting.before)
     if kind is not None:
         return f"not compared: elements hold a {kind}, which has no values to compare"
@@ -103,7 +106,7 @@ def _verify(rewriting: Rewriting, limit: int, seconds: float) -> str:
             f"{stage(free)} leaves out may depend on what is drawn or mixed"
         )
     written = _read(rewriting.before, limit, seconds)
-    rewritten = _read(rewriting.after, limit, seconds)
+    rewritten = read_epochs(run, _EPOCHS_READ, limit, seconds)
     for runs in (1, _RUNS_IN_DOUBT):
         others = (_read(rewriting.before, limit, seconds) for _ in range(runs))
         repeats = _seen_to_repeat(_known_to_repeat(rewriting.before), written, others)
@@ -113,7 +116,8 @@ def _verify(rewriting: Rewriting, limit: int, seconds: float) -> str:
         difference = _breach(rewriting.before, written, rewritten, level)
         if difference is not None and level is Keeps.TRAINING:
             # What is drawn may differ by chance, but hardly twice.
-            written, rewritten = (_read(tree, limit, seconds) for tree in (rewriting.before, rewriting.after))
+            written = _read(rewriting.before, limit, seconds)
+            rewritten = read_epochs(run, _EPOCHS_READ, limit, seconds)
             difference = _breach(rewriting.before, written, rewritten, level)
         if difference is None:
             return _account(written, level)
@@ -160,7 +164,7 @@ def _culprit(rewriting: Rewriting, written: list[EpochDigest], repeats: Keeps, l
 
 
 def _read(tree: ir.Node, limit: int, seconds: float) -> list[EpochDigest]:
-    return read_epochs(build(tree), 2, limit, seconds)
+    return read_epochs(build(tree), _EPOCHS_READ, limit, seconds)
 
 
 def _known_to_repeat(tree: ir.Node) -> Keeps:

@@ -58,6 +58,32 @@ def test_a_rule_may_learn_the_shape_and_number_of_elements_but_not_forget_them()
         rewrite(done.after, [forgot], keeps=Keeps.SEQUENCE, measurements=Answers())
 
 
+def test_a_rule_that_fails_is_told_of_and_the_others_are_applied():
+    def fails(node):
+        """fails at a map."""
+        return node.fn.nothing if isinstance(node, ir.Map) else None
+
+    rules = [Rule("fails", Keeps.SEQUENCE, fails), *(rule for rule in catalogue() if rule.name == "prefetch_at_end")]
+    with pytest.warns(UserWarning, match=r"fails did neither at .* \| map\(add\): it failed with AttributeError"):
+        done = rewrite(extract(Dataset.range(9).map(add)), rules, keeps=Keeps.TRAINING, measurements=Answers())
+    assert [step.rule for step in done.steps] == ["prefetch_at_end"]
+    (refusal,) = done.refusals
+    assert (refusal.rule, refusal.reason.startswith("it failed with AttributeError")) == ("fails", True)
+
+
+@pytest.mark.parametrize(
+    "error", [RewriteError("of autopipe's"), MemoryError(), tf.errors.OutOfRangeError(None, None, "")]
+)
+def test_what_is_not_an_error_of_a_rule_is_handed_on(error):
+    def fails(node):
+        """fails everywhere."""
+        raise error
+
+    broken = Rule("fails", Keeps.SEQUENCE, fails)
+    with pytest.raises(type(error)):
+        rewrite(extract(Dataset.range(9)), [broken], keeps=Keeps.TRAINING, measurements=Answers())
+
+
 def test_a_rule_that_never_ends_is_blamed_by_name():
     def back_and_forth(node):
         """map -> map."""

@@ -10,6 +10,8 @@ from autopipe.optimizer import Rewriting, rewrite
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
 from autopipe.rules import Keeps, Rewrite, Rule, catalogue
+from autopipe.runtime.following import built_after
+from autopipe.runtime.iterators import Iterators
 from autopipe.verify import compare, verify
 from sides import Answers
 
@@ -99,6 +101,11 @@ def rewritten(dataset, *rules, keeps=Keeps.SEQUENCE):
     return rewrite(extract(dataset), [*catalogue(), *rules], keeps=keeps, measurements=Answers())
 
 
+def fail(x):
+    with tf.control_dependencies([tf.debugging.assert_less(x, tf.constant(0, tf.int64))]):
+        return tf.identity(x)
+
+
 def call_twice(node):
     """map -> map | map."""
     match node:
@@ -112,6 +119,27 @@ def test_the_rule_that_breaks_the_promise_is_named():
     done = rewritten(Dataset.range(20).cache().map(lambda x: x + 1), broken)
     with pytest.raises(VerificationError, match="after call_twice epoch 0: element 0 differs.*Nothing was changed"):
         verify(done)
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [(lambda made: made.skip(1), "elements became"), (lambda made: made.map(fail), "an element now fails")],
+    ids=["loses an element", "fails"],
+)
+def test_what_iterators_put_around_the_rewritten_pipeline_is_compared_too(monkeypatch, broken, words):
+    monkeypatch.setattr(Iterators, "_pipeline", lambda self, made, reading: broken(built_after(made, reading.after)))
+    with pytest.raises(VerificationError, match=f"after all its rules together epoch 0: .*{words}"):
+        autopipe.optimize(Dataset.range(20).map(lambda x: x + 1), verify=True, seconds=0)
+
+
+def test_an_iterator_that_cannot_be_made_is_a_difference():
+    class Unmade:
+        def __iter__(self):
+            raise tf.errors.InvalidArgumentError(None, None, "expected a scalar")
+
+    done = rewritten(Dataset.range(20).map(lambda x: x + 1))
+    with pytest.raises(VerificationError, match=r"an element now fails \(expected a scalar\)"):
+        verify(done, run=Unmade())
 
 
 def test_what_a_pipeline_does_not_repeat_is_not_asked_of_the_other():
