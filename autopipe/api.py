@@ -10,7 +10,7 @@ from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
 from autopipe.arguments import bytes_or_none, number, yes_or_no
-from autopipe.errors import ArgumentError, DatasetError, PlanError
+from autopipe.errors import ArgumentError, DatasetError, KnobError, PlanError
 from autopipe.planning.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def optimize(
     # The samples are gone with them.
     del measurements
     done = _done(identity, promised, rewriting, given)
+    _check_knobs(rewriting, done)
     if asked_to_verify:
         rewriting = _verified(rewriting, OptimizedDataset(dataset, rewriting, done))
     # Measuring needs much memory for a moment, which caches that are filled from other threads do not find again.
@@ -343,7 +344,13 @@ def _done(identity: str, keeps: Keeps, rewriting: Rewriting, given: Plan | None)
 def _check_knobs(rewriting: Rewriting, done: Plan) -> None:
     from autopipe.pipeline.knobs import with_knobs, with_thread_pool
 
-    with_knobs(with_thread_pool(rewriting.after), done.knobs)
+    try:
+        with_knobs(with_thread_pool(rewriting.after), done.knobs)
+    except KnobError as error:
+        raise KnobError(
+            f"{error} It is a number of the plan: take it out of there, or make a new one with: "
+            "autopipe tune TARGET -o plan.json"
+        ) from None
 
 
 def _versions() -> dict[str, str]:
