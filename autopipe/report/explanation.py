@@ -127,9 +127,10 @@ class Explanation:
             remedy = "with seconds=2 (on the command line, --seconds 2) it is run all the same"
             why = f"what its stages cost: a run could be noticed, since {self.witness}; {remedy}"
             yield Padding(Text(why), (0, 0, 0, 2))
-        for node in self._opaque():
-            yield _heading("Left as it is" if isinstance(node, ir.SharedCache) else "Not read")
-            yield Padding(f"{stage(node)}, and all before it: {node.reason}", (0, 0, 0, 2))
+        left = Counter((isinstance(node, ir.SharedCache), stage(node), node.reason) for node in self._opaque())
+        for (is_cache, name, reason), times in left.items():
+            yield _heading("Left as it is" if is_cache else "Not read")
+            yield Padding(Text(f"{name}{_places(times)}, and all before it: {reason}"), (0, 0, 0, 2))
         if self.plan.knobs:
             yield _heading("Knobs")
             for name, value in self.plan.knobs.items():
@@ -226,10 +227,13 @@ def _refused(refusals: Iterable[Refusal]) -> Iterator[Any]:
 
 def _finding(finding: Finding, times: int) -> Iterator[Any]:
     line = f"  {finding.line}" if finding.line else ""
-    places = "" if times == 1 else f"  at {times} places"
-    yield Padding(Text(f"{finding.code}  at {finding.where}{line}{places}", style="cyan"), (0, 0, 0, 2))
+    yield Padding(Text(f"{finding.code}  at {finding.where}{line}{_places(times)}", style="cyan"), (0, 0, 0, 2))
     gain = f": {finding.gain}" if finding.gain else ""
     yield Padding(Text(f"{finding.why}; {finding.remedy}{gain}", style="dim"), (0, 0, 0, 5))
+
+
+def _places(times: int) -> str:
+    return "" if times == 1 else f" at {times} places"
 
 
 def _value(name: str, value: int) -> str:

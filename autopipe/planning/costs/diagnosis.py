@@ -29,6 +29,9 @@ _AS_IT_IS = 0.5
 _HELPED = 1.5
 # A stage that computes keeps at least this share busy of what it is said to be short of, other processes or not.
 _COMPUTING = 0.25
+# What is in use for less of the time than this holds nothing up.
+_IDLE = 0.2
+_SEVERAL = 2
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,18 @@ class Diagnosis:
     def _limit(self) -> str:
         if self.bottleneck is None:
             return "no stage could be measured"
-        stage = self.bottleneck.stage
-        where = f" ({stage.line})" if stage.line else ""
-        return f"{stage.stage}{where} takes {stage.share:.0%} of the work and is limited by {self.resource}"
+        found = self.bottleneck.stage
+        where = f" ({found.line})" if found.line else ""
+        if self.bottleneck.share < _IDLE:
+            return (
+                f"no stage limits it: {found.stage}{where} is the busiest, for {self.bottleneck.share:.0%} of the time"
+            )
+        limited = f"{found.stage}{where} takes {found.share:.0%} of the work and is limited by {self.resource}"
+        costliest = max(self.profile.stages, key=lambda each: each.seconds_per_element)
+        calls = costliest.parallelism or 0
+        if costliest.node is found.node or calls < _SEVERAL:
+            return limited
+        return f"{limited} ({costliest.stage} takes {costliest.share:.0%}, {calls} calls at once)"
 
     def _cores(self) -> str:
         assert self.free_rate is not None

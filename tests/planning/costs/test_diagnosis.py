@@ -82,6 +82,23 @@ class TestVerdict:
         )
         assert diagnosis().waiting is None
 
+    def test_what_is_hardly_ever_busy_limits_nothing(self):
+        found = diagnosis()
+        idle = replace(found, bottleneck=replace(found.bottleneck, share=0.03))
+        line = found.bottleneck.stage.line
+        assert idle.verdict.endswith(
+            f": no stage limits it: map(same, calls=4) ({line}) is the busiest, for 3% of the time"
+        )
+
+    def test_a_stage_that_costs_more_and_is_called_at_once_is_named_beside_what_limits(self):
+        tree = extract(NUMBERS.map(same, num_parallel_calls=4).batch(2))
+        profile = profile_of(tree, {ir.Map: {"seconds": 0.04, "calls": 4, "share": 0.6}, ir.Batch: {"seconds": 0.02}})
+        bottleneck = Bound(50.0, "one element at a time", cost_of(tree, 0.02, share=0.3), 0.9)
+        found = Diagnosis(profile, bottleneck, Ceiling(100.0, {}))
+        assert found.verdict.endswith(
+            "limited by one element at a time (map(same, calls=4) takes 60%, 4 calls at once)"
+        )
+
     def test_a_consumer_that_waits_is_input_bound(self):
         found = diagnosis(pace=(90.0, 200.0))
         assert found.waiting == pytest.approx(0.55)
