@@ -1,6 +1,7 @@
 """The rule named as this file."""
 
-from autopipe.pipeline.ir import Cache, Node, Zip
+from autopipe.pipeline import trees
+from autopipe.pipeline.ir import Cache, Node, SharedCache, Zip
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._obligations import (
@@ -22,15 +23,17 @@ def cache_after_zip(node: Node) -> Rewrite | None:
     follows can be cached with them: images and captions that are zipped and batched are copied into batches each time.
     One cache of both holds the same, and may then stand after the batch. A side without a cache is kept too where it
     gives the same in every epoch and is small beside the others. It takes: caches of one known number of elements, all
-    of which the zip takes (one that is never full keeps nothing), nobody else who reads them, no ``ignore_errors``
-    downstream, memory caches (a file may hold elements already), and nothing downstream that stops early.
+    of which the zip takes (one that is never full keeps nothing, and holds what another epoch draws anew), nobody else
+    who reads them, no ``ignore_errors`` downstream, memory caches (a file may hold elements already), and nothing
+    downstream that stops early.
     """
     if not isinstance(node, Zip):
         return None
     caches = [part for part in node.parts if isinstance(part, Cache)]
     others = [part for part in node.parts if not isinstance(part, Cache)]
     number = signature(node).cardinality
-    if not caches or number < 0 or any(signature(cache).cardinality != number for cache in caches):
+    filled = [*caches, *filter(_holds_what_was_drawn, others)]
+    if not caches or number < 0 or any(signature(part).cardinality != number for part in filled):
         return None
     zipped = node.on(*(part.input if isinstance(part, Cache) else part for part in node.parts))
     cached_now = Zip(parts=tuple(each.input for each in caches), structure=tuple(range(len(caches))))
@@ -44,3 +47,7 @@ def cache_after_zip(node: Node) -> Rewrite | None:
         FitsMemory(zipped),
     )
     return Rewrite(caches[0].on(zipped), provided)
+
+
+def _holds_what_was_drawn(side: Node) -> bool:
+    return any(isinstance(node, SharedCache) for node in trees.walk(side))

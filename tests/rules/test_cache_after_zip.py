@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import autopipe
 from autopipe.optimizer import rewrite
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
@@ -64,6 +65,21 @@ def test_a_longer_side_that_is_not_cached_is_cut_where_the_caches_end():
     zipped = Dataset.zip((NUMBERS.cache(), Dataset.counter()))
     assert_rewrites(RULE, zipped, one_line(apply(RULE, zipped).after))
     assert one_line(apply(RULE, zipped).after).endswith("| cache()")
+
+
+@pytest.mark.parametrize("after", [lambda drawn: drawn, lambda drawn: drawn.map(lambda x: x + 1).prefetch(1)])
+def test_leaves_a_cache_of_what_was_drawn_that_is_never_full_and_so_is_drawn_anew_in_every_epoch(after):
+    def zipped():
+        return Dataset.zip((NUMBERS.cache(), after(Dataset.range(12).shuffle(12, seed=1).cache())))
+
+    optimized = autopipe.optimize(zipped(), keeps="sequence", rules=[RULE])
+    assert optimized.plan.rules == ()
+    assert compare(zipped(), optimized, Keeps.SEQUENCE, epochs=3) is None
+
+
+def test_a_cache_of_what_was_drawn_is_kept_with_the_others_where_it_is_full():
+    drawn = Dataset.zip((NUMBERS.cache(), Dataset.range(9).shuffle(9, seed=1).cache()))
+    assert autopipe.optimize(drawn, keeps="sequence", rules=[RULE]).plan.rules == (RULE,)
 
 
 def test_refuses_a_side_that_changes_between_epochs():
