@@ -97,6 +97,23 @@ def test_is_done_once():
     assert not apply(RULE, build(done.after)).steps
 
 
+def test_numbers_of_which_tensorflow_makes_no_rows_stay_as_they_are():
+    def rarely(image, rare):
+        # No sample has the one for which a row would be made.
+        least = tf.constant([900, 800, 700], tf.uint16)
+        return tf.cond(rare, lambda: tf.minimum(image[:, ::-1], least), lambda: image[::-1])
+
+    deep = IMAGES.astype("uint16") * 200
+    dataset = Dataset.from_tensor_slices((deep, np.arange(12) == 11)).map(rarely)
+    assert_rewrites(RULE, dataset, "tensor_slices | map(rarely by cheaper ops)", Keeps.SEQUENCE)
+
+
+def test_numbers_that_tensorflow_reverses_by_a_slice_only_stay_as_they_are():
+    tiny = tf.cast(IMAGES.astype("float32"), tf.dtypes.experimental.float8_e5m2)
+    assert_no_match(RULE, Dataset.from_tensor_slices(tiny).map(lambda x: x[:, ::-1]))
+    assert_no_match(RULE, Dataset.from_tensor_slices(tiny).map(lambda x: tf.stack(tf.unstack(x, axis=-1)[::-1], -1)))
+
+
 def test_refuses_where_it_is_not_faster():
     assert_refuses(RULE, images().map(normalize), "measured 1.00x", answers=Answers(speed=(1.0, 0.9, 1.1)))
 

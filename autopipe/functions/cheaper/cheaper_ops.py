@@ -25,6 +25,12 @@ _MOST_CHANNELS = 16
 # An image, or a batch of rows of pixels.
 _LEAST_RANK = 3
 _MOST_RANK_TO_REVERSE = 8
+# What ``tf.tile`` takes; ``tf.reverse`` takes uint16 too. Both take fewer types than the ops in whose place they come.
+_TILED = frozenset(
+    "bfloat16 bool complex128 complex64 float16 float32 float64 int16 int32 int64 int8 string uint32 uint64 "
+    "uint8".split()
+)
+_REVERSED = _TILED | {"uint16"}
 # Two operands, of which each value of the result takes one value each.
 _BY_VALUE = frozenset(
     "Add AddV2 Equal Greater GreaterEqual Less LessEqual Maximum Minimum Mul NotEqual RealDiv SquaredDifference "
@@ -80,7 +86,8 @@ def _turned_around(op: Any) -> Swap | None:
     """Turn whole axes around by the op that is there for it, in place of a slice with steps of -1."""
     import tensorflow as tf
 
-    axes = _axes_turned(op) if op.type == "StridedSlice" and _may_be_large(op.inputs[0]) else []
+    turning = op.type == "StridedSlice" and op.inputs[0].dtype.name in _REVERSED and _may_be_large(op.inputs[0])
+    axes = _axes_turned(op) if turning else []
     return (lambda x, *_: [tf.reverse(x, axes)]) if axes else None
 
 
@@ -100,6 +107,8 @@ def _channels_turned_around(op: Any) -> Swap | None:
     import tensorflow as tf
 
     if op.type != "Pack" or op.get_attr("axis") not in (-1, op.inputs[0].shape.rank):
+        return None
+    if op.inputs[0].dtype.name not in _REVERSED:
         return None
     channels = [_channel(each) for each in op.inputs]
     images = {id(image): image for image, _ in channels}
@@ -153,7 +162,7 @@ def _parts(sliced: Any, *, shrinking: bool = False) -> dict[int, tuple[int, int,
 
 def _by_rows(op: Any, any_size: bool) -> Swap | None:
     """Compute with a number for each channel as with a row of pixels, in which these numbers recur."""
-    if op.type not in _BY_VALUE:
+    if op.type not in _BY_VALUE or op.inputs[0].dtype.name not in _TILED:
         return None
     for large in range(2):
         image, numbers = op.inputs[large], op.inputs[1 - large]
