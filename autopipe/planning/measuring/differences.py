@@ -29,7 +29,7 @@ def difference(left: Any, right: Any, exact: bool) -> str | None:
 
     sides = (tf.nest.flatten(side, expand_composites=True) for side in (left, right))
     for ours, theirs in zip(*sides, strict=True):
-        old, new = np.asarray(ours), np.asarray(theirs)
+        old, new = map(_array, (ours, theirs))
         if old.shape != new.shape:
             return f"shape {old.shape} became {new.shape}"
         if (old == new).all():
@@ -40,6 +40,14 @@ def difference(left: Any, right: Any, exact: bool) -> str | None:
         if not np.array_equal(old, new, equal_nan=inexact):
             return "values differ"
     return None
+
+
+def _array(part: Any) -> Any:
+    """Return a part of an element as an array; TensorFlow makes none of one number of a type that NumPy has not."""
+    import numpy as np
+
+    value = part.numpy() if hasattr(part, "numpy") else part
+    return np.asarray(value, dtype=object if isinstance(value, bytes) else None)
 
 
 def _is_rounding(old: Any, new: Any) -> bool:

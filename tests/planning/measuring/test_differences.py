@@ -35,3 +35,10 @@ def test_ragged_elements_differ_in_their_rows_too():
     one, other = tf.ragged.constant([[1], [2, 3]]), tf.ragged.constant([[1, 2], [3]])
     assert difference(one, one, exact=True) is None
     assert difference(one, other, exact=True) == "values differ"
+
+
+@pytest.mark.parametrize("kind", [tf.bfloat16, tf.dtypes.experimental.float8_e5m2])
+def test_one_number_of_a_type_that_numpy_has_not_is_compared_too(kind):
+    one, other = (tf.cast(value, kind) for value in (1.0, 2.0))
+    assert difference(one, one, exact=False) is None
+    assert difference(one, other, exact=True) == "values differ"
