@@ -12,7 +12,7 @@ import tensorflow as tf
 from autopipe.errors import AutopipeError, RewriteError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
-from autopipe.pipeline.fusing import maps_batched_at_once, shuffles_repeated_at_once
+from autopipe.pipeline.fusing import maps_batched_at_once, neighbours_lost_at_once, shuffles_repeated_at_once
 from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import one_line, stage
 from autopipe.rules import (
@@ -34,6 +34,10 @@ _PARALLEL = (ir.Map, ir.MemoizedMap, ir.Interleave)
 _BATCHED_AT_ONCE = (
     "a map would come right before a batch: TensorFlow then makes one of the two, which fails on elements of different "
     "shapes even in an incomplete batch, which is dropped now"
+)
+_LOST_AT_ONCE = (
+    "a map would come right before a batch, or no longer: TensorFlow makes one of the two there, which loses the whole "
+    "batch where an element fails, so that ignore_errors() would leave out others"
 )
 _REPEATED_AT_ONCE = (
     "a shuffle would come right before a repeat, or no longer: TensorFlow makes one of the two there, which draws one "
@@ -242,6 +246,8 @@ class _Driver:
         assert isinstance(changed, ir.End)
         if maps_batched_at_once(changed) > maps_batched_at_once(state):
             return Refusal(rule.name, _place(site), _BATCHED_AT_ONCE)
+        if neighbours_lost_at_once(changed) != neighbours_lost_at_once(state):
+            return Refusal(rule.name, _place(site), _LOST_AT_ONCE)
         if shuffles_repeated_at_once(changed) != shuffles_repeated_at_once(state):
             return Refusal(rule.name, _place(site), _REPEATED_AT_ONCE)
         try:

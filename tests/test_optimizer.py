@@ -3,6 +3,7 @@
 import pytest
 import tensorflow as tf
 
+import autopipe
 from autopipe.errors import RewriteError
 from autopipe.optimizer import rewrite
 from autopipe.pipeline import ir
@@ -130,6 +131,19 @@ def test_no_map_is_brought_before_a_batch_that_drops_elements_of_other_shapes():
     done = apply("select_before_map", dataset)
     assert not done.steps
     assert "fails on elements of different shapes" in done.refusals[0].reason
+
+
+@pytest.mark.parametrize("rules", [["shuffle_before_map"], ["drop_idle_stage"], None], ids=["moved", "dropped", "all"])
+def test_no_map_comes_right_before_a_batch_that_loses_the_neighbours_of_an_element_that_fails(rules):
+    """TensorFlow runs the two as one, which gives nothing of a batch that it has begun."""
+
+    def written():
+        texts = Dataset.from_tensor_slices(["x", *map(str, range(1, 9))]).map(tf.strings.to_number)
+        return texts.map(lambda y: tf.fill([10_000], y)).shuffle(1).batch(2).ignore_errors()
+
+    expected = [[1, 2], [3, 4], [5, 6], [7, 8]]
+    for dataset in (written(), autopipe.optimize(written(), keeps="sequence", rules=rules)):
+        assert [batch[:, 0].numpy().tolist() for batch in dataset] == expected
 
 
 def test_what_would_fail_while_it_is_read_does_not_fail_while_it_is_rewritten():

@@ -6,10 +6,11 @@ from collections import Counter
 from typing import Any
 
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.failing import who_may_fail
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.signature import signature
 
-__all__ = ["maps_batched_at_once", "shuffles_repeated_at_once"]
+__all__ = ["maps_batched_at_once", "neighbours_lost_at_once", "shuffles_repeated_at_once"]
 
 
 def maps_batched_at_once(tree: ir.Node) -> int:
@@ -27,6 +28,26 @@ def maps_batched_at_once(tree: ir.Node) -> int:
     """
     batches = (node for node in dict.fromkeys(trees.walk(tree)) if isinstance(node, ir.Batch))
     return sum(_may_drop_some(batch) and _may_differ(trees.last_stage(batch.input)) for batch in batches)
+
+
+def neighbours_lost_at_once(tree: ir.Node) -> int:
+    """Return how many batches lose other elements beside one that fails, since TensorFlow runs a map as one with them.
+
+    The two as one take all elements of a batch, and give none of it where one fails. A batch by itself ends at that one
+    and begins anew after it. Nobody notices but who reads on, as ``ignore_errors`` does.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> halves = tf.data.Dataset.range(4).map(lambda x: 6 // x)
+    >>> whole = tf.data.Dataset.range(4).map(lambda x: x + 1)
+    >>> batches = (each.batch(2).ignore_errors() for each in (halves, halves.prefetch(1), whole))
+    >>> [neighbours_lost_at_once(extract(each)) for each in (*batches, halves.batch(2))]
+    [1, 0, 0, 0]
+    """
+    ignoring = (node for node in trees.walk(tree) if isinstance(node, ir.IgnoreErrors))
+    batches = {node for each in ignoring for node in trees.walk(each) if isinstance(node, ir.Batch)}
+    at_once = (each for each in batches if isinstance(trees.last_stage(each.input), ir.Map | ir.MemoizedMap))
+    return sum(who_may_fail(each.input) is not None for each in at_once)
 
 
 def _may_drop_some(batch: ir.Batch) -> bool:

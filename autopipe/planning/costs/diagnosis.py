@@ -111,9 +111,8 @@ class Diagnosis:
         found = self.bottleneck.stage
         where = f" ({found.line})" if found.line else ""
         if self.bottleneck.share < _IDLE:
-            return (
-                f"no stage limits it: {found.stage}{where} is the busiest, for {self.bottleneck.share:.0%} of the time"
-            )
+            busy = f"{self.bottleneck.share:.0%} of the time"
+            return f"no stage limits it: {found.stage}{where} is the busiest, for {busy}"
         limited = f"{found.stage}{where} takes {found.share:.0%} of the work and is limited by {self.resource}"
         costliest = max(self.profile.stages, key=lambda each: each.seconds_per_element)
         calls = costliest.parallelism or 0

@@ -1,6 +1,7 @@
 """The stage that limits a pipeline is named, and what it is short of."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import tensorflow as tf
