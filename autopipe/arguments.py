@@ -145,6 +145,7 @@ def file_to_write(name: str, value: Any) -> Path:
     """
     given = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     path = Path(given) if isinstance(given, str) and given and "\0" not in given else None
-    if path is None or path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+    # Not Path.is_dir(), which raises where a name is too long.
+    if path is None or os.path.isdir(path) or not os.access(path.absolute().parent, os.W_OK):
         raise ArgumentError(f"{name} must be a file in a folder that can be written to, but got {value!r}.")
     return path

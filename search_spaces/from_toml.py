@@ -91,7 +91,7 @@ def _limits(knob: Knob) -> str:
 def _parsed(where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(where).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ArgumentError(_law(where, f"cannot be read ({error})")) from None
 
 

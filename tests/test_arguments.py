@@ -67,6 +67,6 @@ def test_limits_are_in_the_message():
 
 def test_a_file_may_be_written_in_a_folder_that_is_there(tmp_path):
     assert file_to_write("plan", str(tmp_path / "plan.json")) == tmp_path / "plan.json"
-    for wrong in (tmp_path, tmp_path / "nowhere" / "plan.json", "", 5, "a\0b", b"plan.json"):
+    for wrong in (tmp_path, tmp_path / "nowhere" / "plan.json", "x" * 5000 + "/x", "", 5, "a\0b", b"plan.json"):
         with pytest.raises(ArgumentError, match="plan must be a file in a folder that can be written to"):
             file_to_write("plan", wrong)

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["tune"]
 
 _MINUTE = 60.0
+# Longer than the system can wait for an answer at once, in milliseconds, is nothing.
+_MOST_ISOLATED = 86_400.0
 
 
 def tune(
@@ -81,6 +83,7 @@ def tune(
         typer.Option(
             metavar="SECONDS",
             min=1,
+            max=_MOST_ISOLATED,
             help="Run each trial in a process of its own and kill it after so long: one that takes all memory or "
             "hangs is a failed trial, not the end.",
             show_default=False,

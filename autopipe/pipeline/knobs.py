@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import index
 from typing import Any, SupportsIndex
@@ -81,8 +82,10 @@ class Knob:
 
     def check(self, value: object) -> None:
         """Raise a :class:`~autopipe.errors.KnobError` unless the knob can have that value."""
-        if isinstance(value, SupportsIndex) and not isinstance(value, bool) and self.accepts(index(value)):
-            return
+        with suppress(TypeError):
+            # An array of several numbers, and the class of a number, only look as if they were one.
+            if isinstance(value, SupportsIndex) and not isinstance(value, bool) and self.accepts(index(value)):
+                return
         limit = f" and <= {self._largest:,}"
         unset = self.automatic is not None and not self._is_within(self.automatic)
         automatic = f", or {self.automatic} to leave it to TensorFlow" if unset else ""

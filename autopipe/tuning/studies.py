@@ -45,6 +45,9 @@ _SILENT_SECONDS = 900.0
 # To sign a trial takes milliseconds; the process that has not done so by then was ended in between.
 _UNSIGNED_SECONDS = 60.0
 _JOURNAL = "journal:"
+# Of those who open a new database at the same moment, one makes its tables, and the others find them half made.
+_OPENINGS = 20
+_OPENING_SECONDS = 0.1
 
 
 def load_optuna() -> None:
@@ -82,18 +85,10 @@ def open_study(
     >>> len(open_study().trials)
     0
     """
-    import optuna
-
     with quiet_optuna():
         made = {"sampler": _sampler(sampler, seed_or_none("seed", seed)), "pruner": _pruner(pruner)}
         try:
-            study = optuna.create_study(
-                study_name=name,
-                storage=_storage(storage),
-                **made,
-                direction="maximize",
-                load_if_exists=True,
-            )
+            study = _opened(study_name=name, storage=_storage(storage), **made)
         except AutopipeError:
             raise
         except Exception as error:
@@ -104,6 +99,20 @@ def open_study(
     # Optuna loads one of the same name whatever direction it has.
     refuse_other_direction(study)
     return study
+
+
+def _opened(**named: Any) -> Any:
+    """Open a study, or make it; again where another process makes the tables of the same database at this moment."""
+    import optuna
+
+    for _ in range(_OPENINGS):
+        try:
+            return optuna.create_study(**named, direction="maximize", load_if_exists=True)
+        except Exception as error:
+            if type(error).__name__ != "IntegrityError" and "already exists" not in str(error):
+                raise
+        time.sleep(_OPENING_SECONDS)
+    return optuna.create_study(**named, direction="maximize", load_if_exists=True)
 
 
 def refuse_other_direction(study: Any) -> None:

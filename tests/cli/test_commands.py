@@ -311,6 +311,11 @@ class TestTune:
         assert done == [([], "GPU"), "dataset made"]
         assert calls[0]["workbench"].job.make_consumer().model.compiled
 
+    def test_nobody_waits_for_a_trial_for_ever(self) -> None:
+        done = autopipe("tune", "train.py:make_dataset", "-o", "plan.json", "--isolate", "inf")
+        assert done.exit_code == 2
+        assert "--isolate" in done.output
+
     def test_a_model_that_is_not_there_is_told_before_any_isolated_trial(self, calls: list[dict[str, Any]]) -> None:
         named = ("tune", "train.py:make_dataset", "-o", "plan.json", "--model", "train.py:no_model", "--isolate", "9")
         result = autopipe(*named)

@@ -45,6 +45,12 @@ def test_two_stages_of_one_name_are_told_apart():
     }
 
 
+@pytest.mark.parametrize("value", [np.array([1, 2]), int])
+def test_what_only_looks_like_a_number_is_refused(value):
+    with pytest.raises(KnobError, match="must be a whole number >= 1"):
+        with_knobs(tree(), {"prefetch.buffer_size": value})
+
+
 def test_only_the_named_knob_is_set():
     changed = with_knobs(tree(), {"map[load]#2.num_parallel_calls": -1})
     assert one_line(changed) == one_line(tree()).replace("calls=5", "calls=AUTOTUNE")

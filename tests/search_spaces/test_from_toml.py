@@ -100,3 +100,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_what_is_no_path_is_named(path):
     with pytest.raises(ArgumentError, match="A search space must be the path of a TOML file, but got "):
         from_toml(path)
+
+
+def test_a_path_with_a_null_byte_is_named():
+    with pytest.raises(ArgumentError, match="cannot be read .*null byte"):
+        from_toml("a\0b.toml")

@@ -14,7 +14,7 @@ import optuna
 import pytest
 import study_worker as worker
 from optuna.trial import TrialState
-from programs import run_program
+from programs import begin_program, run_program
 
 from autopipe.errors import ArgumentError
 from autopipe.tuning import studies
@@ -221,6 +221,23 @@ def test_a_stored_study_that_would_search_for_the_worst_is_refused(storage, open
     optuna.create_study(study_name="shared", storage=study._storage, direction="minimize")
     with pytest.raises(ArgumentError, match=r"must maximize one value, but 'shared' has minimize.* another name"):
         opened("shared", storage)
+
+
+def test_all_who_open_a_new_database_at_the_same_moment_get_the_study(tmp_path):
+    code = f"""
+import os, sys, time
+import optuna
+from autopipe.tuning.studies import open_study
+
+os.chdir({str(tmp_path)!r})
+time.sleep(max(float(sys.argv[1]) - time.time(), 0))
+open_study("shared", "sqlite:///new.db")
+"""
+    started = [begin_program(code, time.time() + 2) for _ in range(4)]
+    errors = [answer.recv()[1] for _, answer in started]
+    for process, _ in started:
+        process.join()
+    assert errors == [""] * 4
 
 
 def test_loading_optuna_holds_nothing_of_who_asked_for_it():

@@ -85,13 +85,18 @@ class Plan:
         return json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the plan; a plan that was there is replaced whole or not at all.
+        """Write the plan; a plan that was there is replaced whole or not at all, and a link to one stays a link.
 
         Raises:
             ArgumentError: if ``path`` is no file in a folder that can be written to.
             OSError: if it cannot be written after all, as on a full disk.
         """
         target = file_to_write("path", path)
+        if target.exists() and not target.is_file():
+            # A device or a pipe, as /dev/null, must stay what it is.
+            target.write_text(self.to_json(), encoding="utf-8")
+            return
+        target = target.resolve()
         draft = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             draft.write_text(self.to_json(), encoding="utf-8")

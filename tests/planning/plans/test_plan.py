@@ -213,6 +213,22 @@ def test_a_plan_replaces_the_one_that_was_there(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
 
 
+def test_what_is_no_file_stays_what_it_is_and_so_does_a_link(tmp_path):
+    plan = autopipe.optimize(Dataset.range(4), seconds=0).plan
+    pipe, link, file = (tmp_path / name for name in ("pipe", "link", "plan.json"))
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    plan.save(pipe)
+    assert os.read(reading, 10**6).decode() == plan.to_json()
+    os.close(reading)
+    file.write_text("before")
+    link.symlink_to(file)
+    plan.save(link)
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert file.read_text() == plan.to_json()
+
+
 def test_a_plan_that_cannot_be_written_whole_leaves_the_one_before_and_nothing_else(tmp_path):
     Plan("one").save(tmp_path / "plan.json")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
