@@ -6,7 +6,7 @@ from typing import TypeGuard
 
 from autopipe.pipeline import ir, trees
 
-__all__ = ["is_reseeded", "repeats_a_seeded_shuffle"]
+__all__ = ["draws_with_its_first_element", "is_reseeded", "repeats_a_seeded_shuffle"]
 
 
 def is_reseeded(node: ir.Node) -> TypeGuard[ir.Shuffle]:
@@ -21,3 +21,12 @@ def repeats_a_seeded_shuffle(pipeline: ir.Node) -> bool:
     """
     starting_anew = (node for node in trees.walk(pipeline) if isinstance(node, ir.Concatenate | ir.Repeat))
     return any(is_reseeded(node) for each in starting_anew for node in trees.walk(each))
+
+
+def draws_with_its_first_element(pipeline: ir.Node) -> bool:
+    """Return whether an iterator draws an order from a seed not when it is made, but when it is first read.
+
+    A shuffle asks for what is before it only then.
+    """
+    shuffles = (node for node in trees.walk(pipeline) if isinstance(node, ir.Shuffle))
+    return any(is_reseeded(node) for shuffle in shuffles for node in trees.walk(shuffle.input))

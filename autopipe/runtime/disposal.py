@@ -22,7 +22,7 @@ from typing import Any
 
 from autopipe.pipeline.extract import element_shapes, element_types
 
-__all__ = ["dispose_aside", "put_in_place", "resource_of"]
+__all__ = ["dispose_aside", "is_fresh", "put_in_place", "resource_of"]
 
 _LOOK_SECONDS = 0.001
 # What it usually takes to make a pipeline whose predecessor is not waited for.
@@ -73,11 +73,11 @@ def put_in_place(resource: Any, dataset: Any, *, aside: bool, restored: bool = F
         tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
 
     autotuned = dataset.options().autotune.enabled is not False
-    if not (aside and autotuned) or (not restored and _is_fresh(resource)):
+    if not (aside and autotuned) or (not restored and is_fresh(resource)):
         make()
         return _done()
     made, seconds = _on_another_thread(make), _MAKING_SECONDS
-    while not wait([made], timeout=seconds).done and not _is_fresh(resource):
+    while not wait([made], timeout=seconds).done and not is_fresh(resource):
         seconds *= 2
     if made.done():
         made.result()
@@ -130,7 +130,7 @@ def _sides(shape: Any) -> tuple[int, ...]:
     return tuple(side or 0 for side in shape.as_list()) if shape.rank is not None else ()
 
 
-def _is_fresh(resource: Any) -> bool:
+def is_fresh(resource: Any) -> bool:
     """Return whether an autotuned iterator is new: it has given no element, and got no state of another."""
     import tensorflow as tf
     from tensorflow.core.framework import model_pb2

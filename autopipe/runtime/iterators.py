@@ -14,9 +14,9 @@ import tensorflow as tf
 from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
-from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
+from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seeded_shuffle
 from autopipe.runtime.checkpoints import make_savable
-from autopipe.runtime.disposal import dispose_aside
+from autopipe.runtime.disposal import dispose_aside, is_fresh, resource_of
 from autopipe.runtime.ending import number_taken, telling_its_end
 from autopipe.runtime.following import built_after
 from autopipe.runtime.memories import Memories
@@ -132,6 +132,9 @@ class Iterators:
             return None
         knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
         if knobs == reading.knobs or waits_for_next_epoch(tree_after(tree, reading.after)):
+            return None
+        if draws_with_its_first_element(tree) and is_fresh(resource_of(iterator)):
+            # It would draw from seeds of its own then, and the next epoch the same again.
             return None
         state = self._state_of(reading, iterator)
         if state is None:

@@ -120,7 +120,7 @@ def test_an_iterator_that_was_given_a_state_is_not_asked_for_its_model_where_the
     """TensorFlow logs a warning to whoever asks."""
     asked = []
     monkeypatch.setattr("autopipe.runtime.disposal._MAKING_SECONDS", SECONDS)
-    monkeypatch.setattr("autopipe.runtime.disposal._is_fresh", lambda resource: asked.append(resource) or False)
+    monkeypatch.setattr("autopipe.runtime.disposal.is_fresh", lambda resource: asked.append(resource) or False)
     iterator = iter(Dataset.range(10))
     for step in range(3):
         assert int(next(iterator)) == step

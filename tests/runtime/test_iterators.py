@@ -77,6 +77,18 @@ def test_retuning_after_every_element_keeps_the_sequence(name, metered):
     assert name in WAITING or all(follows(reading, dataset) for reading in readings[-1:])
 
 
+def test_a_shuffle_before_another_draws_as_it_does_without_autopipe_where_nobody_has_read_yet():
+    def written():
+        return Dataset.range(8).shuffle(8, seed=3).shuffle(3, seed=4).map(add_one)
+
+    dataset = autopipe.optimize(written(), keeps="sequence", seconds=0)
+    iterator = iter(dataset)
+    dataset.retune({"prefetch.buffer_size": 3})
+    as_written = written()
+    expected = [flat(as_written) for _ in range(3)]
+    assert [flat(iterator), flat(dataset), flat(dataset)] == expected
+
+
 @pytest.mark.parametrize(
     "cut",
     {
