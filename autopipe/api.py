@@ -152,7 +152,7 @@ def explain(
             f"consumer must take elements in steps, but got {consumer!r}. "
             "For a compiled Keras model it is autopipe.tuning.consumer.ModelSteps(model)."
         )
-    _check_diagnosis_seconds(seconds)
+    to_spend = _diagnosis_seconds(seconds)
     given = _given(plan)
     tree, identity = _read(dataset)
     promised = _promise(given, identity, keeps)
@@ -162,16 +162,18 @@ def explain(
     _check_knobs(rewriting, done)
     freed = freed_memory(tree, measurements.ram_budget)
     witness = _who_would_see(tree) if seconds is None else None
-    diagnosis = None if witness else _diagnose(tree, _DIAGNOSIS_SECONDS if seconds is None else seconds, consumer)
+    diagnosis = None if witness else _diagnose(tree, to_spend, consumer)
     return Explanation(rewriting, done, diagnosis, freed, witness)
 
 
-def _check_diagnosis_seconds(seconds: float | None) -> None:
+def _diagnosis_seconds(seconds: float | None) -> float:
     from autopipe.planning.costs.profiling import LEAST_SECONDS
 
-    if seconds is None or (isinstance(seconds, int | float) and seconds == 0):
-        return
-    number("seconds, where they are not 0,", seconds, LEAST_SECONDS, finite=True)
+    if seconds is None:
+        return _DIAGNOSIS_SECONDS
+    if isinstance(seconds, int | float) and seconds == 0:
+        return 0.0
+    return number("seconds, where they are not 0,", seconds, LEAST_SECONDS, finite=True)
 
 
 def _who_would_see(tree: ir.Node) -> str | None:

@@ -156,7 +156,8 @@ def _is_relative(origin: str) -> bool:
 
 def _load_file(origin: str) -> ModuleType:
     path = Path(origin).expanduser().resolve()
-    if not path.is_file():
+    # Not Path.is_file(), which raises where a name is too long.
+    if not os.path.isfile(path):
         near = get_close_matches(path.name, [each.name for each in path.parent.glob("*.py")])
         raise TargetError(f"A target must be in a Python file, but there is no file {origin!r}.{_did_you_mean(near)}")
     name = f"_autopipe_target_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"

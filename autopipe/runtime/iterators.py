@@ -16,7 +16,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
 from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seeded_shuffle
 from autopipe.runtime.checkpoints import make_savable
-from autopipe.runtime.disposal import dispose_aside, is_fresh, resource_of
+from autopipe.runtime.disposal import dispose_aside
 from autopipe.runtime.ending import number_taken, telling_its_end
 from autopipe.runtime.following import built_after
 from autopipe.runtime.memories import Memories
@@ -29,6 +29,7 @@ from autopipe.runtime.repoint import (
     restore,
     state_of,
     waits_for_next_epoch,
+    was_never_read,
     with_new_seed_generator,
 )
 from autopipe.runtime.stores import Stores
@@ -133,7 +134,7 @@ class Iterators:
         knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
         if knobs == reading.knobs or waits_for_next_epoch(tree_after(tree, reading.after)):
             return None
-        if draws_with_its_first_element(tree) and is_fresh(resource_of(iterator)):
+        if draws_with_its_first_element(tree) and was_never_read(iterator):
             # It would draw from seeds of its own then, and the next epoch the same again.
             return None
         state = self._state_of(reading, iterator)

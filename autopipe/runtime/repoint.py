@@ -19,7 +19,7 @@ from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.cache_files import may_write
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.signature import signature
-from autopipe.runtime.disposal import put_in_place, resource_of
+from autopipe.runtime.disposal import is_fresh, put_in_place, resource_of
 from autopipe.runtime.restoring import restored_wrongly
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "restore",
     "state_of",
     "waits_for_next_epoch",
+    "was_never_read",
     "with_new_seed_generator",
     "with_own_state",
     "with_seed_generators_of",
@@ -108,6 +109,17 @@ def state_of(iterator: Any) -> Any:
     """
     resource = resource_of(iterator)
     return tf.raw_ops.SerializeIterator(resource_handle=resource, external_state_policy=_IGNORE_EXTERNAL_STATE)
+
+
+def was_never_read(iterator: Any) -> bool:
+    """Return whether an iterator has given no element yet, nor goes on where another one was.
+
+    >>> iterator = iter(tf.data.Dataset.range(3))
+    >>> first = was_never_read(iterator), int(next(iterator))
+    >>> first, was_never_read(iterator)
+    ((True, 0), False)
+    """
+    return not getattr(iterator, _RESTORED, False) and is_fresh(resource_of(iterator))
 
 
 def waits_for_next_epoch(tree: ir.Node) -> bool:

@@ -30,6 +30,8 @@ def journal_at(path: str) -> JournalStorage:
     ...     optuna.load_study(study_name="a", storage=journal_at(str(file))).user_attrs
     {'killed': 'once'}
     """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(f"{path} is no file.")
     return JournalStorage(_TellingBackend(path, _MendingLock(path)))
 
 

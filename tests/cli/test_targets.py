@@ -74,6 +74,7 @@ def test_an_optimized_dataset_is_taken_as_it_was_written(function: str, more: st
         ("..train:make_dataset", "'..train:make_dataset'", "train.py:make_dataset"),
         (":make_dataset", "':make_dataset'", "train.py:make_dataset"),
         ("trian.py:make_dataset", "no file 'trian.py'", "Did you mean train.py?"),
+        (f"{'x' * 5000}.py:make_dataset", "no file 'xxx", "Check the spelling"),
         ("nowhere/zebra.py:make_dataset", "no file 'nowhere/zebra.py'", "Check the spelling"),
         ("trian:make_dataset", "no module 'trian'", "Did you mean train.py?"),
         ("train.sub:make_dataset", "no module 'train.sub'", "write its path with .py"),

@@ -1,5 +1,6 @@
 """Half a line, left by a process that was killed while it wrote, costs what it told and no more."""
 
+import os
 import resource
 
 import optuna
@@ -55,6 +56,12 @@ def test_whole_lines_are_left_as_they_are(file):
     study_in(file).set_user_attr("name", "value")
     assert file.read_bytes().startswith(before)
     assert not list(file.parent.glob("*.lock*"))
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="pipe is no file"):
+        journal_at(str(tmp_path / "pipe"))
 
 
 def test_the_lock_is_given_back_where_the_file_cannot_be_written(file):

@@ -73,7 +73,7 @@ def tune(
         raise ArgumentError("step_seconds must be of a stand-in for a model, but got a model too. Give one of the two.")
     trials, seconds = whole_number("trials", trials), number("seconds", seconds)
     function("on_trial", on_trial, "a trial")
-    step = number("step_seconds", step_seconds or 0.0, finite=True)
+    step = number("step_seconds", 0.0 if step_seconds is None else step_seconds, finite=True)
     consumer: Consumer = StandIn(step) if model is None else ModelSteps(model)
     choices = Choices.of(dataset, space if callable(space) else by_name(space))
     return tune_choices(choices, consumer, trials=trials, seconds=seconds, on_trial=on_trial)

@@ -379,6 +379,7 @@ def test_the_best_few_are_compared_with_each_other_and_the_winner_with_what_was_
         ({"trials": -1}, "trials must be a whole number >= 0"),
         ({"seconds": "9"}, "seconds must be a number >= 0"),
         ({"step_seconds": math.inf}, "step_seconds must be a finite number >= 0"),
+        ({"step_seconds": np.array([1, 2])}, "step_seconds must be a finite number >= 0"),
         ({"space": "huge"}, "A search space must be one of default"),
         ({"on_trial": 3}, "on_trial must be a function of a trial"),
         ({"model": "any", "step_seconds": 0.1}, "Give one of the two"),
