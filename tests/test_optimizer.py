@@ -146,6 +146,26 @@ def test_no_map_comes_right_before_a_batch_that_loses_the_neighbours_of_an_eleme
         assert [batch[:, 0].numpy().tolist() for batch in dataset] == expected
 
 
+@pytest.mark.parametrize("idle", [lambda made: made.take(-1), lambda made: made.repeat(1)], ids=["take", "repeat"])
+@pytest.mark.parametrize(
+    ("rule", "moved"),
+    [("shuffle_before_map", lambda made: made.shuffle(1)), ("select_before_map", lambda made: made.shard(2, 0))],
+    ids=["shuffle", "shard"],
+)
+def test_no_map_comes_before_a_batch_that_loses_neighbours_where_an_idle_stage_is_between(rule, moved, idle):
+    """TensorFlow drops those that hand everything on before it looks for a map and a batch."""
+
+    def written():
+        texts = Dataset.from_tensor_slices(["x" if n == 6 else str(n) for n in range(24)])
+        numbers = texts.map(tf.strings.to_number).filter(lambda y: y >= 0)
+        filled = numbers.map(lambda y: tf.fill([10], y)).apply(moved).apply(idle)
+        return filled.batch(3).ignore_errors()
+
+    sides = (written(), autopipe.optimize(written(), keeps="sequence", rules=[rule]))
+    expected, got = ([batch[:, 0].numpy().tolist() for batch in side] for side in sides)
+    assert got == expected
+
+
 def test_what_would_fail_while_it_is_read_does_not_fail_while_it_is_rewritten():
     table = tf.range(20)
     fives = Dataset.range(4).map(lambda at: tf.gather(table, tf.range(at, at + 5)))

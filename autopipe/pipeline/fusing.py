@@ -27,7 +27,7 @@ def maps_batched_at_once(tree: ir.Node) -> int:
     [1, 0, 0, 0]
     """
     batches = (node for node in dict.fromkeys(trees.walk(tree)) if isinstance(node, ir.Batch))
-    return sum(_may_drop_some(batch) and _may_differ(trees.last_stage(batch.input)) for batch in batches)
+    return sum(_may_drop_some(batch) and _may_differ(_last_that_works(batch.input)) for batch in batches)
 
 
 def neighbours_lost_at_once(tree: ir.Node) -> int:
@@ -40,13 +40,13 @@ def neighbours_lost_at_once(tree: ir.Node) -> int:
     >>> from autopipe.pipeline.extract import extract
     >>> halves = tf.data.Dataset.range(4).map(lambda x: 6 // x)
     >>> whole = tf.data.Dataset.range(4).map(lambda x: x + 1)
-    >>> batches = (each.batch(2).ignore_errors() for each in (halves, halves.prefetch(1), whole))
+    >>> batches = (each.batch(2).ignore_errors() for each in (halves, halves.take(-1), halves.prefetch(1), whole))
     >>> [neighbours_lost_at_once(extract(each)) for each in (*batches, halves.batch(2))]
-    [1, 0, 0, 0]
+    [1, 1, 0, 0, 0]
     """
     ignoring = (node for node in trees.walk(tree) if isinstance(node, ir.IgnoreErrors))
     batches = {node for each in ignoring for node in trees.walk(each) if isinstance(node, ir.Batch)}
-    at_once = (each for each in batches if isinstance(trees.last_stage(each.input), ir.Map | ir.MemoizedMap))
+    at_once = (each for each in batches if isinstance(_last_that_works(each.input), ir.Map | ir.MemoizedMap))
     return sum(who_may_fail(each.input) is not None for each in at_once)
 
 

@@ -109,10 +109,27 @@ class Memories:
 
 
 def may_leave_out(rewriting: Rewriting) -> bool:
-    """Return whether a memory cache gets elements that may fail, which its author did not put into it."""
-    if not any(decides_caches(step.rule) for step in rewriting.steps):
-        return False
-    return any(who_may_fail(each.input) is not None for each in memory_caches(rewriting.after))
+    """Return whether a memory cache may lack elements that failed, and would not as its author wrote it.
+
+    Who wrote it did not put them in, or calls at once that nobody asked for there read on after one that failed.
+    """
+    failing = [each for each in memory_caches(rewriting.after) if who_may_fail(each.input) is not None]
+    if not failing or any(decides_caches(step.rule) for step in rewriting.steps):
+        return bool(failing)
+    return _calls_ahead_of_caches(rewriting.after) > _calls_ahead_of_caches(rewriting.before)
+
+
+def _calls_ahead_of_caches(tree: ir.Node) -> int:
+    """Return how many stages read memory caches further ahead than TensorFlow makes any do by itself."""
+    wide = (node for node in dict.fromkeys(trees.walk(tree)) if _calls_ahead(node))
+    return sum(bool(memory_caches(node)) for node in wide)
+
+
+def _calls_ahead(node: ir.Node) -> bool:
+    match node:
+        case ir.Map(num_parallel_calls=calls) | ir.MemoizedMap(num_parallel_calls=calls):
+            return calls is not None and calls > 0
+    return isinstance(node, ir.Interleave) and node.num_parallel_calls is not None
 
 
 class _Memory:
