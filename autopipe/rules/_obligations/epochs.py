@@ -102,6 +102,10 @@ _STEADY_IF_THEIR_FUNCTIONS_ARE = (
 )
 
 
+# An element that fails takes a number in each, as it does where it does not fail.
+_ONE_NUMBER_EACH = (ir.Concatenate, ir.Enumerate, ir.Map, ir.MemoizedMap, ir.Options, ir.Prefetch, ir.Shuffle, ir.Zip)
+
+
 @dataclass(frozen=True)
 class Reshuffles:
     """Every epoch has its own order."""
@@ -161,7 +165,8 @@ class SameNumbers:
         found = list(_up_to_numbers(self.elements))
         opening = (node.fn for node in found if isinstance(node, ir.FlatMap | ir.Interleave))
         proofs = [Deterministic(fn).check(site) for fn in (self.fn, *opening)]
-        proofs += [_same_order(node.input, site) for node in found if isinstance(node, ir.Enumerate)]
+        for node in (each for each in found if isinstance(each, ir.Enumerate)):
+            proofs += [_same_order(node.input, site), _no_number_shifts(node.input)]
         unsteady = next((proof for proof in proofs if not proof.holds), None)
         read = effects(self.fn).file_reads or reads_files(self.elements)
         assumed = "; assumes the files stay as they are" if read else ""
@@ -180,6 +185,20 @@ def _up_to_numbers(node: ir.Node) -> Iterator[ir.Node]:
         return
     for each in node.parts if isinstance(node, ir.ChooseFrom) else node.inputs:
         yield from _up_to_numbers(each)
+
+
+def _no_number_shifts(source: ir.Node) -> Proof:
+    """Return whether one element fails for each that is missing, where another epoch may have it after all.
+
+    Of a batch that is not made, or of what would have been read from an element, one number goes for several elements.
+    """
+    stages = list(trees.walk(source))
+    fns = (fn for node in stages for fn in trees.called_by(node))
+    if any(effects(fn).stateless_python for fn in fns):
+        several = next((node for node in stages if node.inputs and not isinstance(node, _ONE_NUMBER_EACH)), None)
+        if several is not None:
+            return Proof(False, f"what Python code fails on in one epoch only would shift numbers, in {stage(several)}")
+    return Proof(True, "")
 
 
 def _same_order(source: ir.Node, site: Site) -> Proof:
