@@ -383,7 +383,7 @@ def test_a_search_space_may_be_named():
         ({"ram_budget": "1GB"}, "ram_budget must be a number of bytes >= 0, but got '1GB'"),
         ({"seed": -1}, "seed must be a whole number >= 0, but got -1"),
         ({"seed": 2**40}, "seed must be a whole number <= 4294967295, but got 1099511627776"),
-        ({"objective": "speed"}, "objective must be auto, busy, gpu, rate, but got 'speed'"),
+        ({"objective": "speed"}, "objective must be one of auto, busy, gpu, rate, but got 'speed'"),
         ({"space": "tiny"}, "A search space must be one of default, .*, but got 'tiny'"),
         ({"space": 5}, "A search space must be one of default, .*, but got 5"),
         ({"study": "sqlite:///study.db"}, "study must be an Optuna study, but got 'sqlite:///study.db'"),
