@@ -71,7 +71,9 @@ class Agreement:
         text = json.dumps({"keeps": self.keeps, "numbers_only": self.numbers_only, "plans": plans})
         with reaching_storage():
             study.add_trial(create_trial(state=TrialState.FAIL, user_attrs={_KEPT_AS: text}))
-        return self.of_study(study) or self
+        first = self.of_study(study)
+        assert first is not None
+        return first
 
     def refuse_another(self, identity: str, keeps: str, *, numbers_only: bool) -> None:
         """Raise where another search than this is asked for.
