@@ -21,9 +21,9 @@ from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
 from autopipe.rules import Keeps
+from autopipe.runtime.ahead import may_leave_out, reads_further_ahead
 from autopipe.runtime.following import Followable, Followed
 from autopipe.runtime.iterators import Iterators
-from autopipe.runtime.memories import may_leave_out
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
 from autopipe.runtime.repoint import with_own_state, with_seed_generators_of
 from autopipe.runtime.stores import Stores
@@ -56,10 +56,11 @@ class OptimizedDataset(Followable):
         self._freed = freed
         self._rewriting = rewriting
         self._plan = plan
-        tree = with_knobs(with_thread_pool(rewriting.after), plan.knobs)
+        self._written = with_thread_pool(rewriting.after)
+        tree = with_knobs(self._written, plan.knobs)
         self._autopipe_tree = trees.transform(tree, with_own_state)
         self._tables = Tables(self._autopipe_tree)
-        self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting))
+        self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting) or reads_further_ahead(tree, self._written))
         self._iterators = Iterators(self._stores)
         self._offered: Callable[[], Any] = _gone
         self._tried_next: ir.Node | None = None
@@ -172,8 +173,9 @@ class OptimizedDataset(Followable):
         A knob that is not ``live``, such as the cycle of an interleave, changes from the next iterator on. So do all
         where an iterator cannot be changed: TensorFlow cannot save a generator's state, that of a seeded random
         function, a cache file half written, or a memory cache that is read at two places; it does not restore
-        ``sample_from_datasets``, nor CSV files with a header, as they were; and more than 20,000 elements in memory
-        caches and shuffle buffers take it too long.
+        ``sample_from_datasets``, nor CSV files with a header, as they were; more than 20,000 elements in memory
+        caches and shuffle buffers take it too long; and who reads further ahead may fill a cache that lacks an element
+        that failed, where nobody knows how many there are.
 
         Args:
             knobs: values by the names in :attr:`knobs`; the others stay.
@@ -213,10 +215,16 @@ class OptimizedDataset(Followable):
             self._set_knobs(knobs)
 
     def _set_knobs(self, knobs: Mapping[str, int]) -> None:
-        tree = with_knobs(self._autopipe_tree, knobs)
+        tree = self._with_knobs(knobs)
         self._tried_next = None
         if tree != self._autopipe_tree:
             self._rebuild(tree)
+
+    def _with_knobs(self, knobs: Mapping[str, int]) -> ir.Node:
+        tree = with_knobs(self._autopipe_tree, knobs)
+        if reads_further_ahead(tree, self._written):
+            self._stores.guard()
+        return tree
 
     def _rebuild(self, tree: ir.Node) -> None:
         self._autopipe_tree = tree
@@ -234,9 +242,8 @@ class OptimizedDataset(Followable):
         Raises:
             KnobError: as :meth:`retune`.
         """
-        tree = with_knobs(self._autopipe_tree, knobs)
         with self._lock:
-            self._change(reading, tree)
+            self._change(reading, self._with_knobs(knobs))
 
     def try_out_next(self, knobs: Mapping[str, int]) -> None:
         """Start the next iterator, and that one only, with other knobs; the dataset keeps its own.
@@ -255,9 +262,8 @@ class OptimizedDataset(Followable):
         >>> [int(x) for x in dataset], dataset.knobs["prefetch.buffer_size"]
         ([0, 10, 20, 30], -1)
         """
-        tree = with_knobs(self._autopipe_tree, knobs)
         with self._lock:
-            self._tried_next = tree
+            self._tried_next = self._with_knobs(knobs)
 
     def _start(self, after: Stages, *, early: bool) -> tuple[Any, Reading]:
         tree = self._autopipe_tree

@@ -137,6 +137,8 @@ class Iterators:
         if draws_with_its_first_element(tree) and was_never_read(iterator):
             # It would draw from seeds of its own then, and the next epoch the same again.
             return None
+        if self._stores.is_unguarded(reading.memories) and not reading.memories.can_count:
+            return None
         state = self._state_of(reading, iterator)
         if state is None:
             return None
@@ -190,8 +192,10 @@ class Iterators:
         """Return where an iterator finds what its memory caches hold, once its state is restored.
 
         They are emptied for a moment then, which nobody else must see: neither another iterator, nor the pipeline
-        before, which may still be coming to its end.
+        before, which may still be coming to its end. Where some may read further ahead than before, they are guarded.
         """
+        if self._stores.is_unguarded(reading.memories):
+            return reading.memories.guarded_successor()
         shared = self.memories_in_use().count(reading.memories) > 1 or self._stores.is_derived(reading.memories)
         return reading.memories.successor() if shared or _ends_aside(reading) else reading.memories
 

@@ -9,16 +9,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build, memory_caches
-from autopipe.pipeline.failing import who_may_fail
-from autopipe.rules import decides_caches
 from autopipe.runtime.disposal import resource_of
 from autopipe.runtime.repoint import state_of
 from autopipe.runtime.whole import Whole, whole
 
-__all__ = ["Memories", "may_leave_out"]
+__all__ = ["Memories"]
 
 
 class Memories:
@@ -33,10 +30,11 @@ class Memories:
 
     Args:
         tree: the pipeline.
-        guarded: whether that is to be looked after; see :func:`may_leave_out`.
+        guarded: whether that is to be looked after; see :func:`autopipe.runtime.ahead.may_leave_out`.
 
     Attributes:
         caches: their nodes, in the order they are built.
+        guarded: as given.
 
     >>> from autopipe.pipeline.extract import extract
     >>> tree = extract(tf.data.Dataset.range(3).cache())
@@ -47,11 +45,12 @@ class Memories:
 
     def __init__(self, tree: ir.Node, *, guarded: bool = False) -> None:
         self.caches = memory_caches(tree)
+        self.guarded = guarded
+        self._tree = tree
         # What somebody leaves out after a cache is missing from it for good.
         counted = guarded and not any(isinstance(node, ir.IgnoreErrors) for node in trees.walk(tree))
         wholes = [whole(cache, tree) if counted else None for cache in self.caches]
         self._memories = [_Memory(*each) for each in zip(self.caches, wholes, strict=True)]
-        self._guarded = guarded
         self._full = False
         with tf.device("CPU:0"):
             self._ended = tf.Variable(False, trainable=False) if guarded and None in wholes else None
@@ -63,6 +62,18 @@ class Memories:
         """
         made = copy(self)
         made._memories = [each.successor() for each in self._memories]
+        return made
+
+    @property
+    def can_count(self) -> bool:
+        """Whether the number of their elements tells that none is missing, without a note of the end."""
+        return not Memories(self._tree, guarded=True).must_end
+
+    def guarded_successor(self) -> Memories:
+        """Return a :meth:`successor` in which no element may be missing; what is full already is as it is."""
+        made = Memories(self._tree, guarded=True)
+        pairs = zip(self._memories, made._memories, strict=True)
+        made._memories = [before.successor() if before.full else new for before, new in pairs]
         return made
 
     def build(self, tree: ir.Node) -> Any:
@@ -93,12 +104,12 @@ class Memories:
     @property
     def may_lack_elements(self) -> bool:
         """Whether an element may be missing from what they hold, or will hold once whoever fills them is done."""
-        return self._guarded and not self.full
+        return self.guarded and not self.full
 
     @property
     def lack_elements(self) -> bool:
         """Whether an element that failed is missing from one of them for good."""
-        return self._guarded and not self.full and any(each.lacks for each in self._memories)
+        return self.guarded and not self.full and any(each.lacks for each in self._memories)
 
     def hold_more_than(self, count: int) -> bool:
         """Return whether a full cache holds more elements than that."""
@@ -106,30 +117,6 @@ class Memories:
 
     def _was_read_to_its_end(self) -> bool:
         return self._ended is None or bool(self._ended.numpy())
-
-
-def may_leave_out(rewriting: Rewriting) -> bool:
-    """Return whether a memory cache may lack elements that failed, and would not as its author wrote it.
-
-    Who wrote it did not put them in, or calls at once that nobody asked for there read on after one that failed.
-    """
-    failing = [each for each in memory_caches(rewriting.after) if who_may_fail(each.input) is not None]
-    if not failing or any(decides_caches(step.rule) for step in rewriting.steps):
-        return bool(failing)
-    return _calls_ahead_of_caches(rewriting.after) > _calls_ahead_of_caches(rewriting.before)
-
-
-def _calls_ahead_of_caches(tree: ir.Node) -> int:
-    """Return how many stages read memory caches further ahead than TensorFlow makes any do by itself."""
-    wide = (node for node in dict.fromkeys(trees.walk(tree)) if _calls_ahead(node))
-    return sum(bool(memory_caches(node)) for node in wide)
-
-
-def _calls_ahead(node: ir.Node) -> bool:
-    match node:
-        case ir.Map(num_parallel_calls=calls) | ir.MemoizedMap(num_parallel_calls=calls):
-            return calls is not None and calls > 0
-    return isinstance(node, ir.Interleave) and node.num_parallel_calls is not None
 
 
 class _Memory:

@@ -22,7 +22,7 @@ class Stores:
         tree: the pipeline.
         disk: where the files are; ``None`` if it has no disk caches.
         guarded: whether memories are to be filled by who reads to the end; see
-            :func:`autopipe.runtime.memories.may_leave_out`.
+            :func:`autopipe.runtime.ahead.may_leave_out`.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -49,6 +49,14 @@ class Stores:
         """Return new ones, which nobody has yet."""
         return Memories(self._tree, guarded=self._guarded)
 
+    def guard(self) -> None:
+        """Have memories filled by who reads to the end from now on: those that fill others go on as they are."""
+        self._guarded = True
+
+    def is_unguarded(self, memories: Memories) -> bool:
+        """Return whether memories are filled as before :meth:`guard`."""
+        return self._guarded and not memories.guarded and not memories.full
+
     @property
     def has_memories(self) -> bool:
         """Whether the pipeline has a memory cache."""
@@ -73,7 +81,7 @@ class Stores:
         full = self._full(*in_use, self._derived)
         if full is not None:
             self._memories = full
-        elif self._memories in in_use or (self._begun and self._memories.may_lack_elements):
+        elif self._memories in in_use or self._may_lack_elements():
             # Whoever began to fill them may be gone, and its prefetch still go on after an element that failed.
             self._memories = self.empty_memories()
         self._begun = True
@@ -88,12 +96,16 @@ class Stores:
         Args:
             in_use: those of the iterators that are known.
         """
-        self._derived = self._full(*in_use) or (self.empty_memories() if self._derived.lack_elements else self._derived)
+        useless = self._derived.lack_elements or self.is_unguarded(self._derived)
+        self._derived = self._full(*in_use) or (self.empty_memories() if useless else self._derived)
         return self._derived
 
     def is_derived(self, memories: Memories) -> bool:
         """Return whether iterators that are not known may read them."""
         return memories is self._derived
+
+    def _may_lack_elements(self) -> bool:
+        return self.is_unguarded(self._memories) or (self._begun and self._memories.may_lack_elements)
 
     def _full(self, *others: Memories) -> Memories | None:
         return next((each for each in (self._memories, *others) if each.full), None) if self.has_memories else None

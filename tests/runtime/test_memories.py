@@ -275,48 +275,6 @@ def test_records_under_an_endless_repeat_are_cached_for_all_iterators_where_thei
         assert dataset.caches_are_full is full
 
 
-def test_in_a_cache_that_its_author_wrote_what_failed_stays_missing_as_it_did():
-    seen = []
-
-    def once(x):
-        seen.append(int(x))
-        if seen == [0, 1, 2]:
-            raise ValueError("only this time")
-        return x
-
-    failing = Dataset.range(6).map(lambda x: tf.ensure_shape(tf.py_function(once, [x], tf.int64), []))
-    dataset = autopipe.optimize(failing.cache().prefetch(10), rules=(), seconds=0)
-    iterator = iter(dataset)
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        list(iterator)
-    assert [int(x) for x in iterator] == [3, 4, 5]
-    assert flat(dataset) == [0, 1, 3, 4, 5]
-
-
-@pytest.mark.parametrize("rule", ["overlap_waits", "parallel_calls_ahead", "parallel_interleave"])
-def test_an_element_that_failed_is_not_missing_from_the_cache_of_its_author_where_a_rule_reads_ahead(rule):
-    bad = tf.Variable(5, dtype=tf.int64)
-    checked = Dataset.range(30).filter(lambda x: x >= 0).map(failing_at(bad))
-
-    def after(calls):
-        if rule == "parallel_interleave":
-            return checked.cache().interleave(Dataset.from_tensors, cycle_length=32, num_parallel_calls=calls)
-        return checked.cache().map(add_one, num_parallel_calls=calls)
-
-    written, tree = after(None), extract(after(32))
-    step = Step(rule, "", "", Keeps.SEQUENCE, (), tree, 0)
-    dataset = OptimizedDataset(written, Rewriting(extract(written), tree, (step,), ()), Plan("none"))
-    for _epoch in range(3):
-        iterator = iter(dataset)
-        with pytest.raises(tf.errors.InvalidArgumentError):
-            list(iterator)
-        time.sleep(0.3)  # The calls go on meanwhile.
-    bad.assign(-1)
-    for _epoch in range(2):
-        assert len(flat(dataset)) == 30
-    assert dataset.caches_are_full
-
-
 def test_who_skips_what_failed_finds_it_failing_again():
     bad = tf.Variable(7, dtype=tf.int64)
     dataset = caching(Dataset.range(12).map(failing_at(bad)))

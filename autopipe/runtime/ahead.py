@@ -1,0 +1,87 @@
+"""How far stages read ahead of memory caches: what failed there is missing from a cache that is read to its end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from autopipe.optimizer import Rewriting
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import memory_caches
+from autopipe.pipeline.failing import who_may_fail
+from autopipe.rules import decides_caches
+
+__all__ = ["may_leave_out", "reads_further_ahead"]
+
+
+def may_leave_out(rewriting: Rewriting) -> bool:
+    """Return whether a memory cache may lack elements that failed, and would not as its author wrote it.
+
+    Who wrote it did not put them in, or calls at once that nobody asked for there read on after one that failed.
+    """
+    if not _has_failing_cache(rewriting.after):
+        return False
+    if any(decides_caches(step.rule) for step in rewriting.steps):
+        return True
+    return _calls_ahead_of_caches(rewriting.after) > _calls_ahead_of_caches(rewriting.before)
+
+
+def reads_further_ahead(tree: ir.Node, than: ir.Node) -> bool:
+    """Return whether a stage reads further ahead of a memory cache that may lack elements than its numbers let it.
+
+    Args:
+        tree: a pipeline.
+        than: the same with other numbers. What it leaves to AUTOTUNE begins with few.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> def read_ahead(size):
+    ...     numbers = tf.data.Dataset.from_tensor_slices(["1", "2"]).map(tf.strings.to_number)
+    ...     return extract(numbers.cache().prefetch(size))
+    >>> reads_further_ahead(read_ahead(8), read_ahead(2)), reads_further_ahead(read_ahead(1), read_ahead(2))
+    (True, False)
+    """
+    pairs = list(zip(_read_ahead_of_caches(tree), _read_ahead_of_caches(than), strict=True))
+    further = any(size != written and _at_most(size) > max(written, 1) for size, written in pairs)
+    return further and _has_failing_cache(tree)
+
+
+def _has_failing_cache(tree: ir.Node) -> bool:
+    return any(who_may_fail(each.input) is not None for each in memory_caches(tree))
+
+
+def _read_ahead_of_caches(tree: ir.Node) -> Iterator[int]:
+    """Yield what each stage after a memory cache may take before it is asked to; AUTOTUNE as it is."""
+    for node in trees.walk(tree):
+        if memory_caches(node) and not (isinstance(node, ir.Cache) and node.in_memory):
+            yield _read_ahead(node)
+
+
+def _read_ahead(node: ir.Node) -> int:
+    match node:
+        case ir.Prefetch(buffer_size=size) | ir.Shuffle(buffer_size=size):
+            return int(size)
+        case ir.Map(num_parallel_calls=int(calls)) | ir.MemoizedMap(num_parallel_calls=int(calls)):
+            return calls
+        case ir.Batch(num_parallel_calls=int(calls)):
+            return calls
+        case ir.Interleave(num_parallel_calls=int()):
+            return int(node.cycle_length)
+    return 0
+
+
+def _at_most(size: int) -> float:
+    return math.inf if size == ir.AUTOTUNE else size
+
+
+def _calls_ahead_of_caches(tree: ir.Node) -> int:
+    """Return how many stages read memory caches further ahead than TensorFlow makes any do by itself."""
+    wide = (node for node in dict.fromkeys(trees.walk(tree)) if _calls_ahead(node))
+    return sum(bool(memory_caches(node)) for node in wide)
+
+
+def _calls_ahead(node: ir.Node) -> bool:
+    match node:
+        case ir.Map(num_parallel_calls=calls) | ir.MemoizedMap(num_parallel_calls=calls):
+            return calls is not None and calls > 0
+    return isinstance(node, ir.Interleave) and node.num_parallel_calls is not None

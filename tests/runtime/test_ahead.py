@@ -1,0 +1,166 @@
+"""What reads further ahead of a memory cache than its author let it makes no cache lack an element that failed."""
+
+import time
+
+import pytest
+import tensorflow as tf
+from failing_elements import failing_at
+from retuning import flat
+
+import autopipe
+from autopipe.optimizer import Rewriting, Step
+from autopipe.pipeline.extract import extract
+from autopipe.planning.plans.plan import Plan
+from autopipe.rules import Keeps
+from autopipe.runtime.ahead import reads_further_ahead
+from autopipe.runtime.dataset import OptimizedDataset
+
+Dataset = tf.data.Dataset
+
+
+def add_one(x):
+    return x + 1
+
+
+def test_in_a_cache_that_its_author_wrote_what_failed_stays_missing_as_it_did():
+    seen = []
+
+    def once(x):
+        seen.append(int(x))
+        if seen == [0, 1, 2]:
+            raise ValueError("only this time")
+        return x
+
+    failing = Dataset.range(6).map(lambda x: tf.ensure_shape(tf.py_function(once, [x], tf.int64), []))
+    dataset = autopipe.optimize(failing.cache().prefetch(10), rules=(), seconds=0)
+    iterator = iter(dataset)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        list(iterator)
+    assert [int(x) for x in iterator] == [3, 4, 5]
+    assert flat(dataset) == [0, 1, 3, 4, 5]
+
+
+@pytest.mark.parametrize("rule", ["overlap_waits", "parallel_calls_ahead", "parallel_interleave"])
+def test_an_element_that_failed_is_not_missing_from_the_cache_of_its_author_where_a_rule_reads_ahead(rule):
+    bad = tf.Variable(5, dtype=tf.int64)
+    checked = Dataset.range(30).filter(lambda x: x >= 0).map(failing_at(bad))
+
+    def after(calls):
+        if rule == "parallel_interleave":
+            return checked.cache().interleave(Dataset.from_tensors, cycle_length=32, num_parallel_calls=calls)
+        return checked.cache().map(add_one, num_parallel_calls=calls)
+
+    written, tree = after(None), extract(after(32))
+    step = Step(rule, "", "", Keeps.SEQUENCE, (), tree, 0)
+    dataset = OptimizedDataset(written, Rewriting(extract(written), tree, (step,), ()), Plan("none"))
+    for _epoch in range(3):
+        iterator = iter(dataset)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            list(iterator)
+        time.sleep(0.3)  # The calls go on meanwhile.
+    bad.assign(-1)
+    for _epoch in range(2):
+        assert len(flat(dataset)) == 30
+    assert dataset.caches_are_full
+
+
+TEXTS = [str(number) if number != 5 else "five" for number in range(30)]
+NUMBERS = {
+    "known": lambda: Dataset.from_tensor_slices(TEXTS).map(tf.strings.to_number),
+    "unknown": lambda: Dataset.from_tensor_slices(TEXTS).filter(lambda x: x != "").map(tf.strings.to_number),
+}
+
+
+def read_until_it_fails(dataset, between=lambda: None):
+    iterator = iter(dataset)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        for number, _ in enumerate(iterator):
+            if number == 1:
+                between()
+    time.sleep(0.3)  # What is read ahead goes on meanwhile.
+    del iterator
+
+
+RAISED = {
+    "retune": lambda dataset: dataset.retune({"prefetch.buffer_size": 64}),
+    "retune_next": lambda dataset: dataset.retune_next({"prefetch.buffer_size": 64}),
+    "try_out_next": lambda dataset: dataset.try_out_next({"prefetch.buffer_size": 64}),
+    "to AUTOTUNE": lambda dataset: dataset.retune({"map[add_one].num_parallel_calls": -1}),
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("how", RAISED)
+def test_an_element_that_failed_is_not_missing_from_the_cache_of_its_author_once_more_is_read_ahead(how, number):
+    written = NUMBERS[number]().cache().map(add_one, num_parallel_calls=2).prefetch(1)
+    dataset = autopipe.optimize(written, rules=(), seconds=0)
+    read_until_it_fails(dataset, lambda: RAISED[how](dataset))
+    for _epoch in range(3):
+        read_until_it_fails(dataset)
+    assert not dataset.caches_are_full
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_an_element_that_failed_is_not_missing_where_a_plan_reads_further_ahead(number):
+    written = NUMBERS[number]().cache().prefetch(1)
+    tuned = autopipe.optimize(written, rules=(), seconds=0)
+    tuned.retune({"prefetch.buffer_size": 64})
+    dataset = autopipe.optimize(written, plan=tuned.plan)
+    for _epoch in range(3):
+        read_until_it_fails(dataset)
+
+
+def test_an_iterator_that_fills_the_cache_of_its_author_is_retuned_where_the_number_of_elements_is_known():
+    calls = []
+
+    @autopipe.stateless
+    def count(x):
+        calls.append(int(x))
+        return x
+
+    def counting(x):
+        return tf.ensure_shape(tf.py_function(count, [x], tf.int64), [])
+
+    dataset = autopipe.optimize(Dataset.range(30).map(counting).cache().prefetch(1), rules=(), seconds=0)
+    iterator = iter(dataset)
+    seen = [int(next(iterator))]
+    dataset.retune({"prefetch.buffer_size": 64})
+    seen.append(int(next(iterator)))
+    time.sleep(0.3)
+    assert set(calls) == set(range(30))
+    assert seen + [int(x) for x in iterator] == list(range(30)) == flat(dataset)
+    assert dataset.caches_are_full
+    made = len(calls)
+    assert flat(dataset) == list(range(30))
+    assert len(calls) == made
+
+
+def test_a_smaller_number_leaves_the_cache_of_its_author_to_whoever_reads_it():
+    texts = [str(number) for number in range(30)]
+    parsed = Dataset.from_tensor_slices(texts).filter(lambda x: x != "").map(tf.strings.to_number)
+    dataset = autopipe.optimize(parsed.cache().repeat().prefetch(8), rules=(), seconds=0)
+    dataset.retune({"prefetch.buffer_size": 2})
+    list(dataset.take(40))
+    iterator = iter(dataset)
+    for _step in range(40):
+        next(iterator)
+    assert dataset.caches_are_full
+
+
+def test_a_stage_reads_further_ahead_of_a_cache_only_where_one_before_it_may_fail():
+    def tree(elements, size):
+        return extract(elements.cache().map(add_one, num_parallel_calls=size))
+
+    sure, failing = Dataset.range(3), Dataset.range(3).map(lambda x: 6 // x)
+    assert not reads_further_ahead(tree(sure, 8), tree(sure, 1))
+    assert reads_further_ahead(tree(failing, 8), tree(failing, 1))
+    assert reads_further_ahead(tree(failing, 8), tree(failing, tf.data.AUTOTUNE))
+    assert reads_further_ahead(tree(failing, tf.data.AUTOTUNE), tree(failing, 8))
+    assert not reads_further_ahead(tree(failing, tf.data.AUTOTUNE), tree(failing, tf.data.AUTOTUNE))
+
+
+def test_what_is_read_ahead_before_a_cache_is_its_authors_affair():
+    def tree(size):
+        return extract(Dataset.range(3).map(lambda x: 6 // x, num_parallel_calls=size).prefetch(size).cache())
+
+    assert not reads_further_ahead(tree(8), tree(1))
