@@ -200,7 +200,7 @@ def _read(dataset: Any) -> tuple[ir.Node, str]:
     from autopipe.pipeline.extract import extract
     from autopipe.pipeline.signature import signature
     from autopipe.pipeline.text import stage
-    from autopipe.planning.plans.plan import fingerprint
+    from autopipe.planning.plans.fingerprint import fingerprint
 
     tree = extract(dataset)
     if int(dataset.cardinality()) == 0:
@@ -336,7 +336,7 @@ def _done(identity: str, keeps: Keeps, rewriting: Rewriting, given: Plan | None)
     """Return the plan of what was done; with the numbers of one that was given, as they are on this machine."""
     from autopipe.pipeline.knobs import read_knobs, with_thread_pool
     from autopipe.planning.memory.machine import Machine
-    from autopipe.planning.plans.plan import carry_over
+    from autopipe.planning.plans.carry_over import carry_over
 
     rules, places = tuple(step.rule for step in rewriting.steps), tuple(step.place for step in rewriting.steps)
     done = Plan(identity, str(keeps), rules, places, machine=asdict(Machine.here()), versions=_versions())

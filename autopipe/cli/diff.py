@@ -62,7 +62,8 @@ def _sides(names: tuple[str, str], plans: list[Plan | None], arguments: dict[str
 
 def _as_written(name: str, dataset: Any) -> Side:
     from autopipe.pipeline.extract import extract
-    from autopipe.planning.plans.plan import Plan, fingerprint
+    from autopipe.planning.plans.fingerprint import fingerprint
+    from autopipe.planning.plans.plan import Plan
     from autopipe.report.differences import Side, stages_of
 
     tree = extract(dataset)
@@ -73,7 +74,7 @@ def _with_plan(name: str, plan: Plan, target: str, dataset: Any) -> Side:
     """Return a plan as what it makes of the pipeline; of another pipeline than its own it makes nothing."""
     import autopipe
     from autopipe.pipeline.extract import extract
-    from autopipe.planning.plans.plan import fingerprint
+    from autopipe.planning.plans.fingerprint import fingerprint
     from autopipe.report.differences import Side, stages_of
 
     if plan.fingerprint != fingerprint(extract(dataset)):

@@ -14,7 +14,8 @@ from rich.text import Text
 
 from autopipe.pipeline import ir
 from autopipe.pipeline.text import in_order, stage
-from autopipe.planning.plans.plan import Plan, stage_fingerprint
+from autopipe.planning.plans.fingerprint import stage_fingerprint
+from autopipe.planning.plans.plan import Plan
 
 __all__ = ["Changed", "Differences", "Side", "Stage", "differences", "stages_of"]
 

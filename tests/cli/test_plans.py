@@ -17,7 +17,7 @@ from autopipe.cli.main import app
 from autopipe.cli.targets import load_dataset
 from autopipe.pipeline.extract import extract
 from autopipe.planning.memory.machine import Machine
-from autopipe.planning.plans.plan import fingerprint
+from autopipe.planning.plans.fingerprint import fingerprint
 
 pytestmark = pytest.mark.usefixtures("project")
 

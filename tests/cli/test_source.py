@@ -14,7 +14,7 @@ from autopipe import Plan
 from autopipe.cli.main import app
 from autopipe.cli.targets import load_dataset
 from autopipe.pipeline.extract import extract
-from autopipe.planning.plans.plan import fingerprint
+from autopipe.planning.plans.fingerprint import fingerprint
 from autopipe.search_spaces import SPACES
 
 pytestmark = pytest.mark.usefixtures("project")

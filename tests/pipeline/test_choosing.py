@@ -10,7 +10,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import stage, tree_lines
-from autopipe.planning.plans.plan import fingerprint
+from autopipe.planning.plans.fingerprint import fingerprint
 from autopipe.rules import Keeps, catalogue
 from autopipe.verify import compare
 from sides import AlwaysFaster, apply, assert_refuses, assert_rewrites

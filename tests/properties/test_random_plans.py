@@ -13,7 +13,8 @@ from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.planning.measuring import count
 from autopipe.planning.measuring.measure import SampleMeasurements
-from autopipe.planning.plans.plan import Plan, fingerprint
+from autopipe.planning.plans.fingerprint import fingerprint
+from autopipe.planning.plans.plan import Plan
 from autopipe.planning.plans.replay import replay
 from autopipe.rules import Keeps, catalogue
 

@@ -12,7 +12,7 @@ from autopipe import Plan
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.lines import noting_lines
 from autopipe.planning.measuring.measure import SampleMeasurements
-from autopipe.planning.plans.plan import fingerprint
+from autopipe.planning.plans.fingerprint import fingerprint
 from autopipe.report.source import source_of
 
 Dataset = tf.data.Dataset

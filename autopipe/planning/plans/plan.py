@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 import stat
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
 
 from autopipe.arguments import file_to_write
 from autopipe.errors import PlanError
-from autopipe.functions.function import Function
-from autopipe.functions.known.fingerprint import function_fingerprint
-from autopipe.functions.subgraph import with_called
-from autopipe.pipeline import ir, trees
-from autopipe.pipeline.knobs import PER_CORE, Knob
-from autopipe.pipeline.signature import signature
 from autopipe.planning.plans.plan_fields import first_wrong
 
-__all__ = ["Carried", "Plan", "carry_over", "fingerprint", "stage_fingerprint"]
+__all__ = ["Carried", "Plan"]
 
 _SCHEMA = 1
 _MOST_BYTES = 2**20
 _MOST_DIGITS = 19
-# More threads and calls at once than this are for who asks for them.
-_MOST_SCALED = 1024
-# Where data lies and which objects hold it differ between machines; the pipeline is the same.
-_NOT_IDENTITY = frozenset(
-    "dataset components filename options reason line seed_generator origin classes shuffled".split()
-)
-_SEEDS = ("seed", "seed2")
 
 
 @dataclass(frozen=True)
@@ -182,138 +168,6 @@ class Carried:
         """Whether its figures are from another machine, as far as it says."""
         there = self.measured_on
         return any(there[name] != self.machine.get(name) for name in ("host", "cores") if name in there)
-
-
-def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
-    """Return what was done by the rules of a plan, with its numbers as they are on this machine.
-
-    Parallel calls and threads are so many for each core, and are scaled with the cores, to no more than 1,024 if they
-    were no more; buffers stay, and so does what is left to TensorFlow. A knob of a stage that is not there, since the
-    rules did not apply as they did there, is left out.
-
-    Args:
-        given: the plan, perhaps of another machine.
-        done: the rules applied here, this machine and its versions.
-        knobs: those the pipeline has here.
-
-    >>> from autopipe.pipeline.knobs import Knob
-    >>> given = Plan("ab12", knobs={"map[f].num_parallel_calls": 16}, machine={"cores": 8})
-    >>> calls = Knob("map[f].num_parallel_calls", "num_parallel_calls", -1)
-    >>> dict(carry_over(given, Plan("ab12", machine={"cores": 2}), [calls]).knobs)
-    {'map[f].num_parallel_calls': 4}
-    """
-    known = {knob.name: knob for knob in knobs}
-    refused = tuple(dict.fromkeys(rule for rule in given.rules if rule not in done.rules))
-    again = given.rules == done.rules and given.places in ((), done.places)
-    left_out = () if again else tuple(name for name in given.knobs if name not in known)
-    factor = _cores(done.machine, 1.0) / _cores(given.machine, _cores(done.machine, 1.0))
-    here = {
-        name: _scaled(value, known.get(name), factor) for name, value in given.knobs.items() if name not in left_out
-    }
-    carried = Carried(
-        given=given,
-        machine=done.machine,
-        refused=refused,
-        scaled={name: (given.knobs[name], value) for name, value in here.items() if value != given.knobs[name]},
-        left_out=left_out,
-        versions={
-            name: (given.versions[name], version)
-            for name, version in done.versions.items()
-            if given.versions.get(name, version) != version
-        },
-    )
-    measured = dict(given.measured)
-    if measured and carried.elsewhere:
-        measured["machine"] = dict(carried.measured_on)
-    return replace(done, knobs=here, measured=measured, carried=carried)
-
-
-def _cores(machine: Mapping[str, Any], unknown: float) -> float:
-    return float(machine.get("cores", unknown))
-
-
-def _scaled(value: int, knob: Knob | None, factor: float) -> int:
-    if knob is None or knob.field not in PER_CORE or value == knob.automatic or factor == 1:
-        return value
-    scaled = max(1, knob.least, round(value * factor))
-    return min(scaled, max(value, _MOST_SCALED) if knob.most is None else knob.most)
-
-
-def fingerprint(tree: ir.Node) -> str:
-    """Return which pipeline a tree is: its stages, their arguments and functions; not its data or file names."""
-    digest = hashlib.sha256()
-    for node in trees.walk(tree):
-        digest.update(stage_fingerprint(node).encode())
-    return digest.hexdigest()[:16]
-
-
-def stage_fingerprint(node: ir.Node) -> str:
-    """Return which transformation a node is, whatever it reads from."""
-    digest = hashlib.sha256(type(node).__name__.encode())
-    for name, value in _identity(node).items():
-        functions = value if isinstance(value, tuple) else (value,)
-        if functions and all(isinstance(each, Function) for each in functions):
-            text = ",".join(_function_identity(each) for each in functions)
-        else:
-            text = repr(value)
-        digest.update(f"{name}={text};".encode())
-    if isinstance(node, ir.Source):
-        digest.update(repr(node.dataset.element_spec).encode())
-    return digest.hexdigest()
-
-
-def _identity(node: ir.Node) -> dict[str, Any]:
-    """Return the arguments that make a stage another one: not what a plan sets, nor what each run draws or counts."""
-    named = {each.name: getattr(node, each.name) for each in fields(node) if each.name not in _NOT_IDENTITY}
-    values = {name: value for name, value in named.items() if not _is_input(value)}
-    for knob in ("num_parallel_calls", "num_parallel_reads"):
-        if knob in values:
-            values[knob] = values[knob] is not None
-    match node:
-        case ir.Prefetch():
-            del values["buffer_size"]
-        case ir.Shuffle():
-            # Keras draws a seed where none is given, and the buffer is often as large as there are files.
-            values["seeds"] = node.seeded
-            if 0 <= signature(node.input).cardinality <= node.capacity:
-                values["buffer_size"] = "all"
-    return values
-
-
-def _is_input(value: Any) -> bool:
-    return any(isinstance(each, ir.Node) for each in (value if isinstance(value, tuple) else (value,)))
-
-
-def _function_identity(fn: Function) -> str:
-    return function_fingerprint(replace(fn, concrete=_WithoutPathsAndSeeds(fn.concrete)))
-
-
-class _WithoutPathsAndSeeds:
-    """A traced function as ``function_fingerprint`` reads it, without what another checkout or run has otherwise.
-
-    Checkouts are moved. Of seeds, which TensorFlow draws from that of the process, it counts whether there are any.
-    """
-
-    def __init__(self, concrete: Any) -> None:
-        self._concrete = concrete
-
-    @property
-    def graph(self) -> _WithoutPathsAndSeeds:
-        return self
-
-    def as_graph_def(self) -> Any:
-        definition = self._concrete.graph.as_graph_def()
-        for node in with_called(definition):
-            if node.op == "Const" and _is_path(node.attr["value"].tensor.string_val):
-                node.attr["value"].tensor.Clear()
-            if any(node.attr[name].i for name in _SEEDS if name in node.attr):
-                for name in _SEEDS:
-                    node.attr[name].i = 1
-        return definition
-
-
-def _is_path(texts: Sequence[bytes]) -> bool:
-    return bool(texts) and all(len(text) > 1 and b"/" in text for text in texts)
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autopipe.errors import ArgumentError
-from autopipe.planning.plans.plan import Plan, fingerprint
+from autopipe.planning.plans.fingerprint import fingerprint
+from autopipe.planning.plans.plan import Plan
 from autopipe.tuning.offline.structures import OPTIMIZED, as_planned, structures
 from autopipe.tuning.studies import reaching_storage
 

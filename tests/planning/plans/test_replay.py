@@ -13,7 +13,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.planning.memory.machine import Machine
-from autopipe.planning.plans.plan import fingerprint
+from autopipe.planning.plans.fingerprint import fingerprint
 from autopipe.planning.plans.replay import replay
 from autopipe.rules import Keeps, MeasurementError, Proof, Rewrite, catalogue, rule
 

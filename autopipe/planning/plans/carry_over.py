@@ -1,0 +1,70 @@
+"""A plan of another machine on this one: what is so many for each core is scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from autopipe.pipeline.knobs import PER_CORE, Knob
+from autopipe.planning.plans.plan import Carried, Plan
+
+__all__ = ["carry_over"]
+
+# More threads and calls at once than this are for who asks for them.
+_MOST_SCALED = 1024
+
+
+def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
+    """Return what was done by the rules of a plan, with its numbers as they are on this machine.
+
+    Parallel calls and threads are so many for each core, and are scaled with the cores, to no more than 1,024 if they
+    were no more; buffers stay, and so does what is left to TensorFlow. A knob of a stage that is not there, since the
+    rules did not apply as they did there, is left out.
+
+    Args:
+        given: the plan, perhaps of another machine.
+        done: the rules applied here, this machine and its versions.
+        knobs: those the pipeline has here.
+
+    >>> from autopipe.pipeline.knobs import Knob
+    >>> given = Plan("ab12", knobs={"map[f].num_parallel_calls": 16}, machine={"cores": 8})
+    >>> calls = Knob("map[f].num_parallel_calls", "num_parallel_calls", -1)
+    >>> dict(carry_over(given, Plan("ab12", machine={"cores": 2}), [calls]).knobs)
+    {'map[f].num_parallel_calls': 4}
+    """
+    known = {knob.name: knob for knob in knobs}
+    refused = tuple(dict.fromkeys(rule for rule in given.rules if rule not in done.rules))
+    again = given.rules == done.rules and given.places in ((), done.places)
+    left_out = () if again else tuple(name for name in given.knobs if name not in known)
+    factor = _cores(done.machine, 1.0) / _cores(given.machine, _cores(done.machine, 1.0))
+    here = {
+        name: _scaled(value, known.get(name), factor) for name, value in given.knobs.items() if name not in left_out
+    }
+    carried = Carried(
+        given=given,
+        machine=done.machine,
+        refused=refused,
+        scaled={name: (given.knobs[name], value) for name, value in here.items() if value != given.knobs[name]},
+        left_out=left_out,
+        versions={
+            name: (given.versions[name], version)
+            for name, version in done.versions.items()
+            if given.versions.get(name, version) != version
+        },
+    )
+    measured = dict(given.measured)
+    if measured and carried.elsewhere:
+        measured["machine"] = dict(carried.measured_on)
+    return replace(done, knobs=here, measured=measured, carried=carried)
+
+
+def _cores(machine: Mapping[str, Any], unknown: float) -> float:
+    return float(machine.get("cores", unknown))
+
+
+def _scaled(value: int, knob: Knob | None, factor: float) -> int:
+    if knob is None or knob.field not in PER_CORE or value == knob.automatic or factor == 1:
+        return value
+    scaled = max(1, knob.least, round(value * factor))
+    return min(scaled, max(value, _MOST_SCALED) if knob.most is None else knob.most)

@@ -1,0 +1,99 @@
+"""Which pipeline it is, wherever its data lies, and whatever numbers a plan sets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from autopipe.functions.function import Function
+from autopipe.functions.known.fingerprint import function_fingerprint
+from autopipe.functions.subgraph import with_called
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.signature import signature
+
+__all__ = ["fingerprint", "stage_fingerprint"]
+
+# Where data lies and which objects hold it differ between machines; the pipeline is the same.
+_NOT_IDENTITY = frozenset(
+    "dataset components filename options reason line seed_generator origin classes shuffled".split()
+)
+_SEEDS = ("seed", "seed2")
+
+
+def fingerprint(tree: ir.Node) -> str:
+    """Return which pipeline a tree is: its stages, their arguments and functions; not its data or file names."""
+    digest = hashlib.sha256()
+    for node in trees.walk(tree):
+        digest.update(stage_fingerprint(node).encode())
+    return digest.hexdigest()[:16]
+
+
+def stage_fingerprint(node: ir.Node) -> str:
+    """Return which transformation a node is, whatever it reads from."""
+    digest = hashlib.sha256(type(node).__name__.encode())
+    for name, value in _identity(node).items():
+        functions = value if isinstance(value, tuple) else (value,)
+        if functions and all(isinstance(each, Function) for each in functions):
+            text = ",".join(_function_identity(each) for each in functions)
+        else:
+            text = repr(value)
+        digest.update(f"{name}={text};".encode())
+    if isinstance(node, ir.Source):
+        digest.update(repr(node.dataset.element_spec).encode())
+    return digest.hexdigest()
+
+
+def _identity(node: ir.Node) -> dict[str, Any]:
+    """Return the arguments that make a stage another one: not what a plan sets, nor what each run draws or counts."""
+    named = {each.name: getattr(node, each.name) for each in fields(node) if each.name not in _NOT_IDENTITY}
+    values = {name: value for name, value in named.items() if not _is_input(value)}
+    for knob in ("num_parallel_calls", "num_parallel_reads"):
+        if knob in values:
+            values[knob] = values[knob] is not None
+    match node:
+        case ir.Prefetch():
+            del values["buffer_size"]
+        case ir.Shuffle():
+            # Keras draws a seed where none is given, and the buffer is often as large as there are files.
+            values["seeds"] = node.seeded
+            if 0 <= signature(node.input).cardinality <= node.capacity:
+                values["buffer_size"] = "all"
+    return values
+
+
+def _is_input(value: Any) -> bool:
+    return any(isinstance(each, ir.Node) for each in (value if isinstance(value, tuple) else (value,)))
+
+
+def _function_identity(fn: Function) -> str:
+    return function_fingerprint(replace(fn, concrete=_WithoutPathsAndSeeds(fn.concrete)))
+
+
+class _WithoutPathsAndSeeds:
+    """A traced function as ``function_fingerprint`` reads it, without what another checkout or run has otherwise.
+
+    Checkouts are moved. Of seeds, which TensorFlow draws from that of the process, it counts whether there are any.
+    """
+
+    def __init__(self, concrete: Any) -> None:
+        self._concrete = concrete
+
+    @property
+    def graph(self) -> _WithoutPathsAndSeeds:
+        return self
+
+    def as_graph_def(self) -> Any:
+        definition = self._concrete.graph.as_graph_def()
+        for node in with_called(definition):
+            if node.op == "Const" and _is_path(node.attr["value"].tensor.string_val):
+                node.attr["value"].tensor.Clear()
+            if any(node.attr[name].i for name in _SEEDS if name in node.attr):
+                for name in _SEEDS:
+                    node.attr[name].i = 1
+        return definition
+
+
+def _is_path(texts: Sequence[bytes]) -> bool:
+    return bool(texts) and all(len(text) > 1 and b"/" in text for text in texts)
