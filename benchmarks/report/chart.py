@@ -15,6 +15,8 @@ def draw(results: Sequence[CaseResult], path: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("svg")
+    # The same results make the same file.
+    mpl.rcParams["svg.hashsalt"] = "autopipe"
     from matplotlib import pyplot
 
     shown = [variant for variant in VARIANTS if variant != "expert"]
@@ -39,5 +41,5 @@ def draw(results: Sequence[CaseResult], path: Path) -> None:
     axes.set_yticks([row - 0.3 for row in range(len(results))], [f"{e.letter}  {e.name}" for e in reversed(results)])
     axes.set_xlabel("times the speed of the expert's pipeline")
     figure.legend(loc="outside lower center", ncols=len(shown))
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)

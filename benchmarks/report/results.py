@@ -6,7 +6,7 @@ import datetime
 import json
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -103,7 +103,19 @@ class Results:
             others = {name: each for name, each in self.made.items() if name.partition(_OF)[0] != part}
             return replace(self, **{part: measured}, made={**others, part: made})
         merged = joined(getattr(self, part), measured)
-        return replace(self, **{part: merged}, made={**self.made, f"{part}{_OF}{only}": made})
+        others = _without(self.made, part, only.split(","))
+        return replace(self, **{part: merged}, made={**others, f"{part}{_OF}{only}": made})
+
+
+def _without(made: Mapping[str, Made], part: str, anew: Collection[str]) -> dict[str, Made]:
+    """Return how the rest was measured, where some cases of a part are measured anew."""
+    others = {}
+    for name, each in made.items():
+        of_part, of, cases = name.partition(_OF)
+        left = [case for case in cases.split(",") if case not in anew] if of_part == part else [cases]
+        if left or not of:
+            others[f"{of_part}{of}{','.join(left)}" if of else name] = each
+    return others
 
 
 def joined(before: Any, measured: Any) -> Any:

@@ -43,7 +43,7 @@ def test_parts_are_chosen(options, expected, tmp_path, monkeypatch):
     command.main(**{**ARGUMENTS, "output": tmp_path, **options})
     assert ran == expected
     assert json.loads((tmp_path / "results.json").read_text())["training"] == []
-    assert (tmp_path / "RESULTS.md").read_text().startswith(f"# Results\n\n{', '.join(expected)}: made by `")
+    assert f"\n| {'; '.join(expected)} | " in (tmp_path / "RESULTS.md").read_text()
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -66,9 +66,24 @@ def test_cases_that_are_measured_again_leave_the_others_as_they_were():
     after = before.with_part("cases", [anew], made("some"), only="fast")
     assert after.cases == [anew, SLOW]
     text = report.markdown(after)
-    assert "cases: made by `all`" in text
-    assert "cases of fast: made by `some`" in text
+    assert "| cases | 2026-11-24 | abcdef0 | `all` | 1 |" in text
+    assert "| cases of fast | 2026-11-24 | abcdef0 | `some` | 1 |" in text
     assert after.with_part("cases", [SLOW], made("again")).made == {"cases": made("again")}
+
+
+def test_of_cases_that_are_measured_once_more_the_last_run_is_told():
+    results = report.Results()
+    for only in ("slow", "fast,slow", "fast"):
+        results = results.with_part("cases", [FAST, SLOW], made(only), only=only)
+    assert results.made == {"cases of slow": made("fast,slow"), "cases of fast": made("fast")}
+
+
+def test_the_machine_is_told_at_once_where_there_is_one():
+    one, other = made("one"), replace(made("other"), machine="another machine")
+    alone = report.markdown(report.Results(made={"cases": one}))
+    assert alone.startswith("# Results\n\na machine.\nNot edited by hand.\n")
+    both = report.markdown(report.Results(made={"cases": one, "memory": other}))
+    assert "\n1. a machine.\n2. another machine.\n" in both
 
 
 def test_loaders_of_one_case_leave_those_of_others_as_they_were():
@@ -95,6 +110,7 @@ def test_all_files_are_written(tmp_path):
     text = (tmp_path / "RESULTS.md").read_text()
     assert "| a | fast | images | 5 | 20 | 160 | 80 | 4.00 (2.00-4.00) |" in text
     assert f"`{report.summary([FAST, SLOW])}`" in text
+    assert "](out/chart.svg)\n" in text
     assert "| ours | 5.00 | 5.0 (3.1-5.0) | 1.00 | 2.00 | 2.00 |  |" in text
 
 
