@@ -38,6 +38,8 @@ def draw(results: Sequence[CaseResult], path: Path) -> None:
             )
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.margins(y=0.01)
     axes.set_yticks([row - 0.3 for row in range(len(results))], [f"{e.letter}  {e.name}" for e in reversed(results)])
     axes.set_xlabel("times the speed of the expert's pipeline")
     figure.legend(loc="outside lower center", ncols=len(shown))
