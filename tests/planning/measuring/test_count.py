@@ -55,7 +55,7 @@ def test_a_number_that_follows_from_the_stages_is_exact(dataset, number, monkeyp
 
 
 def test_groups_are_counted_of_as_many_elements_as_time_allows_of_several_places(monkeypatch):
-    monkeypatch.setattr(count, "_GROUPING_SECONDS", 0.5)
+    monkeypatch.setattr(count, "_GROUPING_SECONDS", 2.0)
     sizes = Dataset.range(40_000).map(lambda x: tf.strings.length(tf.strings.as_string(x)))
     longer = sizes.bucket_by_sequence_length(lambda size: size, [5], [8, 2])
     # 10,000 of less than 5 digits, and 30,000 of 5.
