@@ -123,7 +123,7 @@ class PipelineTuner(WatchingCallback):
         if study is not None:
             refuse_other_direction(study)
         self.trials = whole_number("trials", trials)
-        self.space = space if callable(space) else by_name(space)
+        self.space = by_name(space)
         self.objective = one_of("objective", objective, ("auto", *OBJECTIVES))
         self.window_seconds = number("window_seconds", window_seconds, above=True, finite=True)
         self.most_loss = number("most_loss", most_loss)

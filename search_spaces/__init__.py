@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from autopipe.errors import ArgumentError
+from autopipe.search_spaces._asked import ask
 from autopipe.search_spaces._base import SearchSpace, choices, doubling, per_core
 from autopipe.search_spaces.default import default
 from autopipe.search_spaces.from_toml import from_toml
@@ -18,6 +19,7 @@ from autopipe.search_spaces.throughput import throughput
 __all__ = [
     "SPACES",
     "SearchSpace",
+    "ask",
     "by_name",
     "choices",
     "default",
@@ -39,8 +41,8 @@ SPACES: Mapping[str, SearchSpace] = MappingProxyType(
 )
 
 
-def by_name(name: str | os.PathLike[str]) -> SearchSpace:
-    """Return one of :data:`SPACES`, or the space in a TOML file, by its path.
+def by_name(name: SearchSpace | str | os.PathLike[str]) -> SearchSpace:
+    """Return one of :data:`SPACES`, or the space in a TOML file, by its path; a function as it is.
 
     Raises:
         ArgumentError: if there is no such space, or the file breaks the form of :func:`from_toml`.
@@ -48,10 +50,13 @@ def by_name(name: str | os.PathLike[str]) -> SearchSpace:
     >>> by_name("low_memory") is low_memory
     True
     """
+    if callable(name):
+        return name
     if isinstance(name, str) and name in SPACES:
         return SPACES[name]
     if isinstance(name, str | os.PathLike) and str(name).endswith(".toml"):
         return from_toml(name)
     raise ArgumentError(
-        f"A search space must be one of {', '.join(SPACES)}, or a file that ends in .toml, but got {name!r}."
+        f"A search space must be one of {', '.join(SPACES)}, a file that ends in .toml, or a function of the knobs and "
+        f"the machine, but got {name!r}."
     )

@@ -142,6 +142,11 @@ def _call(text: str, arguments: Mapping[str, Any], *, remedy: str) -> Any:
         raise TargetError(
             f"{text} must be callable with the arguments given, but {mismatch}; it takes {takes}. {remedy}"
         ) from None
+    if inspect.iscoroutinefunction(target):
+        raise TargetError(
+            f"A target must be a function that returns what is asked for, but {text} is one of async def. "
+            "Write a function that runs it, as by asyncio.run, and name that."
+        )
     with user_code(text.rpartition(":")[0]):
         return target(**arguments)
 

@@ -219,7 +219,8 @@ def _progress(console: Console, trials: int, seconds: float) -> Iterator[Callabl
 
         def print_line(trial: Trial) -> None:
             outcome = f"failed: {trial.failure}" if trial.failure else f"{1 + trial.gain:.2f}x"
-            text = f"trial {trial.number}/{trials}: {outcome}, {follow(trial)}: {_setting(trial)}"
+            # What other processes had begun when the last trial ended is counted as well.
+            text = f"trial {trial.number}/{max(trial.number, trials)}: {outcome}, {follow(trial)}: {_setting(trial)}"
             console.print(text, soft_wrap=True, markup=False, highlight=False)
 
         yield print_line
@@ -238,7 +239,7 @@ def _progress(console: Console, trials: int, seconds: float) -> Iterator[Callabl
 
         def move_bar(trial: Trial) -> None:
             ended = trial.number - bool(trial.failure)
-            bar.update(task, completed=ended, best=follow(trial), latest=_setting(trial))
+            bar.update(task, completed=ended, total=max(ended, trials), best=follow(trial), latest=_setting(trial))
 
         yield move_bar
 

@@ -230,6 +230,12 @@ class TestTune:
         assert (call["consumer"].step_seconds, call["trials"], call["seconds"]) == (0.012, 3, 9.0)
         assert call["workbench"] is None
 
+    @pytest.mark.usefixtures("calls")
+    def test_no_trial_has_a_larger_number_than_there_are(self) -> None:
+        """Other processes had begun some when the last one ended."""
+        result = autopipe("tune", "train.py:make_dataset", "-o", "plan.json", "--trials", "2")
+        assert result.stdout.splitlines()[2].startswith("trial 3/3: ")
+
     def test_a_plan_that_cannot_be_written_after_all_is_printed(
         self, calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, project: Path
     ) -> None:

@@ -51,6 +51,12 @@ def test_a_file_with_relative_imports_is_to_be_named_as_a_module(user_file: Call
         load_target(f"{path}:make")
 
 
+def test_a_coroutine_is_to_be_wrapped(user_file: Callable[[str], str]) -> None:
+    path = user_file("async def make():\n    return None\n")
+    with pytest.raises(TargetError, match=r"is one of async def\. Write a function that runs it"):
+        load_dataset(f"{path}:make", {})
+
+
 def test_a_model_that_needs_arguments_is_to_be_wrapped(user_file: Callable[[str], str]) -> None:
     path = user_file("def make(depth):\n    return depth\n")
     with pytest.raises(TargetError, match="--arg is for the dataset's: write a function of the model that needs none"):

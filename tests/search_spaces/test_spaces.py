@@ -100,5 +100,7 @@ def test_a_space_is_found_by_its_name_and_a_wrong_one_is_named(tmp_path):
     file.write_text('[[knob]]\nmatch = "*calls"\nvalues = [3]')
     for path in (file, str(file)):
         assert by_name(path)([CALLS], machine())[CALLS.name].choices == (3,)
-    with pytest.raises(ArgumentError, match="must be one of default, low_memory, .* ends in .toml, but got 'fast'"):
+    with pytest.raises(
+        ArgumentError, match="must be one of default, .* ends in .toml, or a function .*, but got 'fast'"
+    ):
         by_name("fast")

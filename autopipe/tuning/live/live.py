@@ -11,6 +11,7 @@ from autopipe.errors import ArgumentError, StorageError
 from autopipe.pipeline.knobs import read_knobs, used_knobs
 from autopipe.planning.memory.machine import Machine
 from autopipe.runtime.reading import Reading
+from autopipe.search_spaces import SearchSpace, ask
 from autopipe.telemetry import Sampler
 from autopipe.tuning.live.memory_guard import MemoryGuard
 from autopipe.tuning.live.next_epoch import NextEpoch
@@ -23,7 +24,6 @@ from autopipe.tuning.studies import reaching_storage, refuse_other_choices
 
 if TYPE_CHECKING:
     from autopipe.runtime.dataset import OptimizedDataset
-    from autopipe.search_spaces import SearchSpace
 
 __all__ = ["LiveSearch", "Settings", "live_space"]
 
@@ -55,7 +55,7 @@ def live_space(space: SearchSpace, dataset: OptimizedDataset) -> dict[str, Any]:
     """
     # One that waits for the next iterator would stop the search until the epoch ends.
     searched = {knob.name for knob in used_knobs(dataset.tree) if knob.live}
-    distributions = space(read_knobs(dataset.tree), Machine.here())
+    distributions = ask(space, read_knobs(dataset.tree), Machine.here())
     return {name: distribution for name, distribution in distributions.items() if name in searched}
 
 

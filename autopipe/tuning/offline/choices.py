@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from autopipe.pipeline.knobs import read_knobs
 from autopipe.planning.memory.machine import Machine
+from autopipe.search_spaces import SearchSpace, ask
 from autopipe.tuning.offline.structures import OPTIMIZED
 from autopipe.tuning.search.distributions import fits, suggest
 from autopipe.tuning.search.first_tries import first_tries
@@ -15,7 +16,6 @@ from autopipe.tuning.studies import load_optuna, refuse_other_choices
 
 if TYPE_CHECKING:
     from autopipe.runtime.dataset import OptimizedDataset
-    from autopipe.search_spaces import SearchSpace
 
 __all__ = ["Choice", "Choices"]
 
@@ -50,7 +50,7 @@ class Choices:
         load_optuna()
         datasets = {OPTIMIZED: dataset, **(others or {})}
         machine = Machine.here()
-        return cls(datasets, {name: space(read_knobs(each.tree), machine) for name, each in datasets.items()})
+        return cls(datasets, {name: ask(space, read_knobs(each.tree), machine) for name, each in datasets.items()})
 
     @property
     def given(self) -> Choice:

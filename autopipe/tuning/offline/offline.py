@@ -75,7 +75,7 @@ def tune(
     function("on_trial", on_trial, "a trial")
     step = number("step_seconds", 0.0 if step_seconds is None else step_seconds, finite=True)
     consumer: Consumer = StandIn(step) if model is None else ModelSteps(model)
-    choices = Choices.of(dataset, space if callable(space) else by_name(space))
+    choices = Choices.of(dataset, by_name(space))
     return tune_choices(choices, consumer, trials=trials, seconds=seconds, on_trial=on_trial)
 
 

@@ -1,0 +1,78 @@
+"""What a space says, checked: it may be a function of the user's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from autopipe.errors import ArgumentError
+from autopipe.search_spaces._base import SearchSpace
+
+if TYPE_CHECKING:
+    from autopipe.pipeline.knobs import Knob
+    from autopipe.planning.memory.machine import Machine
+
+__all__ = ["ask"]
+
+_LAW = "A search space must give a CategoricalDistribution or IntDistribution of Optuna by the name of each knob"
+
+
+def ask(space: SearchSpace, knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
+    """Return what a space says the knobs of a pipeline may be.
+
+    Args:
+        space: the space.
+        knobs: those of the pipeline.
+        machine: the cores and memory there really are.
+
+    Raises:
+        ArgumentError: if the space takes other arguments, or says something that no search can try.
+        KnobError: if it names a value that the knob cannot have.
+
+    >>> from autopipe.pipeline.knobs import Knob
+    >>> from autopipe.planning.memory.machine import Machine
+    >>> ask(lambda knobs, machine: {"calls": 3}, [Knob("calls", "calls", 1)], Machine.here())
+    Traceback (most recent call last):
+    ...
+    autopipe.errors.ArgumentError: A search space must give a CategoricalDistribution or IntDistribution of Optuna \
+by the name of each knob, but gave 3 for 'calls'.
+    """
+    _refuse_other_arguments(space, knobs, machine)
+    found = space(knobs, machine)
+    if not isinstance(found, Mapping):
+        raise ArgumentError(f"{_LAW}, but gave {found!r}.")
+    known = {knob.name: knob for knob in knobs}
+    for name, distribution in found.items():
+        if name not in known:
+            raise ArgumentError(f"{_LAW}, but gave one for {name!r}. The knobs: {', '.join(known) or 'none'}.")
+        for value in _bounds(name, distribution):
+            known[name].check(value)
+    return dict(found)
+
+
+def _refuse_other_arguments(space: Any, *given: Any) -> None:
+    try:
+        signature = inspect.signature(space)
+    except ValueError:
+        # Functions written in C may have none.
+        return
+    try:
+        signature.bind(*given)
+    except TypeError:
+        raise ArgumentError(
+            f"A search space must be a function of the knobs and the machine, but got {space!r}, which takes "
+            f"{signature}."
+        ) from None
+
+
+def _bounds(name: str, distribution: Any) -> Sequence[Any]:
+    """Return values that a distribution may give: all of them, or the least and the most."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    match distribution:
+        case CategoricalDistribution(choices=choices):
+            return choices
+        case IntDistribution(low=low, high=high):
+            return low, high
+    raise ArgumentError(f"{_LAW}, but gave {distribution!r} for {name!r}.")
