@@ -11,19 +11,18 @@ from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.failing import who_may_fail
 from autopipe.rules import decides_caches
 
-__all__ = ["may_leave_out", "reads_further_ahead"]
+__all__ = ["may_leave_out", "reads_further_ahead", "rules_read_ahead"]
 
 
 def may_leave_out(rewriting: Rewriting) -> bool:
-    """Return whether a memory cache may lack elements that failed, and would not as its author wrote it.
+    """Return whether a memory cache that rules put there may lack elements that failed."""
+    return any(decides_caches(step.rule) for step in rewriting.steps) and _has_failing_cache(rewriting.after)
 
-    Who wrote it did not put them in, or calls at once that nobody asked for there read on after one that failed.
-    """
-    if not _has_failing_cache(rewriting.after):
-        return False
-    if any(decides_caches(step.rule) for step in rewriting.steps):
-        return True
-    return _calls_ahead_of_caches(rewriting.after) > _calls_ahead_of_caches(rewriting.before)
+
+def rules_read_ahead(rewriting: Rewriting) -> bool:
+    """Return whether rules call ahead of a memory cache that may lack elements then: as written, nobody would."""
+    further = _calls_ahead_of_caches(rewriting.after) > _calls_ahead_of_caches(rewriting.before)
+    return further and _has_failing_cache(rewriting.after)
 
 
 def reads_further_ahead(tree: ir.Node, than: ir.Node) -> bool:

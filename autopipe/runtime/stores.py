@@ -7,7 +7,10 @@ import os
 import warnings
 from collections.abc import Collection, Sequence
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir
+from autopipe.pipeline.signature import signature
 from autopipe.planning.disk.disk_cache import DiskCache
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.ready import caches_on_disk
@@ -50,8 +53,12 @@ class Stores:
         return Memories(self._tree, guarded=self._guarded)
 
     def guard(self) -> None:
-        """Have memories filled by who reads to the end from now on: those that fill others go on as they are."""
-        self._guarded = True
+        """Have memories filled by who reads to the end from now on: those that fill others go on as they are.
+
+        Not where nobody would: without end and without a number of elements, every iterator would fill them anew.
+        """
+        endless = signature(self._tree).cardinality == tf.data.INFINITE_CARDINALITY
+        self._guarded = self._guarded or not endless or self._memories.can_count
 
     def is_unguarded(self, memories: Memories) -> bool:
         """Return whether memories are filled as before :meth:`guard`."""

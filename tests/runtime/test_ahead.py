@@ -135,6 +135,23 @@ def test_an_iterator_that_fills_the_cache_of_its_author_is_retuned_where_the_num
     assert len(calls) == made
 
 
+def test_a_cache_of_the_author_under_an_endless_repeat_is_filled_once_where_a_plan_reads_further_ahead(tmp_path):
+    """Nobody would come to its end, and nobody knows how many there are: each iterator would fill it anew."""
+    path = str(tmp_path / "numbers")
+    with tf.io.TFRecordWriter(path) as writer:
+        for number in range(20):
+            writer.write(str(number))
+    written = tf.data.TFRecordDataset(path).map(tf.strings.to_number).cache().repeat().batch(4).prefetch(1)
+    tuned = autopipe.optimize(written, rules=(), seconds=0)
+    tuned.retune({"prefetch.buffer_size": 8})
+    dataset = autopipe.optimize(written, plan=tuned.plan)
+    for _fit in range(2):
+        iterator = iter(dataset)
+        for _step in range(11):
+            next(iterator)
+    assert dataset.caches_are_full
+
+
 def test_a_smaller_number_leaves_the_cache_of_its_author_to_whoever_reads_it():
     texts = [str(number) for number in range(30)]
     parsed = Dataset.from_tensor_slices(texts).filter(lambda x: x != "").map(tf.strings.to_number)
