@@ -87,9 +87,4 @@ def _last_that_works(node: ir.Node) -> ir.Node:
 
 
 def _may_differ(node: ir.Node) -> bool:
-    import tensorflow as tf
-
-    if not isinstance(node, ir.Map | ir.MemoizedMap):
-        return False
-    parts = tf.nest.flatten(node.fn.output_spec)
-    return not all(isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined() for part in parts)
+    return isinstance(node, ir.Map | ir.MemoizedMap) and not signature(node).has_one_shape

@@ -47,6 +47,19 @@ class Signature:
             total += int(part.shape.num_elements()) * int(part.dtype.size)
         return total
 
+    @property
+    def has_one_shape(self) -> bool:
+        """Whether all elements are dense tensors of the same shapes.
+
+        >>> import tensorflow as tf
+        >>> [Signature(tf.TensorSpec(shape, tf.string), 5).has_one_shape for shape in [(2,), (None,)]]
+        [True, False]
+        """
+        import tensorflow as tf
+
+        parts = tf.nest.flatten(self.element_spec)
+        return all(isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined() for part in parts)
+
     def refines(self, other: Signature) -> bool:
         """Return whether this is the other one, or knows what was unknown in it."""
         import tensorflow as tf

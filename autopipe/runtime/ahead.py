@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
+from autopipe.functions.known.failures import types_that_may_fail
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
-from autopipe.pipeline.failing import who_may_fail
+from autopipe.pipeline.failing import may_fail_itself, who_may_fail
+from autopipe.pipeline.signature import signature
 from autopipe.rules import decides_caches
 
-__all__ = ["may_leave_out", "reads_further_ahead", "rules_read_ahead"]
+__all__ = ["may_leave_out", "read_otherwise", "reads_further_ahead"]
 
 
 def may_leave_out(rewriting: Rewriting) -> bool:
-    """Return whether a memory cache that rules put there may lack elements that failed."""
-    return any(decides_caches(step.rule) for step in rewriting.steps) and _has_failing_cache(rewriting.after)
+    """Return whether a memory cache may lack elements that failed where none of its author's would hold them."""
+    before, after = rewriting.before, rewriting.after
+    if not _has_failing_cache(after):
+        return False
+    added = len(memory_caches(after)) > len(memory_caches(before))
+    return added or not _failing_before_caches(after) <= _failing_before_caches(before)
 
 
-def rules_read_ahead(rewriting: Rewriting) -> bool:
-    """Return whether rules call ahead of a memory cache that may lack elements then: as written, nobody would."""
+def read_otherwise(rewriting: Rewriting) -> bool:
+    """Return whether rules moved a memory cache that may lack elements, or call ahead of it, where none would."""
+    moved = any(decides_caches(step.rule) for step in rewriting.steps)
     further = _calls_ahead_of_caches(rewriting.after) > _calls_ahead_of_caches(rewriting.before)
-    return further and _has_failing_cache(rewriting.after)
+    return (moved or further) and _has_failing_cache(rewriting.after)
 
 
 def reads_further_ahead(tree: ir.Node, than: ir.Node) -> bool:
@@ -47,6 +56,20 @@ def reads_further_ahead(tree: ir.Node, than: ir.Node) -> bool:
 
 def _has_failing_cache(tree: ir.Node) -> bool:
     return any(who_may_fail(each.input) is not None for each in memory_caches(tree))
+
+
+def _failing_before_caches(tree: ir.Node) -> Counter[str]:
+    """Return what may fail in the stages that fill memory caches: ops of their functions, or else the stages."""
+    filling = {id(node): node for cache in memory_caches(tree) for node in trees.walk(cache.input)}
+    return Counter(chain.from_iterable(map(_failing, filling.values())))
+
+
+def _failing(node: ir.Node) -> Iterable[str]:
+    if isinstance(node, ir.Map | ir.MemoizedMap | ir.Filter):
+        return chain.from_iterable(map(types_that_may_fail, trees.called_by(node)))
+    if isinstance(node, ir.Batch) and signature(node.input).has_one_shape:
+        return ()
+    return (type(node).__name__,) if may_fail_itself(node) else ()
 
 
 def _read_ahead_of_caches(tree: ir.Node) -> Iterator[int]:

@@ -21,7 +21,7 @@ from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
 from autopipe.rules import Keeps
-from autopipe.runtime.ahead import may_leave_out, reads_further_ahead, rules_read_ahead
+from autopipe.runtime.ahead import may_leave_out, read_otherwise, reads_further_ahead
 from autopipe.runtime.following import Followable, Followed
 from autopipe.runtime.iterators import Iterators
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
@@ -61,7 +61,7 @@ class OptimizedDataset(Followable):
         self._autopipe_tree = trees.transform(tree, with_own_state)
         self._tables = Tables(self._autopipe_tree)
         self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting))
-        if rules_read_ahead(rewriting) or reads_further_ahead(tree, self._written):
+        if read_otherwise(rewriting) or reads_further_ahead(tree, self._written):
             self._stores.guard()
         self._iterators = Iterators(self._stores)
         self._offered: Callable[[], Any] = _gone

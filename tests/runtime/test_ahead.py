@@ -22,6 +22,11 @@ def add_one(x):
     return x + 1
 
 
+def checked(x):
+    tf.debugging.assert_less(x, 100.0)
+    return x
+
+
 def test_in_a_cache_that_its_author_wrote_what_failed_stays_missing_as_it_did():
     seen = []
 
@@ -135,27 +140,56 @@ def test_an_iterator_that_fills_the_cache_of_its_author_is_retuned_where_the_num
     assert len(calls) == made
 
 
-def test_a_cache_of_the_author_under_an_endless_repeat_is_filled_once_where_a_plan_reads_further_ahead(tmp_path):
-    """Nobody would come to its end, and nobody knows how many there are: each iterator would fill it anew."""
+@pytest.fixture
+def records(tmp_path):
     path = str(tmp_path / "numbers")
     with tf.io.TFRecordWriter(path) as writer:
         for number in range(20):
             writer.write(str(number))
-    written = tf.data.TFRecordDataset(path).map(tf.strings.to_number).cache().repeat().batch(4).prefetch(1)
-    tuned = autopipe.optimize(written, rules=(), seconds=0)
-    tuned.retune({"prefetch.buffer_size": 8})
-    dataset = autopipe.optimize(written, plan=tuned.plan)
+    return tf.data.TFRecordDataset(path).map(tf.strings.to_number)
+
+
+def fit_twice(dataset):
     for _fit in range(2):
         iterator = iter(dataset)
         for _step in range(11):
             next(iterator)
+
+
+def test_a_cache_of_the_author_under_an_endless_repeat_is_filled_once_where_a_plan_reads_further_ahead(records):
+    """Nobody would come to its end, and nobody knows how many there are: each iterator would fill it anew."""
+    written = records.cache().repeat().batch(4).prefetch(1)
+    tuned = autopipe.optimize(written, rules=(), seconds=0)
+    tuned.retune({"prefetch.buffer_size": 8})
+    dataset = autopipe.optimize(written, plan=tuned.plan)
+    fit_twice(dataset)
     assert dataset.caches_are_full
 
 
-def test_a_smaller_number_leaves_the_cache_of_its_author_to_whoever_reads_it():
-    texts = [str(number) for number in range(30)]
-    parsed = Dataset.from_tensor_slices(texts).filter(lambda x: x != "").map(tf.strings.to_number)
-    dataset = autopipe.optimize(parsed.cache().repeat().prefetch(8), rules=(), seconds=0)
+@pytest.mark.parametrize(("after", "full"), [(tf.math.sin, True), (tf.strings.as_string, True), (checked, False)])
+def test_a_cache_of_the_author_that_was_moved_is_filled_once_unless_more_may_fail_before_it(records, after, full):
+    written = records.cache().map(after).repeat().batch(4)
+    tree = extract(records.map(after).cache().repeat().batch(4))
+    step = Step("cache_after_map", "", "", Keeps.SEQUENCE, (), tree, 0)
+    dataset = OptimizedDataset(written, Rewriting(extract(written), tree, (step,), ()), Plan("none"))
+    fit_twice(dataset)
+    assert dataset.caches_are_full is full
+
+
+@pytest.mark.parametrize(
+    ("times", "full"), [(lambda _: 2, True), (lambda x: tf.where(x < 0, 1, 2), False)], ids=["one shape", "any shape"]
+)
+def test_batches_that_cannot_fail_are_cached_once(records, times, full):
+    pairs = records.map(lambda x: tf.tile([x], [times(x)]))
+    written, tree = pairs.cache().batch(4).repeat(), extract(pairs.batch(4).cache().repeat())
+    step = Step("cache_after_batch", "", "", Keeps.SEQUENCE, (), tree, 0)
+    dataset = OptimizedDataset(written, Rewriting(extract(written), tree, (step,), ()), Plan("none"))
+    fit_twice(dataset)
+    assert dataset.caches_are_full is full
+
+
+def test_a_smaller_number_leaves_the_cache_of_its_author_to_whoever_reads_it(records):
+    dataset = autopipe.optimize(records.cache().repeat().prefetch(8), rules=(), seconds=0)
     dataset.retune({"prefetch.buffer_size": 2})
     list(dataset.take(40))
     iterator = iter(dataset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -10,7 +10,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import called_graphs
 
-__all__ = ["may_fail", "ops_that_may_fail"]
+__all__ = ["may_fail", "ops_that_may_fail", "types_that_may_fail"]
 
 # Ops that give a result for all values of their operands.
 _NEVER_FAIL = frozenset(
@@ -68,6 +68,28 @@ def ops_that_may_fail(fn: Function) -> set[Any]:
     """Return the ops of a function that could fail on some element, or that call a function which could."""
     graph = fn.concrete.graph
     return {op for op in graph.get_operations() if _failing(graph, op)}
+
+
+@remembered
+def types_that_may_fail(fn: Function) -> tuple[str, ...]:
+    """Return the types of the ops that could fail on some element, those of called functions too; one for each op.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> types_that_may_fail(extract(tf.data.Dataset.range(3).map(lambda x: 6 // x + 8 // x)).fn)
+    ('FloorDiv', 'FloorDiv')
+    """
+    return tuple(_failing_types(fn.concrete.graph))
+
+
+def _failing_types(graph: Any) -> Iterator[str]:
+    for op in graph.get_operations():
+        called = called_graphs(graph, op) if op.type in _CALLS else []
+        if called and None not in called:
+            for body in called:
+                yield from _failing_types(body)
+        elif culprit := _failing(graph, op):
+            yield culprit
 
 
 def _failing_op(graph: Any) -> str | None:

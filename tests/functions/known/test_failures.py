@@ -1,8 +1,8 @@
 import pytest
 import tensorflow as tf
 
-from autopipe.functions.known.failures import may_fail
-from autopipe.pipeline.extract import function_of
+from autopipe.functions.known.failures import may_fail, types_that_may_fail
+from autopipe.pipeline.extract import extract, function_of
 
 NUMBERS = tf.data.Dataset.from_tensor_slices(tf.reshape(tf.range(12.0), (3, 4)))
 WORDS = tf.data.Dataset.from_tensor_slices(["1", "2"])
@@ -85,3 +85,13 @@ def test_a_function_inside_a_function_is_looked_into():
         return tf.strings.to_number(x)
 
     assert blame(WORDS, lambda x: tf.cond(x == "1", lambda: inner(x), lambda: 0.0)) is not None
+
+
+def test_each_op_that_may_fail_is_counted_in_branches_and_called_functions_too():
+    @tf.function
+    def inner(x):
+        return tf.strings.to_number(x)
+
+    function = extract(WORDS.map(lambda x: tf.cond(x == "1", lambda: inner(x), lambda: inner(x) + inner(x)))).fn
+    assert types_that_may_fail(function) == ("StringToNumber",) * 3
+    assert types_that_may_fail(extract(WORDS.map(tf.strings.length)).fn) == ()
