@@ -155,7 +155,8 @@ class Iterators:
         """Make an iterator go on from where another one was, perhaps in another epoch; return whether it does.
 
         Those that fill caches take note of their end, and those that somebody observes are metered. What caches hold
-        is in the state, and must not be put into memories that others read.
+        is in the state, and must not be put into memories that others read. It is for later iterators too: a drawn
+        order, or a choice of elements, stays what it was.
         """
         iterator = reading.iterator()
         tree = with_knobs(reading.dataset.tree, reading.knobs)
@@ -170,6 +171,9 @@ class Iterators:
                 fills=notes and can_fill,
             )
             if restore(iterator, state, self._pipeline_of(form, tree), aside=_ends_aside(reading)):
+                if not notes:
+                    form.memories.note_whole()
+                self._stores.adopt(reading.memories, form.memories)
                 _goes_on_as(reading, form)
                 return True
         return False

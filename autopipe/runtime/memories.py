@@ -85,6 +85,11 @@ class Memories:
         if self._ended is not None:
             self._ended.assign(True)
 
+    def note_whole(self) -> None:
+        """Take note that an iterator that noted no end was restored into them: what it read, if any, was whole."""
+        if self._ended is not None and all(each.full for each in self._memories):
+            self._ended.assign(True)
+
     @property
     def must_end(self) -> bool:
         """Whether :meth:`note_end` is needed for them to be full."""

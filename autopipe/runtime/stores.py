@@ -122,6 +122,12 @@ class Stores:
         if self._memories is memories:
             self._memories = successor
 
+    def adopt(self, memories: Memories, restored: Memories) -> None:
+        """Give later iterators what was restored in place of ``memories``, unless they read full ones already."""
+        if restored.full and not self._memories.full:
+            self._memories = restored
+        self.succeed(memories, restored)
+
     def next_files(self, in_use: Collection[str] = ()) -> tuple[str, ...]:
         """Return the file of each disk cache: the one that is whole, or a new one that nobody else writes.
 

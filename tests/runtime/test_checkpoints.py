@@ -150,6 +150,27 @@ def test_one_that_was_read_goes_back_to_where_one_of_another_epoch_was(tmp_path)
     assert everything(later) == everything(dataset) == whole
 
 
+def chosen_once():
+    return Dataset.range(40).shuffle(40).take(20).cache().map(slow).batch(4)
+
+
+@pytest.mark.usefixtures("worth_caching")
+@pytest.mark.parametrize("held", [False, True], ids=["let go of", "held"])
+def test_what_a_cache_chose_is_read_by_later_iterators_too(held, tmp_path):
+    saving = autopipe.optimize(chosen_once())
+    restoring = autopipe.optimize(chosen_once(), plan=saving.plan)
+    assert "cache_fixed_work" in saving.plan.rules
+    whole = everything(saving)
+    path = tf.train.Checkpoint(iterator=iter(saving)).save(str(tmp_path / "saved"))
+    iterator = iter(restoring)
+    tf.train.Checkpoint(iterator=iterator).restore(path)
+    assert everything(iterator) == whole
+    if not held:
+        del iterator
+    assert restoring.caches_are_full
+    assert everything(restoring) == everything(restoring) == whole
+
+
 def test_other_stages_are_refused_with_what_to_do_and_the_iterator_begins_anew(tmp_path):
     written = autopipe.optimize(of_unknown_number(), rules=[])
     path = tf.train.Checkpoint(iterator=iter(written)).save(str(tmp_path / "saved"))
