@@ -9,19 +9,12 @@ import tensorflow as tf
 
 from autopipe.pipeline.extract import element_shapes, element_types
 
-__all__ = ["number_taken", "telling_its_end"]
-
-
-def number_taken() -> Any:
-    """Return a variable that counts the elements a consumer took; one for each iterator."""
-    with tf.device("CPU:0"):
-        return tf.Variable(0, trainable=False, dtype=tf.int64)
+__all__ = ["telling_its_end"]
 
 
 def telling_its_end(
     dataset: Any,
     tell: Callable[[], None],
-    taken: Any,
     *,
     inner_prefetch: bool,
     stateless: bool = False,
@@ -35,7 +28,6 @@ def telling_its_end(
     Args:
         dataset: any dataset.
         tell: does it, in a graph.
-        taken: a :func:`number_taken`; an iterator that goes on over another pipeline keeps its own.
         inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. After what is returned,
             that would ask, and not the consumer; so it is put before.
         stateless: whether TensorFlow can save an iterator over ``dataset``. It can save one over what is returned too
@@ -46,7 +38,7 @@ def telling_its_end(
     >>> ended = tf.Variable(False)
     >>> def tell():
     ...     ended.assign(True)
-    >>> told = telling_its_end(tf.data.Dataset.range(3), tell, number_taken(), inner_prefetch=True)
+    >>> told = telling_its_end(tf.data.Dataset.range(3), tell, inner_prefetch=True)
     >>> [int(x) for x in told], bool(ended.numpy())
     ([0, 1, 2], True)
     """
@@ -55,7 +47,7 @@ def telling_its_end(
         dataset = _with_shapes(dataset)
     if inner_prefetch:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
-    told = _at_the_last(dataset, number, tell, taken) if number > 0 else _after_the_last(dataset, tell)
+    told = _at_the_last(dataset, number, tell) if number > 0 else _after_the_last(dataset, tell)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     if stateless:
@@ -76,16 +68,14 @@ def _with_shapes(dataset: Any) -> Any:
     return dataset.map(_plain(pass_on), synchronous=True)
 
 
-def _at_the_last(dataset: Any, number: int, tell: Callable[[], None], taken: Any) -> Any:
-    # TensorFlow gives the parts of a tuple one by one, also where there is only one.
-    is_tuple = type(dataset.element_spec) is tuple
+def _at_the_last(dataset: Any, number: int, tell: Callable[[], None]) -> Any:
+    # The count is in the state of the iterator, so one that goes on from there still knows the last element.
+    def count(before: Any, element: Any) -> Any:
+        taken = before + 1
+        tf.cond(tf.equal(taken, number), lambda: _true_after(tell), lambda: tf.constant(False))
+        return taken, element
 
-    def pass_on(*element: Any) -> Any:
-        is_last = tf.equal(taken.assign_add(1), number)
-        tf.cond(is_last, lambda: _true_after(tell), lambda: tf.constant(False))
-        return element if is_tuple else element[0]
-
-    return dataset.map(_plain(pass_on), synchronous=True)
+    return dataset.scan(tf.constant(0, tf.int64), _plain(count))
 
 
 def _after_the_last(dataset: Any, tell: Callable[[], None]) -> Any:

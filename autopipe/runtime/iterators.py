@@ -17,7 +17,7 @@ from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
 from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seeded_shuffle
 from autopipe.runtime.checkpoints import make_savable
 from autopipe.runtime.disposal import dispose_aside
-from autopipe.runtime.ending import number_taken, telling_its_end
+from autopipe.runtime.ending import telling_its_end
 from autopipe.runtime.following import built_after
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
@@ -84,11 +84,11 @@ class Iterators:
         filling = while_filling(tree, after)
         fills = filling is not tree and not memories.full
         # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
-        taken = number_taken() if writes or memories.watches or fills else None
-        reading = Reading(dataset, after, knob_values(tree), memories, taken, files, writes, fills=fills)
+        notes = writes or memories.watches or fills
+        reading = Reading(dataset, after, knob_values(tree), memories, notes, files, writes, fills=fills)
         tree = filling if fills else tree
         ready = None
-        if taken is None:
+        if not notes:
             in_use = (tree, dataset.tree)
             ready = self.ready.one_for(reading, tree, in_use, early=early, metered=bool(observers()))
         if ready is None:
@@ -123,7 +123,7 @@ class Iterators:
         pipeline = self._pipeline(dataset, reading)
         pipeline = filling_at_once(pipeline) if early else pipeline
         ready = ReadyPipeline(tree, reading.after, files, memories, early, pipeline, reading.stall)
-        if reading.taken is None:
+        if not reading.notes:
             self.ready.add(ready)
         return ready
 
@@ -161,12 +161,12 @@ class Iterators:
         iterator = reading.iterator()
         tree = with_knobs(reading.dataset.tree, reading.knobs)
         can_fill = while_filling(tree, reading.after) is not tree
-        noted, counted = reading.taken is not None, reading.stall is not None
+        noted, counted = reading.notes, reading.stall is not None
         for counts, notes in product((counted, not counted), (noted, not noted)):
             form = replace(
                 reading,
                 memories=self._stores.empty_memories(),
-                taken=number_taken() if notes else None,
+                notes=notes,
                 stall=StallCounter() if counts else None,
                 fills=notes and can_fill,
             )
@@ -214,14 +214,12 @@ class Iterators:
         synchronous = reading.ends_synchronously
         if reading.stall is not None:
             dataset = metered(dataset, reading.stall, inner_prefetch=synchronous)
-        if reading.taken is not None:
+        if reading.notes:
             tell = partial(self._stores.note_end, reading.memories, reading.files)
             prefetched = synchronous and reading.stall is None
             stateless = all(effects(fn).steady for fn in trees.functions(reading.tree))
             chosen = any(isinstance(each, ir.ChooseFrom) for each in trees.walk_through(reading.tree))
-            dataset = telling_its_end(
-                dataset, tell, reading.taken, inner_prefetch=prefetched, stateless=stateless, chosen=chosen
-            )
+            dataset = telling_its_end(dataset, tell, inner_prefetch=prefetched, stateless=stateless, chosen=chosen)
         tree = reading.dataset.tree
         if any(dataset is node.dataset for node in trees.walk(tree) if isinstance(node, ir.Source)):
             # The author's own, on which nothing is noted.
@@ -234,7 +232,7 @@ class Iterators:
 
 def _goes_on_as(reading: Reading, form: Reading) -> None:
     reading.knobs, reading.memories = form.knobs, form.memories
-    reading.taken, reading.stall, reading.fills = form.taken, form.stall, form.fills
+    reading.notes, reading.stall, reading.fills = form.notes, form.stall, form.fills
 
 
 def _ends_aside(reading: Reading) -> bool:

@@ -65,7 +65,7 @@ class Reading:
         after: the stages that somebody put after it, in the order they run.
         knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
         memories: where its memory caches keep their elements.
-        taken: counts its elements where those are to take note of its end; else ``None``.
+        notes: whether those, or its files, are to take note of its end.
         files: where it keeps what its disk caches hold, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
         iterator: the iterator, or ``None`` once it is gone.
@@ -80,7 +80,7 @@ class Reading:
     after: Stages
     knobs: dict[str, int]
     memories: Memories
-    taken: Any = None
+    notes: bool = False
     files: tuple[str, ...] = ()
     writes: bool = False
     iterator: Callable[[], Any] = lambda: None

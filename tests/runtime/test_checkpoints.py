@@ -171,6 +171,20 @@ def test_what_a_cache_chose_is_read_by_later_iterators_too(held, tmp_path):
     assert everything(restoring) == everything(restoring) == whole
 
 
+@pytest.mark.usefixtures("worth_caching")
+def test_what_a_cache_chose_is_read_on_where_its_first_epoch_is_nearly_over(tmp_path):
+    saving = autopipe.optimize(chosen_once())
+    restoring = autopipe.optimize(chosen_once(), plan=saving.plan)
+    iterator = iter(saving)
+    first = [next(iterator) for _ in range(4)]
+    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
+    another = iter(restoring)
+    tf.train.Checkpoint(iterator=another).restore(path)
+    whole = everything([*first, *another])
+    assert restoring.caches_are_full
+    assert everything(restoring) == whole
+
+
 def test_other_stages_are_refused_with_what_to_do_and_the_iterator_begins_anew(tmp_path):
     written = autopipe.optimize(of_unknown_number(), rules=[])
     path = tf.train.Checkpoint(iterator=iter(written)).save(str(tmp_path / "saved"))

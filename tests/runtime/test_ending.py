@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.pipeline import ir, trees
-from autopipe.runtime.ending import number_taken, telling_its_end
+from autopipe.runtime.ending import telling_its_end
 
 Dataset = tf.data.Dataset
 MADE = {
@@ -24,7 +24,7 @@ def told(dataset, inner_prefetch=True):
     def tell():
         ended.assign(True)
 
-    return telling_its_end(dataset, tell, number_taken(), inner_prefetch=inner_prefetch), ended
+    return telling_its_end(dataset, tell, inner_prefetch=inner_prefetch), ended
 
 
 @pytest.mark.parametrize("inner_prefetch", [False, True])
@@ -52,7 +52,7 @@ def chosen(dataset):
 )
 def test_elements_chosen_from_several_datasets_keep_their_shapes(dataset, inner_prefetch):
     made = chosen(dataset).batch(4)
-    dataset = telling_its_end(made, lambda: None, number_taken(), inner_prefetch=inner_prefetch, chosen=True)
+    dataset = telling_its_end(made, lambda: None, inner_prefetch=inner_prefetch, chosen=True)
     assert dataset.element_spec == made.element_spec
     assert [str(each) for each in dataset] == [str(each) for each in made]
 
@@ -107,7 +107,7 @@ def test_one_that_never_ends_never_tells():
 @pytest.mark.parametrize("inner_prefetch", [True, False])
 def test_a_tuple_of_one_stays_a_tuple(inner_prefetch):
     numbers = tf.data.Dataset.range(3).map(lambda x: (x,))
-    told = telling_its_end(numbers, lambda: None, number_taken(), inner_prefetch=inner_prefetch)
+    told = telling_its_end(numbers, lambda: None, inner_prefetch=inner_prefetch)
     assert told.element_spec == numbers.element_spec
     assert [type(each) for each in told] == [tuple] * 3
 
@@ -117,7 +117,7 @@ def test_an_iterator_is_saved_where_one_over_the_same_elements_is(name, tmp_path
     written = MADE[name]()
 
     def made(stateless):
-        return telling_its_end(written, lambda: None, number_taken(), inner_prefetch=False, stateless=stateless)
+        return telling_its_end(written, lambda: None, inner_prefetch=False, stateless=stateless)
 
     iterator = iter(made(stateless=True))
     first = next(iterator)
@@ -130,6 +130,6 @@ def test_an_iterator_is_saved_where_one_over_the_same_elements_is(name, tmp_path
 
 def test_a_state_that_is_not_ours_is_not_passed_over(tmp_path):
     drawn = Dataset.range(6).map(lambda x: (x, tf.random.uniform([])))
-    told = telling_its_end(drawn, lambda: None, number_taken(), inner_prefetch=False)
+    told = telling_its_end(drawn, lambda: None, inner_prefetch=False)
     with pytest.raises(tf.errors.FailedPreconditionError, match="is stateful"):
         tf.train.Checkpoint(iterator=iter(told)).save(tmp_path / "saved")
