@@ -1,12 +1,15 @@
 """Checkpoints of iterators, as ``tf.train.Checkpoint`` makes them: what is saved, and what can be restored.
 
 It refuses an iterator whose functions have a state. What a table of results holds need not be saved: it can be worked
-out again. And it restores only into the same stages; one that fills a cache has others than one that reads it. Private
-methods of TensorFlow are replaced here, ``OwnedIterator._serialize_to_tensors`` and ``_restore_from_tensors``.
+out again. And it restores only into the same stages; one that fills a cache has others than one that reads it. A
+shuffle is not restored right where its buffer has another size, so the knobs are saved too. Private methods of
+TensorFlow are replaced here, ``OwnedIterator._serialize_to_tensors`` and ``_restore_from_tensors``, and another is
+called, ``_track_trackable``.
 """
 
 from __future__ import annotations
 
+import json
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +24,7 @@ from autopipe.runtime.repoint import state_of
 __all__ = ["make_savable"]
 
 _STATE = "_STATE"
+_KNOBS = "autopipe_knobs"
 _HALF_WRITTEN = (
     "An iterator can be saved in a checkpoint once its disk caches are whole, but this one still writes them, and "
     "nobody could go on with a file half written. Save from the second epoch on, or give optimize() no disk_cache."
@@ -32,7 +36,29 @@ _OTHER_STAGES = (
 )
 
 
-def make_savable(iterator: Any, reading: Reading, restore: Callable[[Any], bool]) -> None:
+class _Knobs(tf.train.experimental.PythonState):  # type: ignore[misc]
+    """The knobs of an iterator in its checkpoint; TensorFlow restores them before the iterator itself."""
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__()
+        self._reading = reading
+        self._restored = "{}"
+
+    def serialize(self) -> str:
+        """Return those it runs with."""
+        return json.dumps(self._reading.knobs)
+
+    def deserialize(self, string: str | bytes) -> None:
+        """Take those of another iterator."""
+        self._restored = string.decode() if isinstance(string, bytes) else string
+
+    def taken(self) -> dict[str, int]:
+        """Return what was restored since this was asked last."""
+        restored, self._restored = self._restored, "{}"
+        return dict(json.loads(restored))
+
+
+def make_savable(iterator: Any, reading: Reading, restore: Callable[[Any, Mapping[str, int]], bool]) -> None:
     """Have checkpoints leave out what can be worked out again, and restore what was saved in another epoch.
 
     Where anything else has a state, they are refused as before.
@@ -40,9 +66,10 @@ def make_savable(iterator: Any, reading: Reading, restore: Callable[[Any], bool]
     Args:
         iterator: an iterator over an optimized dataset.
         reading: what is known of it.
-        restore: makes the iterator go on from the state of another one, and returns whether it does.
+        restore: makes the iterator go on from the state of another one, which had these knobs, and returns whether it
+            does.
     """
-    itself, kind = weakref.ref(iterator), type(iterator)
+    itself, kind, knobs = weakref.ref(iterator), type(iterator), _Knobs(reading)
 
     def save() -> Any:
         if reading.writes:
@@ -52,12 +79,13 @@ def make_savable(iterator: Any, reading: Reading, restore: Callable[[Any], bool]
         )
 
     def restore_any(saved: Mapping[str, Any]) -> Any:
-        if not restore(saved[_STATE]):
+        if not restore(saved[_STATE], knobs.taken()):
             raise tf.errors.NotFoundError(None, None, _OTHER_STAGES)
         return []
 
     iterator._serialize_to_tensors = save
     iterator._restore_from_tensors = restore_any
+    iterator._track_trackable(knobs, _KNOBS)
 
 
 def _keeps_only_tables(tree: ir.Node) -> bool:

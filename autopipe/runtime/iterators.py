@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -151,20 +151,25 @@ class Iterators:
         _goes_on_as(reading, changed)
         return own if repeats_a_seeded_shuffle(tree_after(own, reading.after)) else None
 
-    def _restore(self, reading: Reading, state: Any) -> bool:
+    def _restore(self, reading: Reading, state: Any, saved: Mapping[str, int]) -> bool:
         """Make an iterator go on from where another one was, perhaps in another epoch; return whether it does.
+
+        The other one had the knobs that are ``saved``, and this one goes on with them: some change the stages.
 
         Those that fill caches take note of their end, and those that somebody observes are metered. What caches hold
         is in the state, and must not be put into memories that others read. It is for later iterators too: a drawn
         order, or a choice of elements, stays what it was.
         """
         iterator = reading.iterator()
-        tree = with_knobs(reading.dataset.tree, reading.knobs)
+        known = [knob for knob in read_knobs(reading.dataset.tree) if knob.name in saved]
+        knobs = reading.knobs | {knob.name: saved[knob.name] for knob in known if knob.accepts(saved[knob.name])}
+        tree = with_knobs(reading.dataset.tree, knobs)
         can_fill = while_filling(tree, reading.after) is not tree
         noted, counted = reading.notes, reading.stall is not None
         for counts, notes in product((counted, not counted), (noted, not noted)):
             form = replace(
                 reading,
+                knobs=knobs,
                 memories=self._stores.empty_memories(),
                 notes=notes,
                 stall=StallCounter() if counts else None,

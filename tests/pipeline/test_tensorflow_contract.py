@@ -394,3 +394,25 @@ def test_a_checkpoint_asks_an_iterator_itself_for_what_it_saves(tmp_path):
     iterator._serialize_to_tensors = lambda: times.append(1) or asked
     tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
     assert times
+
+
+class Noting(tf.train.experimental.PythonState):
+    def __init__(self, notes):
+        super().__init__()
+        self.notes = notes
+
+    def serialize(self):
+        return "saved"
+
+    def deserialize(self, string):
+        self.notes.append(string)
+
+
+def test_python_state_that_an_iterator_tracks_is_restored_before_the_iterator(tmp_path):
+    iterator, notes = iter(RANGE), []
+    iterator._track_trackable(Noting(notes), "noting")
+    checkpoint = tf.train.Checkpoint(iterator=iterator)
+    path = checkpoint.save(str(tmp_path / "saved"))
+    iterator._restore_from_tensors = lambda saved: notes.append(set(saved)) or []
+    checkpoint.restore(path)
+    assert notes == [b"saved", {"_STATE"}]

@@ -185,6 +185,20 @@ def test_what_a_cache_chose_is_read_on_where_its_first_epoch_is_nearly_over(tmp_
     assert everything(restoring) == whole
 
 
+@pytest.mark.parametrize("sizes", [(5, 20), (20, 5)], ids=["larger", "smaller"])
+def test_one_whose_shuffle_has_another_size_goes_on_with_the_size_that_was_saved(sizes, tmp_path):
+    dataset = autopipe.optimize(Dataset.range(60).shuffle(5))
+    dataset.retune({"shuffle.buffer_size": sizes[0]})
+    iterator = iter(dataset)
+    first = [next(iterator) for _ in range(23)]
+    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
+    dataset.retune({"shuffle.buffer_size": sizes[1]})
+    another = iter(dataset)
+    tf.train.Checkpoint(iterator=another).restore(path).assert_existing_objects_matched()
+    dataset.retune({"prefetch.buffer_size": 3})
+    assert everything([*first, *another]) == everything(dataset) == list(range(60))
+
+
 def test_other_stages_are_refused_with_what_to_do_and_the_iterator_begins_anew(tmp_path):
     written = autopipe.optimize(of_unknown_number(), rules=[])
     path = tf.train.Checkpoint(iterator=iter(written)).save(str(tmp_path / "saved"))
