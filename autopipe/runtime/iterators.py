@@ -98,6 +98,9 @@ class Iterators:
         reading.stall = ready.stall
         if _ends_aside(reading):
             dispose_aside(iterator)
+        if writes:
+            # It is called before those that were put there earlier.
+            weakref.finalize(iterator, self._stores.note_gone, files).atexit = False
         make_savable(iterator, reading, partial(self._restore, reading))
         reading.taker.take_note(iterator)
         iterator._autopipe_reading = reading

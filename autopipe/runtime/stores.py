@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import warnings
 from collections.abc import Collection, Sequence
 
-import tensorflow as tf
-
-from autopipe.pipeline import ir
-from autopipe.pipeline.signature import signature
-from autopipe.planning.disk.disk_cache import DiskCache
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import memory_caches
+from autopipe.planning.disk.disk_cache import DiskCache, is_out_of_room
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.ready import caches_on_disk
 
@@ -46,6 +43,7 @@ class Stores:
         self._derived = self.empty_memories()
         self._begun = False
         self._disk_is_full = False
+        self._stopped: OSError | None = None
         self._files = tuple(disk.filename(cache.input) for cache in caches_on_disk(tree)) if disk else ()
 
     def empty_memories(self) -> Memories:
@@ -57,8 +55,9 @@ class Stores:
 
         Not where nobody would: without end and without a number of elements, every iterator would fill them anew.
         """
-        endless = signature(self._tree).cardinality == tf.data.INFINITE_CARDINALITY
-        self._guarded = self._guarded or not endless or self._memories.can_count
+        endless = (node for node in trees.walk(self._tree) if isinstance(node, ir.Repeat) and node.count < 0)
+        nobody_ends = any(memory_caches(node) for node in endless)
+        self._guarded = self._guarded or not nobody_ends or self._memories.can_count
 
     def is_unguarded(self, memories: Memories) -> bool:
         """Return whether memories are filled as before :meth:`guard`."""
@@ -141,10 +140,12 @@ class Stores:
         if self._disk is None or self._disk_is_full:
             return ()
         try:
+            if self._stopped is not None and not self.files_are_whole:
+                raise self._stopped
             self._files = tuple(map(self._disk.again, self._files))
         except OSError as error:
             folder = os.fspath(self._disk.folder)
-            self._disk_is_full = error.errno == errno.ENOSPC
+            self._disk_is_full = is_out_of_room(error)
             for file in self._files if self._disk_is_full else ():
                 if file not in in_use and not self._disk.holds(file):
                     self._disk.remove(file)
@@ -164,6 +165,11 @@ class Stores:
     def are_whole(self, files: tuple[str, ...]) -> bool:
         """Return whether nothing is left to write into these files."""
         return self._disk is None or all(map(self._disk.holds, files))
+
+    def note_gone(self, files: tuple[str, ...]) -> None:
+        """Take note of a full disk while the iterator that writes these files goes: it takes what it wrote with it."""
+        if self._disk is not None and self._stopped is None:
+            self._stopped = next(filter(None, map(self._disk.what_stops, files)), None)
 
     def note_end(self, memories: Memories, files: tuple[str, ...]) -> None:
         """Take note, in a graph, that an iterator came to its end, while it fills one of them."""

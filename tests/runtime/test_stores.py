@@ -1,6 +1,8 @@
 """Iterators share what is full, and fill each their own."""
 
+import resource
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -187,6 +189,40 @@ def test_a_disk_with_little_room_is_written_to_as_long_as_nothing_failed(tmp_pat
     assert len(list(memories.build(with_files(tree, files)))) == 4
     stores.note_end(memories, files)
     assert stores.next_files() == files
+
+
+@pytest.fixture
+def small_files():
+    """Let this process write files of a megabyte at the most, as where its user may not take more of a disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("small_files")
+@pytest.mark.parametrize("held", [False, True])
+def test_a_disk_that_takes_no_more_is_left_for_good_also_once_what_failed_is_gone(held, tmp_path, monkeypatch):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    dataset = autopipe.optimize(
+        Dataset.range(12).map(lambda x: tf.fill([100_000], tf.strings.length(tf.strings.as_string(x)))),
+        rules=("cache_fixed_work_on_disk",),
+        disk_cache=tmp_path,
+        ram_budget=0,
+    )
+    iterator = iter(dataset)
+    with pytest.raises(tf.errors.OpError, match="File too large"):
+        _ = list(iterator)
+    assert list(tmp_path.glob("*/*/data*"))
+    if not held:
+        del iterator
+        for _ in range(500):
+            if list(tmp_path.glob("*/*/data*")):
+                time.sleep(0.01)
+        assert not list(tmp_path.glob("*/*/data*"))
+    with pytest.warns(UserWarning, match="File too large.*goes on without"):
+        assert len(list(dataset)) == 12
+    assert len(list(dataset)) == 12
 
 
 @pytest.mark.usefixtures("as_fast")

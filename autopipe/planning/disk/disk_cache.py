@@ -43,7 +43,7 @@ from autopipe.pipeline import ir
 from autopipe.pipeline.signature import signature
 from autopipe.planning.disk.content import UnknownContentError, content_key
 
-__all__ = ["MOST_ELEMENTS", "DiskCache"]
+__all__ = ["MOST_ELEMENTS", "DiskCache", "is_out_of_room"]
 
 MOST_ELEMENTS = 10_000_000
 """TensorFlow's file cache fails on the element after these."""
@@ -54,6 +54,8 @@ _ENDED = "ended"
 _DAYS_ELSEWHERE = 7
 # What TensorFlow writes at once may be larger than what was left.
 _LITTLE_ROOM = 64 * 2**20
+# Where a disk cannot set room aside, the system writes to every block of it.
+_SOME_ROOM = 2**20
 # The writer that this process is in each folder; its lock is held until the process ends.
 _writers: dict[Path, str] = {}
 
@@ -131,10 +133,28 @@ class DiskCache:
         """
         if self.holds(filename):
             return filename
+        stopped = self.what_stops(filename)
+        if stopped is not None:
+            raise stopped
+        return self._filename(Path(filename).parent.parent.name)
+
+    def what_stops(self, filename: str) -> OSError | None:
+        """Return why no more can be written under a name where not all is: the disk is full, or a limit is reached.
+
+        To be asked before the iterator that wrote is gone: TensorFlow deletes what it wrote then, and there is room
+        again for as much, and no more.
+        """
         attempt = Path(filename).parent
-        if any(attempt.glob(f"{_NAME}*")) and self.free < _LITTLE_ROOM:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), filename)
-        return self._filename(attempt.parent.name)
+        try:
+            sizes = [path.stat().st_size for path in attempt.glob(f"{_NAME}*")]
+            if not sizes or self.holds(filename):
+                return None
+            if self.free < _LITTLE_ROOM:
+                return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), filename)
+            _take_room(attempt, after=max(sizes))
+        except OSError as error:
+            return error if is_out_of_room(error) else None
+        return None
 
     def remove(self, filename: str) -> None:
         """Remove what was written under a name that nobody reads or writes any more."""
@@ -156,6 +176,30 @@ class DiskCache:
         for lock in self.folder.glob("*.lock"):
             if _place(lock) == _here() or _is_old(lock):
                 _remove_if_free(lock)
+
+
+def is_out_of_room(error: OSError) -> bool:
+    """Return whether an error says that the disk is full, or that its user may not write more.
+
+    >>> is_out_of_room(OSError(errno.EDQUOT, "")), is_out_of_room(PermissionError(errno.EACCES, ""))
+    (True, False)
+    """
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def _take_room(attempt: Path, after: int) -> None:
+    """Take some room for a moment, where a file of so many bytes would grow: no call tells of a quota.
+
+    Raises:
+        OSError: if there is none.
+    """
+    draft = attempt / f"room.{uuid.uuid4().hex[:8]}"
+    handle = os.open(draft, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    try:
+        os.posix_fallocate(handle, after, _SOME_ROOM)
+    finally:
+        os.close(handle)
+        draft.unlink(missing_ok=True)
 
 
 def _writer(folder: Path) -> str:

@@ -1,5 +1,6 @@
 """A cache on disk is read when it is whole and right, whatever happened before and happens beside it."""
 
+import errno
 import gc
 import json
 import os
@@ -254,6 +255,34 @@ def test_there_is_no_name_for_what_is_not_known_or_too_much(tmp_path):
 
 def test_the_space_that_is_left_is_told(tmp_path):
     assert DiskCache(tmp_path).free > 0
+
+
+def test_what_is_whole_or_has_room_to_grow_is_not_stopped(tmp_path):
+    disk = DiskCache(tmp_path)
+    name = disk.filename(numbers())
+    assert disk.what_stops(name) is None
+    part = Path(f"{name}_0.data-00000-of-00001.tempstate1")
+    part.write_bytes(b"a part of the elements")
+    assert disk.what_stops(name) is None
+    assert os.listdir(part.parent) == [part.name]
+    part.unlink()
+    assert first_numbers(cached(numbers(), name)) == expected()
+    disk.remove(name)
+    assert disk.what_stops(name) is None
+
+
+@pytest.mark.parametrize(("number", "stops"), [(errno.EDQUOT, True), (errno.EOPNOTSUPP, False)])
+def test_a_quota_stops_what_is_written_and_a_disk_that_sets_no_room_aside_does_not(
+    number, stops, tmp_path, monkeypatch
+):
+    def refuses(*_):
+        raise OSError(number, "no room")
+
+    disk = DiskCache(tmp_path)
+    name = disk.filename(numbers())
+    Path(f"{name}_0.data-00000-of-00001.tempstate1").write_bytes(b"a part of the elements")
+    monkeypatch.setattr(os, "posix_fallocate", refuses)
+    assert (disk.what_stops(name) is not None) == stops
 
 
 # What is below runs in processes that are really killed. One process in which nothing has run is forked for each.
