@@ -22,7 +22,7 @@ from typing import Any
 
 from autopipe.pipeline.extract import element_shapes, element_types
 
-__all__ = ["dispose_aside", "is_fresh", "put_in_place", "resource_of"]
+__all__ = ["dispose_aside", "is_fresh", "number_given", "put_in_place", "resource_of"]
 
 _LOOK_SECONDS = 0.001
 # What it usually takes to make a pipeline whose predecessor is not waited for.
@@ -39,16 +39,26 @@ def resource_of(iterator: Any) -> Any:
     return iterator._iterator_resource
 
 
-def dispose_aside(iterator: Any) -> None:
+def dispose_aside(iterator: Any, before: Callable[[Any], None] | None = None) -> Future[None]:
     """From now on, let another thread destroy what an iterator runs when nobody holds the iterator any more.
+
+    Args:
+        iterator: the iterator.
+        before: what that thread does first with its handle.
+
+    Returns:
+        What is done once it is destroyed; never where somebody holds the handle.
 
     >>> import tensorflow as tf
     >>> iterator = iter(tf.data.Dataset.range(3))
-    >>> dispose_aside(iterator)
-    >>> [int(x) for x in iterator]
-    [0, 1, 2]
+    >>> destroyed = dispose_aside(iterator)
+    >>> [int(x) for x in iterator], destroyed.done()
+    ([0, 1, 2], False)
     """
-    weakref.finalize(iterator, _dispose, [resource_of(iterator)], iterator._dataset).atexit = False
+    destroyed: Future[None] = Future()
+    held = [resource_of(iterator)]
+    weakref.finalize(iterator, _dispose, held, iterator._dataset, before, destroyed).atexit = False
+    return destroyed
 
 
 def put_in_place(resource: Any, dataset: Any, *, aside: bool, restored: bool = False) -> Future[None]:
@@ -84,14 +94,14 @@ def put_in_place(resource: Any, dataset: Any, *, aside: bool, restored: bool = F
     return made
 
 
-def _dispose(held: list[Any], dataset: Any) -> None:
+def _dispose(held: list[Any], dataset: Any, before: Callable[[Any], None] | None, destroyed: Future[None]) -> None:
     """Begin to destroy what the handle in a list of one leads to; nobody else must hold it."""
     with contextlib.suppress(RuntimeError):
         # The interpreter is shutting down otherwise.
-        _on_another_thread(lambda: _empty(held, dataset))
+        _on_another_thread(lambda: _empty(held, dataset, before, destroyed))
 
 
-def _empty(held: list[Any], dataset: Any) -> None:
+def _empty(held: list[Any], dataset: Any, before: Callable[[Any], None] | None, destroyed: Future[None]) -> None:
     """Make what was an iterator run a pipeline of nothing; its own is destroyed, with the interpreter unlocked."""
     given_up = time.monotonic() + _PATIENCE_SECONDS
     while sys.getrefcount(held[0]) > _OWN_REFERENCES:
@@ -99,7 +109,10 @@ def _empty(held: list[Any], dataset: Any) -> None:
             # A traced function reads on from it, say.
             return
         time.sleep(_LOOK_SECONDS)
+    if before is not None:
+        before(held[0])
     put_in_place(held.pop(), _nothing_like(dataset), aside=False)
+    destroyed.set_result(None)
 
 
 def _nothing_like(dataset: Any) -> Any:
@@ -132,6 +145,11 @@ def _sides(shape: Any) -> tuple[int, ...]:
 
 def is_fresh(resource: Any) -> bool:
     """Return whether an autotuned iterator is new: it has given no element, and got no state of another."""
+    return number_given(resource) == 0
+
+
+def number_given(resource: Any) -> int | None:
+    """Return how many elements an autotuned iterator has given; ``None`` for one that got a state of another."""
     import tensorflow as tf
     from tensorflow.core.framework import model_pb2
 
@@ -139,9 +157,9 @@ def is_fresh(resource: Any) -> bool:
         serialized = tf.raw_ops.IteratorGetModelProto(iterator=resource).numpy()
     except tf.errors.OpError:
         # TensorFlow lets nobody see the model of an iterator that was given a state.
-        return False
+        return None
     model = model_pb2.ModelProto.FromString(serialized)
-    return bool(model.nodes[model.output].num_elements == 0)
+    return int(model.nodes[model.output].num_elements)
 
 
 def _on_another_thread(work: Callable[[], None]) -> Future[None]:

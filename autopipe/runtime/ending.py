@@ -9,12 +9,19 @@ import tensorflow as tf
 
 from autopipe.pipeline.extract import element_shapes, element_types
 
-__all__ = ["telling_its_end"]
+__all__ = ["none_has_failed", "telling_its_end"]
+
+
+def none_has_failed() -> Any:
+    """Return a variable for each iterator. It is to be set once an element that failed was seen by its consumer."""
+    with tf.device("CPU:0"):
+        return tf.Variable(False, trainable=False)
 
 
 def telling_its_end(
     dataset: Any,
     tell: Callable[[], None],
+    failed: Any,
     *,
     inner_prefetch: bool,
     stateless: bool = False,
@@ -23,11 +30,12 @@ def telling_its_end(
     """Return the same elements; when the consumer has them all, something is done.
 
     Where their number is known, that is when it has taken so many: Keras asks for no more then. One that failed is
-    never taken. Where it is not known, that is when the consumer asks for another.
+    never taken. Where it is not known, that is when the consumer asks for another, if none was seen to fail.
 
     Args:
         dataset: any dataset.
         tell: does it, in a graph.
+        failed: a :func:`none_has_failed`; an iterator that goes on over another pipeline keeps its own.
         inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. After what is returned,
             that would ask, and not the consumer; so it is put before.
         stateless: whether TensorFlow can save an iterator over ``dataset``. It can save one over what is returned too
@@ -38,7 +46,7 @@ def telling_its_end(
     >>> ended = tf.Variable(False)
     >>> def tell():
     ...     ended.assign(True)
-    >>> told = telling_its_end(tf.data.Dataset.range(3), tell, inner_prefetch=True)
+    >>> told = telling_its_end(tf.data.Dataset.range(3), tell, none_has_failed(), inner_prefetch=True)
     >>> [int(x) for x in told], bool(ended.numpy())
     ([0, 1, 2], True)
     """
@@ -47,7 +55,7 @@ def telling_its_end(
         dataset = _with_shapes(dataset)
     if inner_prefetch:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
-    told = _at_the_last(dataset, number, tell) if number > 0 else _after_the_last(dataset, tell)
+    told = _at_the_last(dataset, number, tell) if number > 0 else _after_the_last(dataset, tell, failed)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     if stateless:
@@ -78,11 +86,12 @@ def _at_the_last(dataset: Any, number: int, tell: Callable[[], None]) -> Any:
     return dataset.scan(tf.constant(0, tf.int64), _plain(count))
 
 
-def _after_the_last(dataset: Any, tell: Callable[[], None]) -> Any:
+def _after_the_last(dataset: Any, tell: Callable[[], None], failed: Any) -> Any:
     types, shapes = element_types(dataset), element_shapes(dataset)
 
     def end(_: Any) -> Any:
-        return tf.logical_not(_true_after(tell))
+        told = tf.cond(failed, lambda: tf.constant(True), lambda: _true_after(tell))
+        return tf.logical_not(told)
 
     def never(_: Any) -> Any:
         return tuple(tf.raw_ops.Placeholder(dtype=kind, shape=shape) for kind, shape in zip(types, shapes, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -13,11 +14,12 @@ import tensorflow as tf
 
 from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.extract import element_shapes, element_types
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
 from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seeded_shuffle
 from autopipe.runtime.checkpoints import make_savable
-from autopipe.runtime.disposal import dispose_aside
-from autopipe.runtime.ending import telling_its_end
+from autopipe.runtime.disposal import dispose_aside, number_given
+from autopipe.runtime.ending import none_has_failed, telling_its_end
 from autopipe.runtime.following import built_after
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
@@ -84,25 +86,29 @@ class Iterators:
         filling = while_filling(tree, after)
         fills = filling is not tree and not memories.full
         # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
-        notes = writes or memories.watches or fills
-        reading = Reading(dataset, after, knob_values(tree), memories, notes, files, writes, fills=fills)
+        failed = none_has_failed() if writes or memories.watches or fills else None
+        reading = Reading(dataset, after, knob_values(tree), memories, failed, files, writes, fills=fills)
         tree = filling if fills else tree
         ready = None
-        if not notes:
+        if not writes:
             in_use = (tree, dataset.tree)
             ready = self.ready.one_for(reading, tree, in_use, early=early, metered=bool(observers()))
         if ready is None:
             ready = self._make(tree, built, reading, early=early)
         iterator = iter(ready.pipeline)
         ready.iterator = reading.iterator = weakref.ref(iterator)
-        reading.stall = ready.stall
+        reading.stall, reading.failed = ready.stall, ready.failed
+        asked: Future[None] = Future()
+        gone: Future[None] = Future()
         if _ends_aside(reading):
-            dispose_aside(iterator)
+            gone = dispose_aside(iterator, partial(_ask_once_more, reading, asked, ready.pipeline))
+        if memories.guarded:
+            memories.note_reader(asked, gone)
         if writes:
             # It is called before those that were put there earlier.
             weakref.finalize(iterator, self._stores.note_gone, files).atexit = False
         make_savable(iterator, reading, partial(self._restore, reading))
-        reading.taker.take_note(iterator)
+        reading.taker.take_note(iterator, partial(_note_failed, reading))
         iterator._autopipe_reading = reading
         self._readings = [weakref.ref(each) for each in (*self.live(), reading)]
         return iterator, reading
@@ -125,8 +131,8 @@ class Iterators:
         dataset = built if plain else memories.build(with_files(tree, files))
         pipeline = self._pipeline(dataset, reading)
         pipeline = filling_at_once(pipeline) if early else pipeline
-        ready = ReadyPipeline(tree, reading.after, files, memories, early, pipeline, reading.stall)
-        if not reading.notes:
+        ready = ReadyPipeline(tree, reading.after, files, memories, early, pipeline, reading.failed, reading.stall)
+        if not reading.writes:
             self.ready.add(ready)
         return ready
 
@@ -174,7 +180,7 @@ class Iterators:
                 reading,
                 knobs=knobs,
                 memories=self._stores.empty_memories(),
-                notes=notes,
+                failed=none_has_failed() if notes else None,
                 stall=StallCounter() if counts else None,
                 fills=notes and can_fill,
             )
@@ -227,7 +233,9 @@ class Iterators:
             prefetched = synchronous and reading.stall is None
             stateless = all(effects(fn).steady for fn in trees.functions(reading.tree))
             chosen = any(isinstance(each, ir.ChooseFrom) for each in trees.walk_through(reading.tree))
-            dataset = telling_its_end(dataset, tell, inner_prefetch=prefetched, stateless=stateless, chosen=chosen)
+            dataset = telling_its_end(
+                dataset, tell, reading.failed, inner_prefetch=prefetched, stateless=stateless, chosen=chosen
+            )
         tree = reading.dataset.tree
         if any(dataset is node.dataset for node in trees.walk(tree) if isinstance(node, ir.Source)):
             # The author's own, on which nothing is noted.
@@ -240,7 +248,34 @@ class Iterators:
 
 def _goes_on_as(reading: Reading, form: Reading) -> None:
     reading.knobs, reading.memories = form.knobs, form.memories
-    reading.notes, reading.stall, reading.fills = form.notes, form.stall, form.fills
+    reading.failed, reading.stall, reading.fills = form.failed, form.stall, form.fills
+
+
+def _note_failed(reading: Reading) -> None:
+    """Take note that an element failed: should its consumer read on, what its caches hold is not whole at the end."""
+    if reading.failed is not None:
+        reading.failed.assign(True)
+
+
+def _ask_once_more(reading: Reading, asked: Future[None], like: Any, resource: Any) -> None:
+    """Take one element more than the consumer did, who is gone, if that shows whether one is missing from full caches.
+
+    Who has as many as there are need not ask for another, and would have had the error of one that is missing only
+    then. Nobody can notice that it is taken.
+    """
+    try:
+        if reading.failed is not None and not reading.failed and reading.memories.may_be_full:
+            taken = number_given(resource)
+            types, shapes = element_types(like), element_shapes(like)
+            tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
+            enough = reading.memories.taken_in_a_pass(reading.tree)
+            if taken is not None and enough is not None and taken + 1 >= enough:
+                reading.memories.note_end()
+    except tf.errors.OpError:
+        # It has failed, or come to its end, which is told then.
+        pass
+    finally:
+        asked.set_result(None)
 
 
 def _ends_aside(reading: Reading) -> bool:

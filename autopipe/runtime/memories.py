@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import Future, wait
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -12,10 +13,14 @@ import tensorflow as tf
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build, memory_caches
 from autopipe.runtime.disposal import resource_of
+from autopipe.runtime.passes import taken_in_a_pass
 from autopipe.runtime.repoint import state_of
 from autopipe.runtime.whole import Whole, whole
 
 __all__ = ["Memories"]
+
+# One element more is had in milliseconds; where another thread has no time for it, caches are filled anew.
+_PATIENCE_SECONDS = 0.2
 
 
 class Memories:
@@ -26,7 +31,8 @@ class Memories:
 
     A cache is full for TensorFlow even where an element failed and a prefetch went on: that element is not in it, and
     would be missing from then on. Where autopipe put a cache, such a one is not full: it must hold as many as there
-    are; where that is not known, what fills it must have been read to its end, which nobody does after an error.
+    are; where that is not known, what fills it must have been read to its end, or for more than a pass where it has
+    none, and nothing have failed.
 
     Args:
         tree: the pipeline.
@@ -52,6 +58,8 @@ class Memories:
         wholes = [whole(cache, tree) if counted else None for cache in self.caches]
         self._memories = [_Memory(*each) for each in zip(self.caches, wholes, strict=True)]
         self._full = False
+        self._asked: list[Future[None]] = []
+        self._gone: list[Future[None]] = []
         with tf.device("CPU:0"):
             self._ended = tf.Variable(False, trainable=False) if guarded and None in wholes else None
 
@@ -87,8 +95,27 @@ class Memories:
 
     def note_whole(self) -> None:
         """Take note that an iterator that noted no end was restored into them: what it read, if any, was whole."""
-        if self._ended is not None and all(each.full for each in self._memories):
+        if self._ended is not None and self._are_filled():
             self._ended.assign(True)
+
+    def note_reader(self, asked: Future[None], gone: Future[None]) -> None:
+        """Take note of who fills them.
+
+        Args:
+            asked: is done once it was asked for one element more than its consumer took.
+            gone: is done once it is.
+        """
+        self._asked.append(asked)
+        self._gone.append(gone)
+
+    def await_readers(self) -> None:
+        """Wait a moment for what those know whose consumers are gone, if that is all that is missing."""
+        if self.may_be_full:
+            wait(self._asked, timeout=_PATIENCE_SECONDS)
+
+    def taken_in_a_pass(self, tree: ir.Node) -> int | None:
+        """Return how many elements of a pipeline without end show that these are whole; they must be filled."""
+        return taken_in_a_pass(tree, [each.count for each in self._memories])
 
     @property
     def must_end(self) -> bool:
@@ -103,13 +130,18 @@ class Memories:
     @property
     def full(self) -> bool:
         """Whether there is nothing left to fill."""
-        self._full = self._full or (self._was_read_to_its_end() and all(each.full for each in self._memories))
+        self._full = self._full or (self._was_read_to_its_end() and self._are_filled())
         return self._full
 
     @property
-    def may_lack_elements(self) -> bool:
-        """Whether an element may be missing from what they hold, or will hold once whoever fills them is done."""
-        return self.guarded and not self.full
+    def may_be_full(self) -> bool:
+        """Whether only who filled them knows if an element is missing from what they hold."""
+        return self.must_end and not self.full and self._are_filled()
+
+    @property
+    def may_be_filled_again(self) -> bool:
+        """Whether those that began to fill them are gone, and left nothing in them."""
+        return all(each.done() for each in self._gone) and not any(each.full or each.lacks for each in self._memories)
 
     @property
     def lack_elements(self) -> bool:
@@ -122,6 +154,9 @@ class Memories:
 
     def _was_read_to_its_end(self) -> bool:
         return self._ended is None or bool(self._ended.numpy())
+
+    def _are_filled(self) -> bool:
+        return all(each.full for each in self._memories)
 
 
 class _Memory:
@@ -153,6 +188,11 @@ class _Memory:
                 self.lacks = not self._full
         return self._full
 
+    @cached_property
+    def count(self) -> int:
+        """How many elements it holds; it must be full."""
+        return int(self._alone.reduce(tf.constant(0, tf.int64), _one_more))
+
     def holds_more_than(self, count: int) -> bool:
         """Return whether it holds more elements than that; it must be full."""
         if count not in self._longer_than:
@@ -177,3 +217,8 @@ class _Memory:
         options.experimental_optimization.apply_default_optimizations = False
         alone = self._cache.on(ir.Source(dataset=failing))
         return build(alone, iter([self.handle])).with_options(options)
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def _one_more(so_far: Any, *_: Any) -> Any:
+    return so_far + 1

@@ -65,7 +65,8 @@ class Reading:
         after: the stages that somebody put after it, in the order they run.
         knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
         memories: where its memory caches keep their elements.
-        notes: whether those, or its files, are to take note of its end.
+        failed: whether its consumer saw an element that failed, where those, or its files, are to take note of its end;
+            else ``None``.
         files: where it keeps what its disk caches hold, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
         iterator: the iterator, or ``None`` once it is gone.
@@ -80,7 +81,7 @@ class Reading:
     after: Stages
     knobs: dict[str, int]
     memories: Memories
-    notes: bool = False
+    failed: Any = None
     files: tuple[str, ...] = ()
     writes: bool = False
     iterator: Callable[[], Any] = lambda: None
@@ -94,6 +95,11 @@ class Reading:
     def tree(self) -> ir.Node:
         """The pipeline that the iterator runs, to its last stage."""
         return tree_after(self.dataset.tree, self.after)
+
+    @property
+    def notes(self) -> bool:
+        """Whether its caches are to take note of its end."""
+        return self.failed is not None
 
     @cached_property
     def counts_its_stages(self) -> bool:

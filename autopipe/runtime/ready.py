@@ -18,11 +18,12 @@ __all__ = ["ReadyPipeline", "ReadyPipelines", "caches_on_disk", "filling_at_once
 
 @dataclass
 class ReadyPipeline:
-    """One for iterators that come one after another; those that are not metered may run it at once.
+    """One for iterators that come one after another; those of which nothing is noted may run it at once.
 
     Attributes:
         tree, after, files, memories, early: what it was made for.
         pipeline: what the iterators run.
+        failed: says whether an element failed, or ``None``; then iterators may run it side by side.
         stall: meters it; the one of the latest iterator.
         iterator: the latest iterator.
     """
@@ -33,6 +34,7 @@ class ReadyPipeline:
     memories: Memories
     early: bool
     pipeline: Any
+    failed: Any
     stall: StallCounter | None
     iterator: Callable[[], Any] = lambda: None
 
@@ -43,10 +45,10 @@ class ReadyPipeline:
 
     def serves(self, tree: ir.Node, reading: Reading, *, early: bool, metered: bool) -> bool:
         """Return whether this iterator may run it now."""
-        made_for = (self.tree, self.after, self.early, self.stall is not None)
-        if made_for != (tree, reading.after, early, metered):
+        made_for = (self.tree, self.after, self.early, self.stall is not None, self.failed is not None)
+        if made_for != (tree, reading.after, early, metered, reading.notes):
             return False
-        return not metered or self.iterator() is None
+        return self.iterator() is None or not (metered or reading.notes)
 
 
 class ReadyPipelines:
@@ -66,6 +68,8 @@ class ReadyPipelines:
         for ready in self._made:
             if ready.serves(tree, reading, early=early, metered=metered):
                 ready.stall = ready.stall.hand_on() if ready.stall is not None else None
+                if ready.failed is not None:
+                    ready.failed.assign(False)
                 return ready
         return None
 

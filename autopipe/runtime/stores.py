@@ -84,11 +84,12 @@ class Stores:
         Args:
             in_use: those of the other iterators.
         """
+        if self._memories not in in_use:
+            self._memories.await_readers()
         full = self._full(*in_use, self._derived)
         if full is not None:
             self._memories = full
-        elif self._memories in in_use or self._may_lack_elements():
-            # Whoever began to fill them may be gone, and its prefetch still go on after an element that failed.
+        elif self._memories in in_use or self._will_lack_elements():
             self._memories = self.empty_memories()
         self._begun = True
         return self._memories
@@ -110,8 +111,13 @@ class Stores:
         """Return whether iterators that are not known may read them."""
         return memories is self._derived
 
-    def _may_lack_elements(self) -> bool:
-        return self.is_unguarded(self._memories) or (self._begun and self._memories.may_lack_elements)
+    def _will_lack_elements(self) -> bool:
+        """Return whether memories may lack elements once they are full: an iterator is not gone with its consumer.
+
+        Its prefetch may still go on after an element that failed.
+        """
+        left_filling = self._begun and self._memories.guarded and not self._memories.may_be_filled_again
+        return left_filling or self.is_unguarded(self._memories)
 
     def _full(self, *others: Memories) -> Memories | None:
         return next((each for each in (self._memories, *others) if each.full), None) if self.has_memories else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,14 +39,28 @@ class Taker:
         """The thread, by its identifier."""
         return self._thread
 
-    def take_note(self, iterator: Any) -> None:
-        """From now on, notice which thread takes elements of an iterator."""
+    def take_note(self, iterator: Any, failed: Callable[[], None] = lambda: None) -> None:
+        """From now on, notice which thread takes elements of an iterator.
+
+        Args:
+            iterator: the iterator.
+            failed: is called where it takes one that failed.
+        """
+        import tensorflow as tf
+
         itself, take = weakref.ref(iterator), type(iterator)._next_internal
 
         def taken() -> Any:
             if self._thread != threading.get_ident():
                 self.is_here()
-            return take(itself())
+            try:
+                return take(itself())
+            except tf.errors.OutOfRangeError:
+                # Its end.
+                raise
+            except tf.errors.OpError:
+                failed()
+                raise
 
         iterator._next_internal = taken
 

@@ -9,7 +9,14 @@ import tensorflow as tf
 from disposing import wait_for_disposal
 
 import autopipe
-from autopipe.runtime.disposal import _nothing_like, _on_another_thread, dispose_aside, put_in_place, resource_of
+from autopipe.runtime.disposal import (
+    _nothing_like,
+    _on_another_thread,
+    dispose_aside,
+    number_given,
+    put_in_place,
+    resource_of,
+)
 from autopipe.runtime.repoint import repoint, state_of
 
 Dataset = tf.data.Dataset
@@ -154,14 +161,40 @@ def test_an_iterator_that_autotune_does_not_look_after_is_replaced_at_once():
 
 def test_iterators_of_an_optimized_dataset_are_disposed_of_aside(monkeypatch):
     seen = []
-    monkeypatch.setattr("autopipe.runtime.iterators.dispose_aside", seen.append)
+    monkeypatch.setattr("autopipe.runtime.iterators.dispose_aside", lambda iterator, before: seen.append(iterator))
     iterator = iter(autopipe.optimize(Dataset.range(3).map(lambda x: x + 1), rules=[]))
     assert seen == [iterator]
 
 
+def test_what_is_to_be_done_before_an_iterator_is_destroyed_is_done_with_its_handle():
+    iterator, taken = iter(Dataset.range(3)), []
+
+    def take(resource):
+        taken.append(int(tf.raw_ops.IteratorGetNext(iterator=resource, output_types=[tf.int64], output_shapes=[[]])[0]))
+
+    next(iterator)
+    destroyed = dispose_aside(iterator, take)
+    assert not destroyed.done()
+    del iterator
+    wait_for_disposal()
+    assert taken == [1]
+    assert destroyed.done()
+
+
+def test_what_an_iterator_gave_is_counted_but_not_of_one_that_was_given_a_state():
+    iterator = iter(Dataset.range(9).filter(lambda x: x % 2 == 0).batch(2))
+    assert [number_given(resource_of(iterator)), next(iterator) is None, number_given(resource_of(iterator))] == [
+        0,
+        False,
+        1,
+    ]
+    assert repoint(iterator, state_of(iterator), Dataset.range(9).filter(lambda x: x % 2 == 0).batch(2))
+    assert number_given(resource_of(iterator)) is None
+
+
 def test_who_might_notice_that_two_pipelines_run_at_once_waits(monkeypatch, slow):
     seen = []
-    monkeypatch.setattr("autopipe.runtime.iterators.dispose_aside", seen.append)
+    monkeypatch.setattr("autopipe.runtime.iterators.dispose_aside", lambda iterator, before: seen.append(iterator))
     slow.let_go.set()
     assert [int(x) for x in autopipe.optimize(slow.dataset, rules=[])] == list(range(10))
     assert not seen

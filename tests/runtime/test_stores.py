@@ -3,6 +3,7 @@
 import resource
 import shutil
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -54,11 +55,21 @@ def test_memories_that_an_iterator_left_before_its_end_are_not_taken_on():
     tree = extract(Dataset.range(4).cache())
     stores = Stores(tree, None, guarded=True)
     left = stores.next_memories(())
+    left.note_reader(Future(), Future())
     read = stores.next_memories(())
     assert read is not left
     assert list(read.build(tree).as_numpy_iterator()) == [0, 1, 2, 3]
     stores.note_end(read, ())
     assert stores.next_memories(()) is read
+
+
+def test_memories_are_taken_on_once_who_left_them_empty_is_gone():
+    tree = extract(Dataset.range(4).cache())
+    stores = Stores(tree, None, guarded=True)
+    left, gone = stores.next_memories(()), Future()
+    left.note_reader(Future(), gone)
+    gone.set_result(None)
+    assert stores.next_memories(()) is left
 
 
 def test_full_memories_are_shared_also_when_others_were_begun_after_them():
@@ -189,6 +200,25 @@ def test_a_disk_with_little_room_is_written_to_as_long_as_nothing_failed(tmp_pat
     assert len(list(memories.build(with_files(tree, files)))) == 4
     stores.note_end(memories, files)
     assert stores.next_files() == files
+
+
+@pytest.mark.usefixtures("as_fast")
+@pytest.mark.parametrize("where", [{"disk_cache": "kept", "ram_budget": 0}, {}], ids=["disk", "memory"])
+def test_an_element_that_failed_fails_in_later_epochs_too_where_its_consumer_reads_on(where, tmp_path, monkeypatch):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    monkeypatch.chdir(tmp_path)
+    # Nobody knows how many there are.
+    numbers = Dataset.range(9).filter(lambda x: x < 8)
+    inverses = numbers.map(lambda x: 60 // (tf.strings.to_number(tf.strings.as_string(x), tf.int64) - 4))
+    rules = ("cache_fixed_work", "cache_fixed_work_on_disk")
+    dataset = autopipe.optimize(inverses, rules=rules, **where)
+    assert dataset.plan.rules
+    for _epoch in range(3):
+        iterator = iter(dataset)
+        assert [int(next(iterator)) for _ in range(4)] == [60 // (x - 4) for x in range(4)]
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            next(iterator)
+        assert list(map(int, iterator)) == [60, 30, 20]
 
 
 @pytest.fixture

@@ -83,3 +83,14 @@ def test_an_iterator_that_was_started_early_is_of_the_thread_that_asks_for_it():
         data.offer(early)
         assert pool.submit(iter, data).result() is early
         assert readings[0].taker.thread != threading.get_ident()
+
+
+def test_it_is_told_of_an_element_that_failed_and_not_of_the_end():
+    iterator = iter(Dataset.range(4).map(lambda x: 6 // (x - 1)))
+    failures = []
+    Taker().take_note(iterator, lambda: failures.append("failed"))
+    assert int(next(iterator)) == -6
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        next(iterator)
+    assert [int(x) for x in iterator] == [6, 3]
+    assert failures == ["failed"]

@@ -1,0 +1,154 @@
+"""Who has taken more than a pass of a pipeline without end has had the error of each element that is missing."""
+
+import time
+
+import pytest
+import tensorflow as tf
+from disposing import wait_for_disposal
+
+import autopipe
+from autopipe.optimizer import Rewriting, Step
+from autopipe.pipeline.extract import extract
+from autopipe.planning.plans.plan import Plan
+from autopipe.rules import Keeps
+from autopipe.runtime.dataset import OptimizedDataset
+from autopipe.runtime.passes import taken_in_a_pass
+
+Dataset = tf.data.Dataset
+COUNT = 9
+
+
+def texts(bad=None):
+    """Numbers that are parsed, of which one may be none; how many there are nobody knows."""
+    written = [str(number) if number != bad else "none" for number in range(COUNT)]
+    return Dataset.from_tensor_slices(written).filter(lambda x: x != "").map(lambda x: tf.strings.to_number(x))
+
+
+def caching(elements, after):
+    """An optimized dataset with a cache that its author did not write there."""
+    written, tree = elements.apply(after), extract(elements.cache().apply(after))
+    step = Step("cache_fixed_work", "", "", Keeps.SEQUENCE, (), tree, 0)
+    return OptimizedDataset(written, Rewriting(extract(written), tree, (step,), ()), Plan("none"))
+
+
+AFTER = {
+    "elements": lambda made: made.repeat().prefetch(2),
+    "batches": lambda made: made.repeat().batch(4).prefetch(8),
+    "batches that divide": lambda made: made.batch(3).repeat().prefetch(2),
+    "whole batches": lambda made: made.repeat().batch(4, drop_remainder=True).prefetch(8),
+    "whole batches of each epoch": lambda made: made.batch(4, drop_remainder=True).repeat().prefetch(8),
+    "shuffled": lambda made: made.repeat().shuffle(5, seed=1).batch(2).prefetch(8),
+    "a part": lambda made: made.repeat().shard(2, 1).prefetch(8),
+    "a few left out": lambda made: made.skip(2).repeat().prefetch(8),
+    "batches of batches": lambda made: made.repeat().batch(2).batch(2, drop_remainder=True).prefetch(2),
+    "parallel": lambda made: made.map(lambda x: x + 1, num_parallel_calls=8).batch(2).repeat().prefetch(8),
+}
+
+
+def take(dataset, count):
+    """Take so many elements, and no more; return whether one failed before."""
+    iterator, failed = iter(dataset), False
+    try:
+        for _ in range(count):
+            next(iterator)
+    except tf.errors.InvalidArgumentError:
+        failed = True
+    time.sleep(0.2)  # What is read ahead goes on meanwhile.
+    del iterator
+    wait_for_disposal()
+    return failed
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_a_cache_without_end_is_full_once_its_consumer_had_a_pass_of_it(name):
+    dataset = caching(texts(), AFTER[name])
+    in_a_pass = taken_in_a_pass(dataset.tree, [COUNT]) - 1
+    take(dataset, 1)
+    assert not dataset.caches_are_full
+    take(dataset, in_a_pass)
+    assert dataset.caches_are_full
+
+
+@pytest.mark.parametrize("number", range(COUNT))
+@pytest.mark.parametrize("name", AFTER)
+def test_an_element_that_failed_is_not_missing_wherever_it_stands(name, number):
+    dataset = caching(texts(bad=number), AFTER[name])
+    unseen = [take(dataset, count) for count in (taken_in_a_pass(dataset.tree, [COUNT - 1]) - 1, 1)]
+    assert not dataset.caches_are_full
+    assert take(dataset, 3 * COUNT)
+    assert not dataset.caches_are_full
+    assert sorted(unseen) in ([False, False], [False, True], [True, True])
+
+
+def test_who_reads_on_after_an_error_fills_nothing():
+    dataset = caching(texts(bad=4), AFTER["elements"])
+    for _fit in range(2):
+        iterator, failed = iter(dataset), 0
+        for _ in range(3 * COUNT):
+            try:
+                next(iterator)
+            except tf.errors.InvalidArgumentError:
+                failed += 1
+        del iterator
+        wait_for_disposal()
+        assert failed
+        assert not dataset.caches_are_full
+
+
+def test_who_takes_all_of_an_unknown_number_and_no_more_is_asked_for_their_end_once_gone():
+    dataset = caching(texts(), lambda made: made.prefetch(20))
+    take(dataset, COUNT - 2)
+    assert not dataset.caches_are_full
+    take(dataset, COUNT)
+    assert dataset.caches_are_full
+
+
+def test_an_iterator_after_one_that_left_the_caches_empty_runs_the_same_pipeline():
+    dataset = caching(texts(), lambda made: made.repeat())
+    pipelines = []
+    for _fit in range(3):
+        iterator = iter(dataset)
+        assert [int(next(iterator)) for _ in range(3)] == [0, 1, 2]
+        pipelines.append(iterator._dataset)
+        del iterator
+        wait_for_disposal()
+    assert pipelines[0] is pipelines[1] is pipelines[2]
+    assert not dataset.caches_are_full
+
+
+def test_an_error_is_forgotten_by_the_next_iterator_over_the_same_pipeline():
+    dataset = caching(texts(bad=0), AFTER["elements"])
+    for _fit in range(2):
+        iterator = iter(dataset)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            next(iterator)
+        assert iterator._autopipe_reading.failed
+        del iterator
+        wait_for_disposal()
+    assert not iter(dataset)._autopipe_reading.failed
+
+
+def test_under_a_filter_nobody_knows_how_many_there_are_in_a_pass():
+    dataset = caching(texts(), lambda made: made.repeat().filter(lambda x: x > 3))
+    assert taken_in_a_pass(dataset.tree, [COUNT]) is None
+    take(dataset, 3 * COUNT)
+    assert not dataset.caches_are_full
+
+
+def test_a_cache_that_is_being_filled_serves_no_other():
+    calls = []
+
+    @autopipe.stateless
+    def count(x):
+        calls.append(float(x))
+        return x
+
+    counted = texts().map(lambda x: tf.ensure_shape(tf.numpy_function(count, [x], tf.float32), []))
+    dataset = caching(counted, AFTER["elements"])
+    one = iter(dataset)
+    for _ in range(2 * COUNT):
+        next(one)
+    next(iter(dataset))
+    assert len(calls) > COUNT
+    del one
+    wait_for_disposal()
