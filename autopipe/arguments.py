@@ -16,6 +16,7 @@ __all__ = [
     "bytes_or_none",
     "file_to_write",
     "function",
+    "is_truth",
     "number",
     "one_of",
     "seed_or_none",
@@ -38,12 +39,21 @@ def whole_number(name: str, value: Any, least: int = 0, what: str = "whole numbe
     3
     """
     try:
-        found = None if isinstance(value, bool) else operator.index(value)
+        found = None if is_truth(value) else operator.index(value)
     except TypeError:
         found = None
     if found is None or found < least:
         raise ArgumentError(f"{name} must be a {what} >= {least}, but got {value!r}.")
     return found
+
+
+def is_truth(value: Any) -> bool:
+    """Return whether a value is true or false; NumPy's of before 2.3 counts as a number too, with a warning.
+
+    >>> is_truth(True), is_truth(1)
+    (True, False)
+    """
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool"
 
 
 def one_of(name: str, value: Any, known: Iterable[str]) -> str:

@@ -53,16 +53,11 @@ by the name of each knob, but gave 3 for 'calls'.
 
 def _refuse_other_arguments(space: Any, *given: Any) -> None:
     try:
-        signature = inspect.signature(space)
-    except ValueError:
-        # Functions written in C may have none.
-        return
-    try:
-        signature.bind(*given)
-    except TypeError:
+        inspect.signature(space).bind(*given)
+    except (TypeError, ValueError) as error:
+        # Those that are written in C may have no signature.
         raise ArgumentError(
-            f"A search space must be a function of the knobs and the machine, but got {space!r}, which takes "
-            f"{signature}."
+            f"A search space must be a function of the knobs and the machine, but got {space!r} ({error})."
         ) from None
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from operator import index
 from typing import Any, SupportsIndex
 
+from autopipe.arguments import is_truth
 from autopipe.errors import KnobError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
@@ -84,7 +85,7 @@ class Knob:
         """Raise a :class:`~autopipe.errors.KnobError` unless the knob can have that value."""
         with suppress(TypeError):
             # An array of several numbers, and the class of a number, only look as if they were one.
-            if isinstance(value, SupportsIndex) and not isinstance(value, bool) and self.accepts(index(value)):
+            if isinstance(value, SupportsIndex) and not is_truth(value) and self.accepts(index(value)):
                 return
         limit = f" and <= {self._largest:,}"
         unset = self.automatic is not None and not self._is_within(self.automatic)

@@ -10,6 +10,7 @@ from autopipe.errors import ArgumentError, AutopipeError
 from autopipe.pipeline.knobs import Knob
 from autopipe.planning.memory.machine import Machine
 from autopipe.search_spaces import ask
+from autopipe.tuning.offline.offline import tune
 
 SIZE = Knob("prefetch.buffer_size", "buffer_size", 2, most=64)
 
@@ -24,7 +25,8 @@ def test_what_a_knob_can_be_is_searched(distribution):
 
 
 WRONG = {
-    "no arguments": (dict, "must be a function of the knobs and the machine"),
+    "no arguments": (lambda: 1, "must be a function of the knobs and the machine"),
+    "no signature": (dict, "must be a function of the knobs and the machine"),
     "other arguments": (lambda knobs, machine, more: {}, "must be a function of the knobs and the machine"),
     "no mapping": (lambda knobs, machine: [SIZE.name], "by the name of each knob, but gave .'prefetch.buffer_size'."),
     "another name": (
@@ -47,9 +49,9 @@ def test_what_no_search_can_try_is_refused(space, said):
 def test_a_wrong_space_is_told_before_training_and_before_a_search():
     dataset = autopipe.optimize(tf.data.Dataset.range(8).map(lambda x: (x, x)).batch(2).prefetch(2), seconds=0)
     with pytest.raises(ArgumentError, match="must be a function of the knobs"):
-        autopipe.tune(dataset, space=lambda: 1)
+        tune(dataset, space=lambda: 1)
     tuner = autopipe.callbacks.PipelineTuner(space=lambda: 1)
     model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
     model.compile(loss="mse")
     with pytest.raises(ArgumentError, match="must be a function of the knobs"):
-        model.fit(dataset, callbacks=[tuner], verbose=0)
+        model.fit(dataset, callbacks=[tuner], shuffle=False, verbose=0)

@@ -71,8 +71,12 @@ class Agreement:
         plans = [[name, plan.to_json()] for name, plan in self.plans.items()]
         text = json.dumps({"keeps": self.keeps, "numbers_only": self.numbers_only, "plans": plans})
         with reaching_storage():
-            study.add_trial(create_trial(state=TrialState.FAIL, user_attrs={_KEPT_AS: text}))
-        first = self.of_study(study)
+            # Of one that is added as failed, Optuna before 5.0 takes all that were added before for known.
+            study.add_trial(create_trial(state=TrialState.RUNNING, user_attrs={_KEPT_AS: text}))
+            first = self.of_study(study)
+            for trial in study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
+                if trial.user_attrs.get(_KEPT_AS) == text:
+                    study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
         assert first is not None
         return first
 
