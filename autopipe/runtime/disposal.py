@@ -39,15 +39,15 @@ def resource_of(iterator: Any) -> Any:
     return iterator._iterator_resource
 
 
-def dispose_aside(iterator: Any, before: Callable[[Any], None] | None = None) -> Future[None]:
+def dispose_aside(iterator: Any, before: Callable[[Any], None] = lambda _: None) -> Future[None]:
     """From now on, let another thread destroy what an iterator runs when nobody holds the iterator any more.
 
     Args:
         iterator: the iterator.
-        before: what that thread does first with its handle.
+        before: what that thread does first with its handle; with ``None`` where somebody else has that.
 
     Returns:
-        What is done once it is destroyed; never where somebody holds the handle.
+        What is done once it is destroyed; never where somebody else has the handle.
 
     >>> import tensorflow as tf
     >>> iterator = iter(tf.data.Dataset.range(3))
@@ -94,23 +94,23 @@ def put_in_place(resource: Any, dataset: Any, *, aside: bool, restored: bool = F
     return made
 
 
-def _dispose(held: list[Any], dataset: Any, before: Callable[[Any], None] | None, destroyed: Future[None]) -> None:
+def _dispose(held: list[Any], dataset: Any, before: Callable[[Any], None], destroyed: Future[None]) -> None:
     """Begin to destroy what the handle in a list of one leads to; nobody else must hold it."""
     with contextlib.suppress(RuntimeError):
         # The interpreter is shutting down otherwise.
         _on_another_thread(lambda: _empty(held, dataset, before, destroyed))
 
 
-def _empty(held: list[Any], dataset: Any, before: Callable[[Any], None] | None, destroyed: Future[None]) -> None:
+def _empty(held: list[Any], dataset: Any, before: Callable[[Any], None], destroyed: Future[None]) -> None:
     """Make what was an iterator run a pipeline of nothing; its own is destroyed, with the interpreter unlocked."""
     given_up = time.monotonic() + _PATIENCE_SECONDS
     while sys.getrefcount(held[0]) > _OWN_REFERENCES:
         if time.monotonic() > given_up:
             # A traced function reads on from it, say.
+            before(None)
             return
         time.sleep(_LOOK_SECONDS)
-    if before is not None:
-        before(held[0])
+    before(held[0])
     put_in_place(held.pop(), _nothing_like(dataset), aside=False)
     destroyed.set_result(None)
 

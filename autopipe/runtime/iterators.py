@@ -83,10 +83,11 @@ class Iterators:
         files = self._stores.next_files(written_by_others)
         memories = self._stores.next_memories(self.memories_in_use())
         writes = not self._stores.are_whole(files)
-        filling = while_filling(tree, after)
-        fills = filling is not tree and not memories.full
+        filling, unfilled = while_filling(tree, after), not memories.full
+        fills = filling is not tree and unfilled
         # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
-        failed = none_has_failed() if writes or memories.watches or fills else None
+        notes = writes or fills or (unfilled and memories.must_end)
+        failed = none_has_failed() if notes else None
         reading = Reading(dataset, after, knob_values(tree), memories, failed, files, writes, fills=fills)
         tree = filling if fills else tree
         ready = None
@@ -98,15 +99,7 @@ class Iterators:
         iterator = iter(ready.pipeline)
         ready.iterator = reading.iterator = weakref.ref(iterator)
         reading.stall, reading.failed = ready.stall, ready.failed
-        asked: Future[None] = Future()
-        gone: Future[None] = Future()
-        if _ends_aside(reading):
-            gone = dispose_aside(iterator, partial(_ask_once_more, reading, asked, ready.pipeline))
-        if memories.guarded:
-            memories.note_reader(asked, gone)
-        if writes:
-            # It is called before those that were put there earlier.
-            weakref.finalize(iterator, self._stores.note_gone, files).atexit = False
+        self._see_off(iterator, reading, ready.pipeline)
         make_savable(iterator, reading, partial(self._restore, reading))
         reading.taker.take_note(iterator, partial(_note_failed, reading))
         iterator._autopipe_reading = reading
@@ -135,6 +128,18 @@ class Iterators:
         if not reading.writes:
             self.ready.add(ready)
         return ready
+
+    def _see_off(self, iterator: Any, reading: Reading, pipeline: Any) -> None:
+        """Have done what is to be done once nobody holds an iterator any more."""
+        if _ends_aside(reading):
+            asked: Future[None] = Future()
+            gone = dispose_aside(iterator, partial(_ask_once_more, reading, asked, pipeline))
+            reading.memories.note_reader(asked, gone)
+        else:
+            reading.memories.note_unseen_reader()
+        if reading.writes:
+            # It is called before those that were put there earlier.
+            weakref.finalize(iterator, self._stores.note_gone, reading.files).atexit = False
 
     def _change(self, reading: Reading, tree: ir.Node) -> ir.Node | None:
         iterator = reading.iterator()
@@ -185,6 +190,7 @@ class Iterators:
                 fills=notes and can_fill,
             )
             if restore(iterator, state, self._pipeline_of(form, tree), aside=_ends_aside(reading)):
+                form.memories.note_readers_of(reading.memories)
                 if not notes:
                     form.memories.note_whole()
                 self._stores.adopt(reading.memories, form.memories)
@@ -263,8 +269,9 @@ def _ask_once_more(reading: Reading, asked: Future[None], like: Any, resource: A
     Who has as many as there are need not ask for another, and would have had the error of one that is missing only
     then. Nobody can notice that it is taken.
     """
+    failed = reading.failed is None or bool(reading.failed)
     try:
-        if reading.failed is not None and not reading.failed and reading.memories.may_be_full:
+        if resource is not None and not failed and reading.memories.may_be_full:
             taken = number_given(resource)
             types, shapes = element_types(like), element_shapes(like)
             tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)

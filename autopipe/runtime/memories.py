@@ -82,6 +82,7 @@ class Memories:
         made = Memories(self._tree, guarded=True)
         pairs = zip(self._memories, made._memories, strict=True)
         made._memories = [before.successor() if before.full else new for before, new in pairs]
+        made.note_readers_of(self)
         return made
 
     def build(self, tree: ir.Node) -> Any:
@@ -105,8 +106,16 @@ class Memories:
             asked: is done once it was asked for one element more than its consumer took.
             gone: is done once it is.
         """
-        self._asked.append(asked)
-        self._gone.append(gone)
+        self._asked = [asked, *(each for each in self._asked if not each.done())]
+        self._gone = [gone, *(each for each in self._gone if not each.done())]
+
+    def note_unseen_reader(self) -> None:
+        """Take note that one fills them of which nobody will know when it is gone."""
+        self._gone = [Future()]
+
+    def note_readers_of(self, other: Memories) -> None:
+        """Take note that those that filled others fill these."""
+        self._asked, self._gone = other._asked, other._gone
 
     def await_readers(self) -> None:
         """Wait a moment for what those know whose consumers are gone, if that is all that is missing."""
@@ -121,11 +130,6 @@ class Memories:
     def must_end(self) -> bool:
         """Whether :meth:`note_end` is needed for them to be full."""
         return self._ended is not None
-
-    @property
-    def watches(self) -> bool:
-        """Whether :meth:`note_end` is to be called."""
-        return self.must_end and not self.full
 
     @property
     def full(self) -> bool:

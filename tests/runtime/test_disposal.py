@@ -181,6 +181,16 @@ def test_what_is_to_be_done_before_an_iterator_is_destroyed_is_done_with_its_han
     assert destroyed.done()
 
 
+def test_of_an_iterator_that_a_traced_function_reads_on_from_nothing_is_taken():
+    iterator, seen = iter(Dataset.range(3)), []
+    dispose_aside(iterator, seen.append)
+    handle = resource_of(iterator)
+    del iterator
+    wait_for_disposal()
+    assert seen == [None]
+    assert handle is not None
+
+
 def test_what_an_iterator_gave_is_counted_but_not_of_one_that_was_given_a_state():
     iterator = iter(Dataset.range(9).filter(lambda x: x % 2 == 0).batch(2))
     assert [number_given(resource_of(iterator)), next(iterator) is None, number_given(resource_of(iterator))] == [

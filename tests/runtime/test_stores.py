@@ -63,6 +63,13 @@ def test_memories_that_an_iterator_left_before_its_end_are_not_taken_on():
     assert stores.next_memories(()) is read
 
 
+def test_memories_that_one_fills_of_which_nobody_knows_when_it_is_gone_are_not_taken_on():
+    stores = Stores(extract(Dataset.range(4).cache()), None, guarded=True)
+    left = stores.next_memories(())
+    left.note_unseen_reader()
+    assert stores.next_memories(()) is not left
+
+
 def test_memories_are_taken_on_once_who_left_them_empty_is_gone():
     tree = extract(Dataset.range(4).cache())
     stores = Stores(tree, None, guarded=True)
