@@ -37,6 +37,7 @@ from benchmarks.search import (
     measure_search,
 )
 from benchmarks.training import TRAINED, TUNED, TrainingResult, is_trained, train_all
+from benchmarks.uses import USED, USES, WRITTEN, UsesResult, measure_uses
 
 __all__ = [
     "FULL",
@@ -145,6 +146,20 @@ def _run_training(case: Case, effort: Effort, console: Console) -> list[Training
     ours, tuned = (result.ratio(variant) for variant in ("autopipe(naive)", TUNED))
     console.print(f"training {case.letter} {case.name:24} {ours} x expert, tuned {tuned}", soft_wrap=True)
     return [result]
+
+
+def _run_uses(case: Case, effort: Effort, console: Console) -> list[UsesResult]:
+    """Use iterators of a pipeline in several ways."""
+    turns = len(WRITTEN) * len(USES) * 2 * (effort.rounds + 1)
+    with _folder() as folder, _bar(console, case, turns) as advance:
+        result = measure_uses(case, folder, rounds=effort.rounds, on_turn=advance)
+    ratios = "  ".join(f"{use} {result.later[use][given]} x {given}" for use in USES for given in WRITTEN)
+    console.print(f"uses {case.letter} {case.name:24} {ratios}", soft_wrap=True)
+    return [result]
+
+
+def _is_used(case: Case) -> bool:
+    return case.name in USED
 
 
 def _run_overhead(case: Case, effort: Effort, console: Console) -> list[OverheadResult]:
@@ -262,6 +277,7 @@ PARTS: Mapping[str, Part] = {
     "cases": Part(_run_case, _is_any),
     "loaders": Part(_run_loaders, _is_compared, missing_peers),
     "training": Part(_run_training, is_trained),
+    "uses": Part(_run_uses, _is_used),
     "overhead": Part(_run_overhead, is_trained),
     "ends": Part(_run_ends),
     "memory": Part(_run_memory, _is_any),

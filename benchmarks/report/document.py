@@ -17,6 +17,7 @@ from benchmarks.report.results import Made, Results, store
 from benchmarks.report.scaling import scaling_lines
 from benchmarks.report.search import search_lines
 from benchmarks.report.training import training_lines
+from benchmarks.report.uses import uses_lines
 
 __all__ = ["markdown", "write"]
 
@@ -36,6 +37,7 @@ def markdown(results: Results, chart: str = "") -> str:
         *case_lines(results.cases),
         *loader_lines(results.loaders),
         *training_lines(results.training),
+        *uses_lines(results.uses),
         *overhead_lines(results.overhead),
         *ends_lines(results.ends),
         *memory_lines(results.memory),

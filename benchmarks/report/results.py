@@ -25,6 +25,7 @@ from benchmarks.overhead import OverheadResult
 from benchmarks.scaling import ScalingResult
 from benchmarks.search import SearchResult
 from benchmarks.training import TrainingResult
+from benchmarks.uses import UsesResult
 
 __all__ = ["Made", "Results", "commit_of", "joined", "read", "store"]
 
@@ -83,6 +84,7 @@ class Results:
     cases: Sequence[CaseResult] = ()
     loaders: Mapping[str, Sequence[LoaderResult]] = field(default_factory=dict)
     training: Sequence[TrainingResult] = ()
+    uses: Sequence[UsesResult] = ()
     overhead: Sequence[OverheadResult] = ()
     ends: Sequence[EndsResult] = ()
     memory: Sequence[MemoryResult] = ()
