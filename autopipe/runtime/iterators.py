@@ -131,12 +131,14 @@ class Iterators:
 
     def _see_off(self, iterator: Any, reading: Reading, pipeline: Any) -> None:
         """Have done what is to be done once nobody holds an iterator any more."""
-        if _ends_aside(reading):
+        if not _ends_aside(reading):
+            reading.memories.note_unseen_reader()
+        elif reading.notes and reading.memories.must_end:
             asked: Future[None] = Future()
             gone = dispose_aside(iterator, partial(_ask_once_more, reading, asked, pipeline))
-            reading.memories.note_reader(asked, gone)
+            reading.memories.note_reader(gone, asked)
         else:
-            reading.memories.note_unseen_reader()
+            reading.memories.note_reader(dispose_aside(iterator))
         if reading.writes:
             # It is called before those that were put there earlier.
             weakref.finalize(iterator, self._stores.note_gone, reading.files).atexit = False

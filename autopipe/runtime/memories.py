@@ -99,15 +99,16 @@ class Memories:
         if self._ended is not None and self._are_filled():
             self._ended.assign(True)
 
-    def note_reader(self, asked: Future[None], gone: Future[None]) -> None:
+    def note_reader(self, gone: Future[None], asked: Future[None] | None = None) -> None:
         """Take note of who fills them.
 
         Args:
-            asked: is done once it was asked for one element more than its consumer took.
             gone: is done once it is.
+            asked: is done once it was asked for one element more than its consumer took, if it will be.
         """
-        self._asked = [asked, *(each for each in self._asked if not each.done())]
         self._gone = [gone, *(each for each in self._gone if not each.done())]
+        asking = [] if asked is None else [asked]
+        self._asked = [*asking, *(each for each in self._asked if not each.done())]
 
     def note_unseen_reader(self) -> None:
         """Take note that one fills them of which nobody will know when it is gone."""

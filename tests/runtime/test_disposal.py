@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
 
 import pytest
 import tensorflow as tf
@@ -161,7 +162,9 @@ def test_an_iterator_that_autotune_does_not_look_after_is_replaced_at_once():
 
 def test_iterators_of_an_optimized_dataset_are_disposed_of_aside(monkeypatch):
     seen = []
-    monkeypatch.setattr("autopipe.runtime.iterators.dispose_aside", lambda iterator, before: seen.append(iterator))
+    monkeypatch.setattr(
+        "autopipe.runtime.iterators.dispose_aside", lambda iterator, *_: seen.append(iterator) or Future()
+    )
     iterator = iter(autopipe.optimize(Dataset.range(3).map(lambda x: x + 1), rules=[]))
     assert seen == [iterator]
 
@@ -204,7 +207,9 @@ def test_what_an_iterator_gave_is_counted_but_not_of_one_that_was_given_a_state(
 
 def test_who_might_notice_that_two_pipelines_run_at_once_waits(monkeypatch, slow):
     seen = []
-    monkeypatch.setattr("autopipe.runtime.iterators.dispose_aside", lambda iterator, before: seen.append(iterator))
+    monkeypatch.setattr(
+        "autopipe.runtime.iterators.dispose_aside", lambda iterator, *_: seen.append(iterator) or Future()
+    )
     slow.let_go.set()
     assert [int(x) for x in autopipe.optimize(slow.dataset, rules=[])] == list(range(10))
     assert not seen

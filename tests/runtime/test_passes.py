@@ -53,7 +53,7 @@ def take(dataset, count):
             next(iterator)
     except tf.errors.InvalidArgumentError:
         failed = True
-    time.sleep(0.2)  # What is read ahead goes on meanwhile.
+    time.sleep(0.1)  # What is read ahead goes on meanwhile.
     del iterator
     wait_for_disposal()
     return failed
@@ -69,15 +69,14 @@ def test_a_cache_without_end_is_full_once_its_consumer_had_a_pass_of_it(name):
     assert dataset.caches_are_full
 
 
-@pytest.mark.parametrize("number", range(COUNT))
+@pytest.mark.parametrize("number", [0, 4, COUNT - 1])
 @pytest.mark.parametrize("name", AFTER)
 def test_an_element_that_failed_is_not_missing_wherever_it_stands(name, number):
     dataset = caching(texts(bad=number), AFTER[name])
-    unseen = [take(dataset, count) for count in (taken_in_a_pass(dataset.tree, [COUNT - 1]) - 1, 1)]
+    take(dataset, taken_in_a_pass(dataset.tree, [COUNT - 1]) - 1)
     assert not dataset.caches_are_full
     assert take(dataset, 3 * COUNT)
     assert not dataset.caches_are_full
-    assert sorted(unseen) in ([False, False], [False, True], [True, True])
 
 
 def test_who_reads_on_after_an_error_fills_nothing():

@@ -55,7 +55,7 @@ def test_memories_that_an_iterator_left_before_its_end_are_not_taken_on():
     tree = extract(Dataset.range(4).cache())
     stores = Stores(tree, None, guarded=True)
     left = stores.next_memories(())
-    left.note_reader(Future(), Future())
+    left.note_reader(Future())
     read = stores.next_memories(())
     assert read is not left
     assert list(read.build(tree).as_numpy_iterator()) == [0, 1, 2, 3]
@@ -74,7 +74,7 @@ def test_memories_are_taken_on_once_who_left_them_empty_is_gone():
     tree = extract(Dataset.range(4).cache())
     stores = Stores(tree, None, guarded=True)
     left, gone = stores.next_memories(()), Future()
-    left.note_reader(Future(), gone)
+    left.note_reader(gone)
     gone.set_result(None)
     assert stores.next_memories(()) is left
 
