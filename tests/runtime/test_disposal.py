@@ -160,6 +160,17 @@ def test_an_iterator_that_autotune_does_not_look_after_is_replaced_at_once():
     assert [int(x) for x in iterator] == [4, 5]
 
 
+def noted_disposals(monkeypatch):
+    seen = []
+
+    def note(iterator, *_):
+        seen.append(iterator)
+        return Future()
+
+    monkeypatch.setattr("autopipe.runtime.iterators.dispose_aside", note)
+    return seen
+
+
 def test_iterators_of_an_optimized_dataset_are_disposed_of_aside(monkeypatch):
     seen = []
     monkeypatch.setattr(
