@@ -97,12 +97,10 @@ def test_each_model_learns_from_its_case(case, amount, tmp_path):
 
 
 def test_the_large_model_of_images_is_resnet50_and_of_the_rest_the_usual_one():
-    images = tf.TensorSpec((None, 64, 64, 3)), tf.TensorSpec((None,), tf.int64)
-    large, again = (make_model("flowers", images, large=True) for _ in range(2))
+    images = tf.TensorSpec((None, 32, 32, 3)), tf.TensorSpec((None,), tf.int64)
+    large = make_model("flowers", images, large=True)
     assert "resnet50" in [layer.name for layer in large.layers]
-    for one, other in zip(large.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
-    pixels = np.random.default_rng(0).uniform(size=(4, 64, 64, 3))
+    pixels = np.random.default_rng(0).uniform(size=(4, 32, 32, 3))
     assert np.isfinite(large.predict(pixels, verbose=0)).all()
     assert set(LARGE_MODELS) == {name for name in MODELS if name != TINY.name}
 
@@ -116,6 +114,7 @@ def test_the_large_models_are_trained_where_there_is_a_gpu(gpu, large, tmp_path,
         return small_model(element_spec)
 
     monkeypatch.setattr(training, "_gpu_name", lambda: gpu)
+    monkeypatch.setattr(training, "TRAINED", ("expert",))
     monkeypatch.setitem(MODELS, TINY.name, partial(make, of=False))
     monkeypatch.setitem(LARGE_MODELS, TINY.name, partial(make, of=True))
     case = replace(TINY, make_data=partial(e_parse_example.make_data, records=200))
