@@ -22,6 +22,7 @@ def test_every_use_of_every_pipeline_is_timed_in_every_round(tmp_path, monkeypat
     told, taken = [], []
     case = replace(e_parse_example.CASES[0], make_data=partial(e_parse_example.make_data, records=1_200))
     monkeypatch.setattr("benchmarks.uses._seconds", lambda _dataset, steps: taken.append(steps) or 1.0)
+    monkeypatch.setattr("benchmarks.uses.autopipe.optimize", lambda written, **_: written)
     result = measure_uses(case, tmp_path, rounds=2, on_turn=told.append)
     assert len(told) == len(taken) == len(WRITTEN) * len(USES) * 2 * 3
     assert taken == ([None] * 6 + [10] * 6 + [1] * 6) * 2

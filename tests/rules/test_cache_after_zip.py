@@ -70,7 +70,7 @@ def test_a_longer_side_that_is_not_cached_is_cut_where_the_caches_end():
 @pytest.mark.parametrize("after", [lambda drawn: drawn, lambda drawn: drawn.map(lambda x: x + 1).prefetch(1)])
 def test_leaves_a_cache_of_what_was_drawn_that_is_never_full_and_so_is_drawn_anew_in_every_epoch(after):
     def zipped():
-        return Dataset.zip((NUMBERS.cache(), after(Dataset.range(12).shuffle(12, seed=1).cache())))
+        return Dataset.zip((NUMBERS.cache(), after(Dataset.range(5_000).shuffle(5_000, seed=1).cache())))
 
     optimized = autopipe.optimize(zipped(), keeps="sequence", rules=[RULE])
     assert optimized.plan.rules == ()
