@@ -266,20 +266,20 @@ def _note_failed(reading: Reading) -> None:
 
 
 def _ask_once_more(reading: Reading, asked: Future[None], like: Any, resource: Any) -> None:
-    """Take one element more than the consumer did, who is gone, if that shows whether one is missing from full caches.
+    """Take one element more than the consumer did, who is gone: it may show that none is missing from full caches.
 
     Who has as many as there are need not ask for another, and would have had the error of one that is missing only
-    then. Nobody can notice that it is taken.
+    then. Nobody can notice that it is taken, and mostly it is there already.
     """
-    failed = reading.failed is None or bool(reading.failed)
+    memories = reading.memories
     try:
-        if resource is not None and not failed and reading.memories.may_be_full:
-            taken = number_given(resource)
+        taken = None if resource is None else number_given(resource)
+        if taken and reading.notes and not reading.failed and not memories.full:
             types, shapes = element_types(like), element_shapes(like)
             tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
-            enough = reading.memories.taken_in_a_pass(reading.tree)
-            if taken is not None and enough is not None and taken + 1 >= enough:
-                reading.memories.note_end()
+            enough = memories.taken_in_a_pass(reading.tree) if memories.may_be_full else None
+            if enough is not None and taken + 1 >= enough:
+                memories.note_end()
     except tf.errors.OpError:
         # It has failed, or come to its end, which is told then.
         pass

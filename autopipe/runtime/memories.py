@@ -19,8 +19,8 @@ from autopipe.runtime.whole import Whole, whole
 
 __all__ = ["Memories"]
 
-# One element more is had in milliseconds; where another thread has no time for it, caches are filled anew.
-_PATIENCE_SECONDS = 0.2
+# One element more is there already, mostly; where it takes longer, caches are filled anew.
+_PATIENCE_SECONDS = 0.1
 
 
 class Memories:
@@ -119,8 +119,8 @@ class Memories:
         self._asked, self._gone = other._asked, other._gone
 
     def await_readers(self) -> None:
-        """Wait a moment for what those know whose consumers are gone, if that is all that is missing."""
-        if self.may_be_full:
+        """Wait a moment for what those know whose consumers are gone."""
+        if self.must_end and not self._full:
             wait(self._asked, timeout=_PATIENCE_SECONDS)
 
     def taken_in_a_pass(self, tree: ir.Node) -> int | None:

@@ -102,6 +102,17 @@ def test_who_takes_all_of_an_unknown_number_and_no_more_is_asked_for_their_end_o
     assert dataset.caches_are_full
 
 
+@pytest.mark.parametrize("after", ["elements", "batches that divide"])
+def test_the_next_iterator_is_served_at_once_though_nothing_was_read_ahead(after):
+    dataset = caching(texts(), lambda made: made.batch(3).repeat() if after != "elements" else made.repeat())
+    for _fit in range(3):
+        iterator = iter(dataset)
+        for _ in range(taken_in_a_pass(dataset.tree, [COUNT]) - 1):
+            next(iterator)
+        del iterator
+    assert dataset.caches_are_full
+
+
 def test_an_iterator_after_one_that_left_the_caches_empty_runs_the_same_pipeline():
     dataset = caching(texts(), lambda made: made.repeat())
     pipelines = []
