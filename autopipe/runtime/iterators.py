@@ -275,10 +275,13 @@ def _ask_once_more(reading: Reading, asked: Future[None], like: Any, resource: A
     try:
         taken = None if resource is None else number_given(resource)
         if taken and reading.notes and not reading.failed and not memories.full:
-            types, shapes = element_types(like), element_shapes(like)
-            tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
+            if reading.taker.number == taken:
+                # Of what a traced function took nobody knows whether it ended with an error.
+                types, shapes = element_types(like), element_shapes(like)
+                tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
+                taken += 1
             enough = memories.taken_in_a_pass(reading.tree) if memories.may_be_full else None
-            if enough is not None and taken + 1 >= enough:
+            if enough is not None and taken >= enough:
                 memories.note_end()
     except tf.errors.OpError:
         # It has failed, or come to its end, which is told then.

@@ -18,6 +18,9 @@ __all__ = ["Taker"]
 class Taker:
     """The thread that takes the elements of one iterator: the one that took the last, or else the one that made this.
 
+    Attributes:
+        number: how many elements were taken from Python.
+
     >>> import tensorflow as tf
     >>> iterator = iter(tf.data.Dataset.range(3))
     >>> taker = Taker()
@@ -31,6 +34,7 @@ class Taker:
     """
 
     def __init__(self) -> None:
+        self.number = 0
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
 
@@ -54,7 +58,9 @@ class Taker:
             if self._thread != threading.get_ident():
                 self.is_here()
             try:
-                return take(itself())
+                element = take(itself())
+                self.number += 1
+                return element
             except tf.errors.OutOfRangeError:
                 # Its end.
                 raise

@@ -1,5 +1,6 @@
 """Who has taken more than a pass of a pipeline without end has had the error of each element that is missing."""
 
+import gc
 import time
 
 import pytest
@@ -110,6 +111,39 @@ def test_the_next_iterator_is_served_at_once_though_nothing_was_read_ahead(after
         for _ in range(taken_in_a_pass(dataset.tree, [COUNT]) - 1):
             next(iterator)
         del iterator
+    assert dataset.caches_are_full
+
+
+def take_traced(dataset, count):
+    """Take elements as Keras does: nobody in Python sees which failed."""
+    iterator = iter(dataset)
+
+    @tf.function
+    def step(iterator):
+        return next(iterator)
+
+    try:
+        for _ in range(count):
+            step(iterator)
+    except tf.errors.InvalidArgumentError:
+        pass
+    time.sleep(0.1)  # What is read ahead goes on meanwhile.
+    del iterator, step
+    gc.collect()
+    wait_for_disposal()
+
+
+def test_what_failed_last_in_a_traced_function_is_not_missing():
+    for after in (AFTER["elements"], lambda made: made.prefetch(20)):
+        dataset = caching(texts(bad=COUNT - 1), after)
+        for _fit in range(2):
+            take_traced(dataset, 3 * COUNT)
+            assert not dataset.caches_are_full
+
+
+def test_more_than_a_pass_in_a_traced_function_fills_a_cache():
+    dataset = caching(texts(), AFTER["elements"])
+    take_traced(dataset, COUNT + 2)
     assert dataset.caches_are_full
 
 
