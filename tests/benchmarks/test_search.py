@@ -32,7 +32,7 @@ def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, m
     from autopipe.tuning.offline import session
     from benchmarks import search
 
-    searches = {OFFLINE: (True, 2, 1), UNSEEDED: (False, 1, 1), SHORT: (True, 1, 1), SHORT_UNSEEDED: (False, 1, 2)}
+    searches = {OFFLINE: (True, 2, 1), UNSEEDED: (False, 1, 1), SHORT: (True, 1, 1), SHORT_UNSEEDED: (False, 1, 1)}
     monkeypatch.setattr(search, "_SEARCHES", searches)
     monkeypatch.setattr(k_remote_storage, "_SECONDS", 0.005)
     # They set how long it may take: on a machine that is busy, the first of them comes to an end after 4 seconds.
@@ -40,7 +40,7 @@ def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, m
     # What is many times as fast has won by then.
     monkeypatch.setattr(session, "_MOST_FINAL_PAIRS", 3)
     monkeypatch.setattr(search, "_MOST_PER_KNOB", 2)
-    monkeypatch.setattr(search, "_LARGER", {"remote_storage": {"count": 100}})
+    monkeypatch.setattr(search, "_LARGER", {"remote_storage": {"count": 60}})
     case = k_remote_storage.CASES[0]
     assert case.name in SEARCHED
     told = []

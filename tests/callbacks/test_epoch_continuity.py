@@ -99,7 +99,7 @@ def test_the_time_of_a_validation_does_not_make_it_late(monkeypatch):
             return super().train_step(data)
 
         def test_step(self, data):
-            tf.py_function(lambda: time.sleep(1.5), [], [])
+            tf.py_function(lambda: time.sleep(0.8), [], [])
             return super().test_step(data)
 
     monkeypatch.setattr(OptimizedDataset, "start_early", starting)

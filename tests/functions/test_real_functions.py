@@ -23,7 +23,6 @@ from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract, function_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-CUTS = 2
 EFFECTS = {
     "generator": {
         *("AugMix CutMix MixUp Pipeline RandAugment Sequential Solarization keras.random".split()),
@@ -126,8 +125,8 @@ def test_effects_are_those_it_has(name):
     assert kinds == {kind for kind, names in EFFECTS.items() if name in names}
 
 
-def parts_cut(fn, tree, count=CUTS):
-    """Yield what the two parts give together, and whether bit for bit, for a few cuts that are legal."""
+def parts_cut(fn, tree, count=1):
+    """Yield what the two parts give together, and whether bit for bit, for so many cuts, those that are legal."""
     drawing = not effects(fn).pure
     for cut in some_cuts(fn, count):
         with contextlib.suppress(IllegalCutError) if drawing else contextlib.nullcontext():
@@ -157,7 +156,7 @@ def test_what_is_drawn_first_and_used_in_parallel_is_what_was_drawn(name):
     assert_same(expected, read(ir.Map(input=drawn, fn=rest, num_parallel_calls=4), tree.fn))
 
     # The whole is cut in another test.
-    for using, alike in parts_cut(rest, drawn, count=1):
+    for using, alike in parts_cut(rest, drawn):
         assert_same(expected, read(using, tree.fn), exact=alike)
 
 
@@ -165,7 +164,7 @@ def test_what_is_drawn_first_and_used_in_parallel_is_what_was_drawn(name):
 def test_cut_anywhere_it_still_draws_for_each_element(name):
     tree = tree_of(name)
     again = extract(build(tree.input).take(1).repeat(24))
-    for both, _ in parts_cut(tree.fn, again):
+    for both, _ in parts_cut(tree.fn, again, count=2):
         assert build(both).element_spec == build(tree).element_spec
         assert len({b"".join(part.tobytes() for part in element) for element in read(both, tree.fn)}) > 1
 

@@ -62,12 +62,12 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("make", READERS.values(), ids=READERS)
-def test_each_element_has_one_number_of_its_own(make):
-    elements, source = numbered(extract(make()))
+@pytest.mark.parametrize("name", READERS)
+def test_each_element_has_one_number_of_its_own(name):
+    elements, source = numbered(extract(READERS[name]()))
     seen = {}
-    # Some read two names of three: after so many epochs each was among them.
-    for _epoch in range(20):
+    # Where two names of three are read, each was among them after so many epochs.
+    for _epoch in range(20 if name == "some of the names" else 4):
         for number, line in build(elements).as_numpy_iterator():
             assert seen.setdefault(int(number), line) == line
     assert set(seen.values()) == {line.encode() for line in LINES}

@@ -70,8 +70,7 @@ def counted(calls, elements=None):
     return (elements or Dataset.range(COUNT)).map(counting, num_parallel_calls=2)
 
 
-@pytest.mark.parametrize("metered", [False, True], ids=["plain", "metered"])
-@pytest.mark.parametrize("name", CACHED)
+@pytest.mark.parametrize(("name", "metered"), [*((name, False) for name in CACHED), ("repeat", True)])
 def test_what_a_memory_cache_holds_is_made_once_when_every_step_swaps(name, metered):
     calls = []
     expected = numbers(CACHED[name](counted([])))

@@ -68,7 +68,7 @@ def storage(request, tmp_path):
 @pytest.mark.timeout(300)
 def test_a_study_is_resumed_after_kill_9_at_random_moments(storage, opened, monkeypatch):
     worker.give_up_locks_of_the_dead_soon(monkeypatch.setattr)
-    kills = 5
+    kills = 3
     moments = random.Random(1)
     for _ in range(kills):
         process = start(storage)

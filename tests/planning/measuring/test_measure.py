@@ -42,8 +42,10 @@ def test_changing_shapes_are_forecast_from_a_sample_and_not_too_low():
 
 
 # Equal scalars take more or less, with what was freed around them.
-@pytest.mark.parametrize(("components", "count", "shape", "margin"), [(1, 60_000, [], 0.15), (4, 30_000, [47], 0.1)])
-@pytest.mark.parametrize("keeping", ["cache", "memoized"])
+@pytest.mark.parametrize(
+    ("keeping", "components", "count", "shape", "margin"),
+    [("cache", 1, 60_000, [], 0.15), ("cache", 4, 30_000, [47], 0.1), ("memoized", 1, 60_000, [], 0.15)],
+)
 def test_small_tensors_take_what_is_forecast_of_resident_memory(keeping, components, count, shape, margin):
     code = f"""
 import gc
