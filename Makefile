@@ -41,17 +41,18 @@ types: $(VENV)/.installed  ## mypy --strict on the copy that ships.
 	cd build/typecheck && ../../$(VENV)/bin/mypy --strict --config-file ../../pyproject.toml -p autopipe
 
 unit: $(VENV)/.installed   ## The tests alone; what others' work spoils for the clock is judged anew.
-	$(VENV)/bin/pytest -n 2 --dist worksteal -m "not timed"
+	$(VENV)/bin/pytest -n 2 --dist worksteal -m "not timed and not deep"
 	$(VENV)/bin/pytest $$(grep -rl --include="*.py" mark.timed tests) -m timed --reruns 2
 
-test-deep: $(VENV)/.installed   ## Every rule on thousands of random pipelines; takes about a quarter of an hour.
+test-deep: $(VENV)/.installed   ## Every case, and every rule on thousands of random pipelines; takes about 20 minutes.
+	$(VENV)/bin/pytest -n 2 --dist worksteal -m deep
 	$(VENV)/bin/pytest -n 2 --dist worksteal tests/properties --hypothesis-profile=deep --timeout=7200
 
 test-oldest:      ## The tests with the oldest TensorFlow, Keras and others that are said to work.
 	python3 -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install --quiet --upgrade "pip>=25.1"
 	$(OLDEST)/bin/pip install --quiet --editable ".[demo]" --group dev --constraint tests/oldest.txt
-	$(OLDEST)/bin/pytest -n 2 --dist worksteal -m "not timed"
+	$(OLDEST)/bin/pytest -n 2 --dist worksteal -m "not timed and not deep"
 
 clean:            ## Remove what the other targets made.
 	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from collections import defaultdict
 
 import pytest
 
@@ -16,7 +17,7 @@ from nvidia_driver import fake_driver, run
 __all__ = ["fake_driver", "run"]
 
 _ALL = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
-settings.register_profile("usual", max_examples=32, deadline=None, suppress_health_check=_ALL)
+settings.register_profile("usual", max_examples=20, deadline=None, suppress_health_check=_ALL)
 settings.register_profile("deep", max_examples=1000, deadline=None, suppress_health_check=_ALL)
 settings.load_profile("usual")
 hiding.hide()
@@ -38,10 +39,23 @@ def pytest_collection():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """``make unit`` looks for what is timed only where these words stand; elsewhere it would not run at all."""
+    _leave_cases_to_the_deep_run(items)
+    # ``make unit`` looks for what is timed only where these words stand; elsewhere it would not run at all.
     for item in items:
         if item.get_closest_marker("timed") and "mark.timed" not in item.path.read_text():
             raise pytest.UsageError(f'A test that is timed has "mark.timed" in its file, but {item.nodeid} has not.')
+
+
+def _leave_cases_to_the_deep_run(items):
+    """Mark the cases of each test that is marked ``one_in``, but for one in so many."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("one_in"):
+            cases[item.path, item.originalname].append(item)
+    for same in cases.values():
+        for number, item in enumerate(sorted(same, key=lambda each: each.name)):
+            if number % item.get_closest_marker("one_in").args[0]:
+                item.add_marker("deep")
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ def means_of(dataset, part=0):
     return rows.reshape(len(rows), -1).mean(axis=1, dtype=np.float64)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("case", "amount"), CASES)
 def test_variants_do_the_same_job(case, amount, tmp_path):
     data = case.make_data(tmp_path, amount)

@@ -65,6 +65,7 @@ SPLITS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("split", "keeps"),
     [*((split, "training") for split in SPLITS), ("shards", "elements"), ("shards", "sequence")],

@@ -62,6 +62,7 @@ READERS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", READERS)
 def test_each_element_has_one_number_of_its_own(name):
     elements, source = numbered(extract(READERS[name]()))

@@ -88,6 +88,7 @@ def everything(elements):
     return sorted(np.concatenate([np.ravel(each.numpy()) for each in elements]).tolist())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("make", "listens"), [*zip(WRITTEN, [False] * 3, strict=True), (of_unknown_number, True)])
 @pytest.mark.parametrize("epochs", [(0, 2), (2, 0), (2, 2)], ids=lambda each: f"{each[0]} to {each[1]}")
 @pytest.mark.usefixtures("as_fast", "worth_caching")

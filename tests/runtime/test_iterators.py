@@ -172,6 +172,7 @@ FILES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("reads", [None, 2], ids=["one by one", "at once"])
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 @pytest.mark.parametrize("kind", FILES)

@@ -132,6 +132,7 @@ def gone_on_after(number, dataset, same):
     return plain([*seen, *then])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", NOT_READ)
 def test_an_iterator_goes_on_from_the_state_of_another(kind, files):
     make = NOT_READ[kind]
@@ -142,6 +143,7 @@ def test_an_iterator_goes_on_from_the_state_of_another(kind, files):
         assert gone_on_after(number, make(files), make(files)) == expected
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", IN_FUNCTIONS)
 def test_an_iterator_over_what_a_function_makes_goes_on_from_the_state_of_another(kind, files):
     dataset, same = (IN_FUNCTIONS[kind](files) for _ in range(2))

@@ -75,6 +75,7 @@ def test_a_sample_of_sizes_begins_where_it_costs_nothing_to_begin(dataset, first
 
 
 # Freed pieces do not fit the next tensors, where these are large or differ in size.
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("least", "most"), [(110_000, 110_000), (50_000, 170_000), (5_000, 15_000)])
 def test_large_tensors_and_those_that_differ_take_what_is_forecast_of_resident_memory(least, most):
     code = f"""
