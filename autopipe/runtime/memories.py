@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from concurrent.futures import Future, wait
 from copy import copy
 from functools import cached_property
@@ -19,8 +21,11 @@ from autopipe.runtime.whole import Whole, whole
 
 __all__ = ["Memories"]
 
-# One element more is there already, mostly; where it takes longer, caches are filled anew.
+# One element more is there already, mostly. Where it takes longer, caches are filled anew; if they are full and only
+# that is not known, it may take this share of what filling them took.
 _PATIENCE_SECONDS = 0.1
+_PATIENCE = 0.2
+_COUNTED_AT_ONCE = 4096
 
 
 class Memories:
@@ -58,6 +63,7 @@ class Memories:
         wholes = [whole(cache, tree) if counted else None for cache in self.caches]
         self._memories = [_Memory(*each) for each in zip(self.caches, wholes, strict=True)]
         self._full = False
+        self._began = math.inf
         self._asked: list[Future[None]] = []
         self._gone: list[Future[None]] = []
         with tf.device("CPU:0"):
@@ -106,6 +112,7 @@ class Memories:
             gone: is done once it is.
             asked: is done once it was asked for one element more than its consumer took, if it will be.
         """
+        self._began = min(self._began, time.monotonic())
         self._gone = [gone, *(each for each in self._gone if not each.done())]
         asking = [] if asked is None else [asked]
         self._asked = [*asking, *(each for each in self._asked if not each.done())]
@@ -116,12 +123,15 @@ class Memories:
 
     def note_readers_of(self, other: Memories) -> None:
         """Take note that those that filled others fill these."""
-        self._asked, self._gone = other._asked, other._gone
+        self._began, self._asked, self._gone = other._began, other._asked, other._gone
 
     def await_readers(self) -> None:
         """Wait a moment for what those know whose consumers are gone."""
-        if self.must_end and not self._full:
-            wait(self._asked, timeout=_PATIENCE_SECONDS)
+        if not self.must_end or self._full:
+            return
+        wait(self._asked, timeout=_PATIENCE_SECONDS)
+        if self._asked and self._are_filled():
+            wait(self._asked, timeout=_PATIENCE * (time.monotonic() - self._began))
 
     def taken_in_a_pass(self, tree: ir.Node) -> int | None:
         """Return how many elements of a pipeline without end show that these are whole; they must be filled."""
@@ -196,7 +206,9 @@ class _Memory:
     @cached_property
     def count(self) -> int:
         """How many elements it holds; it must be full."""
-        return int(self._alone.reduce(tf.constant(0, tf.int64), _one_more))
+        # To call a function for each would take longer than to read them.
+        numbers = self._alone.enumerate().map(_number_of, synchronous=True).batch(_COUNTED_AT_ONCE)
+        return int(numbers.reduce(tf.constant(0, tf.int64), _more))
 
     def holds_more_than(self, count: int) -> bool:
         """Return whether it holds more elements than that; it must be full."""
@@ -225,5 +237,10 @@ class _Memory:
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def _one_more(so_far: Any, *_: Any) -> Any:
-    return so_far + 1
+def _number_of(number: Any, *_: Any) -> Any:
+    return number
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def _more(so_far: Any, numbers: Any) -> Any:
+    return so_far + tf.size(numbers, out_type=tf.int64)

@@ -2,6 +2,9 @@
 
 import gc
 import time
+from concurrent.futures import Future
+from threading import Timer
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -13,6 +16,7 @@ from autopipe.pipeline.extract import extract
 from autopipe.planning.plans.plan import Plan
 from autopipe.rules import Keeps
 from autopipe.runtime.dataset import OptimizedDataset
+from autopipe.runtime.memories import Memories
 from autopipe.runtime.passes import taken_in_a_pass
 
 Dataset = tf.data.Dataset
@@ -103,7 +107,9 @@ def test_who_takes_all_of_an_unknown_number_and_no_more_is_asked_for_their_end_o
 
 
 @pytest.mark.parametrize("after", ["elements", "batches that divide"])
-def test_the_next_iterator_is_served_at_once_though_nothing_was_read_ahead(after):
+def test_the_next_iterator_is_served_at_once_though_nothing_was_read_ahead(after, monkeypatch):
+    # A busy machine may take long to hand on an element.
+    monkeypatch.setattr("autopipe.runtime.memories._PATIENCE_SECONDS", 5)
     dataset = caching(texts(), lambda made: made.batch(3).repeat() if after != "elements" else made.repeat())
     for _fit in range(3):
         iterator = iter(dataset)
@@ -111,6 +117,43 @@ def test_the_next_iterator_is_served_at_once_though_nothing_was_read_ahead(after
             next(iterator)
         del iterator
     assert dataset.caches_are_full
+
+
+@pytest.fixture
+def filling_took_a_minute(monkeypatch):
+    later = iter([0.0, 60.0])
+    monkeypatch.setattr("autopipe.runtime.memories.time", SimpleNamespace(monotonic=lambda: next(later)))
+
+
+def being_filled(count):
+    """Memories of an unknown number of elements from which so many were taken, and what is done once that is known."""
+    tree, asked = extract(texts().cache().repeat()), Future()
+    memories = Memories(tree, guarded=True)
+    memories.note_reader(Future(), asked)
+    assert len(list(memories.build(tree).take(count))) == count
+    return memories, asked
+
+
+@pytest.mark.usefixtures("filling_took_a_minute")
+def test_who_knows_whether_full_caches_are_whole_is_waited_for_longer_where_filling_them_took_long():
+    memories, asked = being_filled(COUNT + 1)
+
+    def know():
+        memories.note_end()
+        asked.set_result(None)
+
+    Timer(0.5, know).start()
+    memories.await_readers()
+    assert memories.full
+
+
+@pytest.mark.usefixtures("filling_took_a_minute")
+def test_nobody_is_waited_for_long_while_caches_are_not_full():
+    memories, _ = being_filled(COUNT - 2)
+    began = time.monotonic()
+    memories.await_readers()
+    assert time.monotonic() - began < 10
+    assert not memories.full
 
 
 def take_traced(dataset, count):

@@ -16,7 +16,7 @@ __all__ = ["may_fail", "ops_that_may_fail", "types_that_may_fail"]
 _NEVER_FAIL = frozenset(
     "Abs AsString Cast Ceil Const Cos Exp Floor Identity IdentityN IsFinite IsInf IsNan Log Log1p LogicalNot Neg NoOp "
     "OnesLike Placeholder Rank Relu Round Rsqrt Shape Sigmoid Sign Sin Size Softmax Sqrt Square StringLength "
-    "StringLower StringStrip StringUpper Tan Tanh ZerosLike _Arg _Retval".split()
+    "StringLower StringStrip StringUpper Tan Tanh Where ZerosLike _Arg _Retval".split()
 )
 # Ops that fail only when their operands do not fit together.
 _FAIL_BY_OPERANDS = frozenset(
@@ -27,11 +27,12 @@ _FAIL_BY_OPERANDS = frozenset(
 _DIVISIONS = frozenset("Div FloorDiv FloorMod Mod TruncateDiv TruncateMod".split())
 # Ops that fail only when shapes do not fit, which tracing has checked where all shapes are known.
 _FAIL_BY_SHAPE = frozenset(
-    "All Any ArgMax ArgMin BroadcastTo ConcatV2 ExpandDims Fill MatMul Max Mean Min OneHot Pack Prod "
-    "RandomStandardNormal RandomUniform RandomUniformInt Range Reshape ReverseV2 Slice Split SplitV Squeeze "
-    "StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformV2 StridedSlice Sum Tile Transpose "
-    "Unpack".split()
+    "ArgMax ArgMin BroadcastTo ConcatV2 ExpandDims Fill MatMul Mean OneHot Pack RandomStandardNormal RandomUniform "
+    "RandomUniformInt Range Reshape ReverseV2 Slice Split SplitV Squeeze StatelessRandomGetKeyCounter "
+    "StatelessRandomNormalV2 StatelessRandomUniformV2 StridedSlice Tile Transpose Unpack".split()
 )
+# Ops that give a result for any sizes, none too, where they reduce axes that are there.
+_REDUCTIONS = frozenset("All Any Max Min Prod Sum".split())
 # Which operands of those decide places and sizes, where it is not all but the first.
 _FIRST, _LAST, _ALL, _NONE = slice(1), slice(-1, None), slice(None), slice(0)
 _PLACES = {
@@ -112,6 +113,8 @@ def _failing(graph: Any, op: Any) -> str | None:
         fine = _fit_together(op.inputs) and _divides(op.inputs[1])
     elif op.type == "GatherV2":
         fine = _finds_all(op)
+    elif op.type in _REDUCTIONS:
+        fine = _reduces_axes_that_are_there(op)
     elif op.type == "Reshape" and _has_whole_parts(op):
         fine = True
     else:
@@ -156,6 +159,14 @@ def _has_whole_parts(reshape: Any) -> bool:
         return False
     whole = int(new[new >= 0].prod())
     return bool(whole and given.num_elements() % whole == 0)
+
+
+def _reduces_axes_that_are_there(op: Any) -> bool:
+    reduced, axes = op.inputs
+    rank, along = reduced.shape.rank, _constant(axes)
+    if rank is None or along is None:
+        return False
+    return all(-rank <= axis < rank for axis in along.flat) and len({axis % rank for axis in along.flat}) == along.size
 
 
 def _constant(tensor: Any) -> Any:

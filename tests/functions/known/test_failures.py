@@ -2,6 +2,7 @@ import pytest
 import tensorflow as tf
 
 from autopipe.functions.known.failures import may_fail, types_that_may_fail
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract, function_of
 
 NUMBERS = tf.data.Dataset.from_tensor_slices(tf.reshape(tf.range(12.0), (3, 4)))
@@ -72,6 +73,41 @@ def test_a_batch_of_any_size_is_reshaped_where_every_row_makes_whole_ones(sizes,
         lambda: iter(()), output_signature=tf.TensorSpec((None, None, 6))
     )
     assert blame(known_only_in_part, lambda x: tf.reshape(x, (-1, 6))) == "Reshape"
+
+
+LINES = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=tf.TensorSpec([None, 3]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tf.reduce_max(x),
+        lambda x: (tf.reduce_sum(x, 0), tf.reduce_min(x, -1), tf.reduce_prod(x, [0, 1])),
+        lambda x: (tf.reduce_all(x > 0), tf.reduce_any(x > 0, 1)),
+        lambda x: tf.reduce_min(tf.where(x[:, 0] > 0)),
+    ],
+)
+def test_axes_that_are_there_are_reduced_whatever_their_sizes(function):
+    assert blame(LINES, function) in {None, "StridedSlice"}
+    function(tf.zeros([0, 3]))
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (lambda x: tf.reduce_max(x, tf.cast(x[0, 0], tf.int32)), "Max"),
+        (lambda x: tf.argmax(x), "ArgMax"),
+        (lambda x: tf.reduce_sum(tf.reshape(x, tf.cast(x[0], tf.int32)), 0), "Reshape"),
+    ],
+)
+def test_axes_that_may_not_be_there_or_be_empty_are_not_reduced_for_sure(function, op):
+    assert op in types_that_may_fail(function_of(LINES.map(function)))
+
+
+def test_where_a_bucket_ends_is_looked_up_without_fail():
+    buckets = LINES.bucket_by_sequence_length(lambda x: tf.shape(x)[0], [2, 5], [4, 2, 1])
+    (grouped,) = (each for each in trees.walk(extract(buckets)) if isinstance(each, ir.GroupByWindow))
+    assert types_that_may_fail(grouped.key_func) == ()
 
 
 def test_parsing_text_may_fail_and_measuring_it_may_not():
