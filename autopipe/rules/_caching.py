@@ -28,8 +28,19 @@ def cached_before_mixing(node: Map, parts: tuple[Function, Function] | None, *, 
     fixed = replace(node, fn=parts[0] if parts else node.fn, input=source)
     result: Node = Cache(input=fixed, on_disk=on_disk)
     for stage in reversed(passed):
-        result = stage.on(result)
+        result = _noting_where_it_stood(stage).on(result)
     return fixed, replace(node, fn=parts[1], input=result) if parts else result
+
+
+def _noting_where_it_stood(stage: Node) -> Node:
+    """Return a stage that goes after a cache; a shuffle may stand before the work again while the cache fills."""
+    if not isinstance(stage, Shuffle) or stage.seeded or not stage.mixes_anew:
+        return stage
+    before = stage.input
+    while isinstance(before, AssertCardinality | Options | Prefetch | Shuffle):
+        before = before.input
+    works_before = isinstance(before, Cache | Map | Repeat)
+    return stage if works_before else replace(stage, from_before_the_work=True)
 
 
 def fixed_before_mixing(node: Node) -> tuple[Node, list[Node]]:

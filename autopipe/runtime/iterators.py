@@ -20,10 +20,11 @@ from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seed
 from autopipe.runtime.checkpoints import make_savable
 from autopipe.runtime.disposal import dispose_aside, number_given
 from autopipe.runtime.ending import none_has_failed, telling_its_end
+from autopipe.runtime.filling import while_filling
 from autopipe.runtime.following import built_after
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
-from autopipe.runtime.ready import ReadyPipeline, ReadyPipelines, filling_at_once, while_filling, with_files
+from autopipe.runtime.ready import ReadyPipeline, ReadyPipelines, filling_at_once, with_files
 from autopipe.runtime.repoint import (
     MOST_HELD,
     has_large_buffer,

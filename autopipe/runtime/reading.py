@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.by_itself import does_by_itself
+from autopipe.runtime.filling import while_filling
 from autopipe.runtime.taker import Taker
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ class Reading:
     @property
     def tree(self) -> ir.Node:
         """The pipeline that the iterator runs, to its last stage."""
-        return tree_after(self.dataset.tree, self.after)
+        tree = tree_after(self.dataset.tree, self.after)
+        return while_filling(tree) if self.fills else tree
 
     @property
     def notes(self) -> bool:

@@ -13,7 +13,7 @@ from autopipe.runtime.memories import Memories
 from autopipe.runtime.reading import Reading, Stages
 from autopipe.telemetry.stall import StallCounter
 
-__all__ = ["ReadyPipeline", "ReadyPipelines", "caches_on_disk", "filling_at_once", "while_filling", "with_files"]
+__all__ = ["ReadyPipeline", "ReadyPipelines", "caches_on_disk", "filling_at_once", "with_files"]
 
 
 @dataclass
@@ -104,19 +104,3 @@ def with_files(tree: ir.Node, files: tuple[str, ...]) -> ir.Node:
     for cache, file in zip(caches_on_disk(tree), files, strict=False):
         tree = trees.substitute(tree, cache, replace(cache, filename=file))
     return tree
-
-
-def while_filling(tree: ir.Node, after: Stages) -> ir.Node:
-    """Return the tree for an iterator that fills memory caches: no shuffle waits until they are full.
-
-    One that goes on for more epochs, by a repeat among the stages after, would mix all of them as little as the first.
-    """
-    if any(isinstance(stage, ir.Repeat) for stage in after):
-        return tree
-    return trees.transform(tree, _not_waiting)
-
-
-def _not_waiting(node: ir.Node) -> ir.Node:
-    if not isinstance(node, ir.Shuffle) or node.while_filling is None:
-        return node
-    return replace(node, buffer_size=node.while_filling, while_filling=None)

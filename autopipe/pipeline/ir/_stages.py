@@ -121,6 +121,8 @@ class Shuffle(Unary):
         seed_generator: the live object that gives each epoch its seed; ``None`` makes one with the dataset.
         while_filling: how many it holds while the memory cache it reads from is being filled; ``None`` for as many as
             ever. An iterator that waited for all elements of a cache that holds none yet would make no use of them.
+        from_before_the_work: whether it was moved after a memory cache, from before the maps that it holds the results
+            of, and may stand there while the cache is being filled.
     """
 
     buffer_size: int
@@ -129,6 +131,7 @@ class Shuffle(Unary):
     origin: Any = field(default=None, repr=False)
     seed_generator: Any = field(default=None, compare=False, repr=False)
     while_filling: int | None = None
+    from_before_the_work: bool = False
 
     @property
     def seeded(self) -> bool:

@@ -1,0 +1,67 @@
+"""The pipeline of an iterator that fills memory caches: what it gives must not wait until they are full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import memory_caches
+from autopipe.pipeline.signature import signature
+
+__all__ = ["while_filling"]
+
+_PASSING_ON = ir.AssertCardinality | ir.Options | ir.Prefetch
+
+
+def while_filling(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node:
+    """Return the pipeline for an iterator that fills memory caches; itself, if that is the same.
+
+    A shuffle that was moved after a cache stands where its author wrote it, before the work that is cached: otherwise
+    the first element waits for the last. What the cache holds then is in a drawn order, of which nothing is to be seen
+    later, since the shuffle mixes all of it. Any other shuffle of all elements mixes as many as its author wrote.
+
+    One that goes on for more epochs, by a repeat after the cache, would mix all of them as little as the first.
+
+    Args:
+        tree: the pipeline.
+        after: the stages that somebody put after it.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> from autopipe.pipeline.text import one_line
+    >>> cached = extract(tf.data.Dataset.range(9).map(abs).cache())
+    >>> one_line(while_filling(ir.Shuffle(input=cached, buffer_size=9, from_before_the_work=True)))
+    'range(0, 9) | shuffle(9) | map(abs) | cache()'
+    """
+    repeats = [node for node in trees.walk(tree) if isinstance(node, ir.Repeat)]
+    if any(map(memory_caches, repeats)) or any(isinstance(stage, ir.Repeat) for stage in after):
+        return tree
+    return trees.transform(tree, lambda node: _filling(node, tree) if isinstance(node, ir.Shuffle) else node)
+
+
+def _filling(shuffle: ir.Shuffle, tree: ir.Node) -> ir.Node:
+    if shuffle.while_filling is not None:
+        return replace(shuffle, buffer_size=shuffle.while_filling, while_filling=None)
+    if not shuffle.from_before_the_work:
+        return shuffle
+    held: list[ir.Unary] = []
+    stage = shuffle.input
+    while isinstance(stage, _PASSING_ON):
+        held.append(stage)
+        stage = stage.input
+    if not isinstance(stage, ir.Cache) or not _is_mixed_whole(shuffle, stage, tree):
+        return shuffle
+    work: list[ir.Unary] = [stage]
+    while isinstance(work[-1].input, ir.Map | _PASSING_ON):
+        work.append(work[-1].input)
+    made: ir.Node = shuffle.on(work[-1].input)
+    for each in reversed((*held, *work)):
+        made = each.on(made)
+    return made
+
+
+def _is_mixed_whole(shuffle: ir.Shuffle, cache: ir.Cache, tree: ir.Node) -> bool:
+    """Return whether a shuffle holds all that a cache does, which nobody else reads."""
+    count = signature(cache).cardinality
+    return 0 <= count <= shuffle.capacity and sum(each == cache for each in trees.walk(tree)) == 1
