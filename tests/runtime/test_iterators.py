@@ -100,14 +100,14 @@ def test_a_shuffle_before_another_draws_as_it_does_without_autopipe_where_nobody
     "cut",
     {
         "endless": lambda dataset: dataset,
-        "taken": lambda dataset: dataset.take(24),
-        "zipped": lambda dataset: Dataset.zip((dataset, Dataset.range(24))),
+        "taken": lambda dataset: dataset.take(30),
+        "zipped": lambda dataset: Dataset.zip((dataset, Dataset.range(30))),
     }.items(),
     ids=lambda case: case[0],
 )
 def test_iterators_after_one_that_was_retuned_go_on_with_the_orders_of_a_seed(cut):
     def made():
-        return cut[1](Dataset.range(20).shuffle(20, seed=2).repeat()).prefetch(1)
+        return cut[1](Dataset.range(25).shuffle(25, seed=2).repeat()).prefetch(1)
 
     original, dataset = made(), autopipe.optimize(made(), keeps="sequence", seconds=0)
     for _epoch in range(3):
