@@ -8,10 +8,10 @@ from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._calls import calls_on_batches
 from autopipe.rules._obligations import (
-    ErrorsSurface,
     Faster,
     HasBatchedForm,
     LightResults,
+    NoErrorIsLeftOver,
     RoundingUnseen,
     SameOnSample,
 )
@@ -46,7 +46,7 @@ def vectorize_map(node: Node) -> Rewrite | None:
             exact = computes_exactly(mapped.fn)
             same = SameOnSample(node, after, over=mapped.input, exact=exact)
             faster = Faster(node, after, over=mapped.input)
-            safe = (batchable, ErrorsSurface(mapped.fn), light)
+            safe = (batchable, NoErrorIsLeftOver(mapped.fn, node), light)
             rounding = () if exact else (RoundingUnseen(jumps_in_batch(mapped.fn), "in a batch"),)
             return Rewrite(
                 after,

@@ -10,10 +10,10 @@ from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._calls import calls_on_batches
 from autopipe.rules._obligations import (
-    ErrorsSurface,
     Faster,
     HasBatchedForm,
     LightResults,
+    NoErrorIsLeftOver,
     RoundingUnseen,
     SameOnSample,
 )
@@ -47,7 +47,7 @@ def vectorize_rest(node: Node) -> Rewrite | None:
             one_by_one = node.on(replace(mapped, fn=rest, input=early))
             same = SameOnSample(one_by_one, after, over=early, exact=exact)
             faster = Faster(node, after, over=mapped.input)
-            safe = (HasBatchedForm(rest, size), ErrorsSurface(rest), light)
+            safe = (HasBatchedForm(rest, size), NoErrorIsLeftOver(rest, node), light)
             return Rewrite(
                 after,
                 (*safe, faster, same) if exact else (*safe, RoundingUnseen(jump, "in a batch"), faster, same),

@@ -29,6 +29,10 @@ def look_up(x):
     return TABLE.lookup(tf.strings.strip(x))
 
 
+def to_number(x):
+    return tf.strings.to_number(tf.strings.regex_replace(x, "[^0-9]", ""))
+
+
 def angles(x):
     return tf.math.sin(tf.cast(tf.strings.length(x), tf.float32))
 
@@ -90,9 +94,17 @@ def test_where_only_whole_batches_are_made_the_last_is_filled_up():
     filled = odd.replace("tensor_slices |", "concatenate()[tensor_slices, tensor_slices | take(6)] |", 1)
     assert_rewrites(
         RULE,
-        texts(seed=3).batch(8, drop_remainder=True).map(look_up),
-        filled.format("look_up").replace("shuffle(20)", "shuffle(20, seed=3)"),
+        texts(seed=3).batch(8, drop_remainder=True).map(lower),
+        filled.format("lower").replace("shuffle(20)", "shuffle(20, seed=3)"),
     )
+
+
+def test_refuses_where_a_row_may_fail_that_was_left_over():
+    may_fail = "an element that batch(8, drop_remainder=True) leaves over may fail ("
+    assert_refuses(RULE, texts().batch(8, drop_remainder=True).map(to_number), may_fail)
+    even = KEPT.replace("batch(8)", "batch(10, drop_remainder=True)").replace("unbatch()", "unbatch() | take(50)")
+    written = texts(seed=3).batch(10, drop_remainder=True).map(to_number)
+    assert_rewrites(RULE, written, even.format("to_number").replace("shuffle(20)", "shuffle(20, seed=3)"))
 
 
 def test_refuses_where_no_whole_batch_can_be_made(tmp_path):
@@ -172,7 +184,7 @@ def test_epochs_have_all_rows_in_orders_of_their_own_and_make_each_once(monkeypa
 
 def test_whole_batches_of_every_size_have_the_same_rows(monkeypatch):
     for size in (7, 8, 25, 49):
-        written = texts(seed=6).batch(size, drop_remainder=True).map(look_up)
+        written = texts(seed=6).batch(size, drop_remainder=True).map(lower)
         assert compare(written, optimized(written, monkeypatch), Keeps.SEQUENCE, epochs=3) is None
 
 

@@ -17,6 +17,10 @@ def double(x):
     return x * 2
 
 
+def divide(x):
+    return 100 // (x + 1)
+
+
 def wave(x):
     return {"sin": tf.sin(tf.cast(x, tf.float32)), "x": (x, tf.fill([3], x))}
 
@@ -43,6 +47,29 @@ def test_keeps_determinism_and_drop_remainder_and_leaves_the_calls_on_batches_to
         "range(0, 50) | batch(8, drop_remainder=True) | map(vectorized double, calls=AUTOTUNE, deterministic=True)"
     )
     assert_rewrites(RULE, dataset, expected, Keeps.SEQUENCE)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        numbers().map(divide).batch(8),
+        numbers().map(divide).batch(10, drop_remainder=True),
+        numbers().repeat().map(divide).batch(8, drop_remainder=True),
+    ],
+    ids=["all", "whole ones that hold all", "without end"],
+)
+def test_where_no_element_is_left_over_an_error_in_it_surfaces(written):
+    steps = apply(RULE, written, Keeps.SEQUENCE, AlwaysFaster()).steps
+    assert [step.keeps for step in steps] == [Keeps.SEQUENCE]
+    assert any("still surfaces" in because for because in steps[0].reasons)
+
+
+def test_an_element_that_is_left_over_may_fail_no_more_unless_the_sequence_is_kept():
+    written = numbers(50).map(divide).batch(8, drop_remainder=True)
+    assert_refuses(RULE, written, "what is no longer computed cannot", keeps=Keeps.SEQUENCE)
+    (step,) = apply(RULE, written, Keeps.TRAINING, AlwaysFaster()).steps
+    assert step.keeps is Keeps.ELEMENTS
+    assert any("what is left out can no longer fail" in because for because in step.reasons)
 
 
 def test_vectorizes_nested_structures_up_to_rounding():

@@ -22,6 +22,7 @@ from autopipe.rules._obligations.errors import (
     ErrorsEndEpoch,
     ErrorsSurface,
     NoErrorIsIgnored,
+    NoErrorIsLeftOver,
     NoErrorIsLost,
     ZipErrorsEndEpoch,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "LightResults",
     "NoCacheServes",
     "NoErrorIsIgnored",
+    "NoErrorIsLeftOver",
     "NoErrorIsLost",
     "NoNewReadAhead",
     "NoOrderDrawnEarly",

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from autopipe.functions.function import Function
 from autopipe.functions.known.failures import may_fail
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.failing import who_may_fail
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import Keeps, Proof, Site
 from autopipe.rules._obligations.reading import who_stops_early
 
-__all__ = ["AllAreTaken", "ErrorsEndEpoch", "ErrorsSurface", "NoErrorIsIgnored", "NoErrorIsLost", "ZipErrorsEndEpoch"]
+__all__ = [
+    "AllAreTaken",
+    "ErrorsEndEpoch",
+    "ErrorsSurface",
+    "NoErrorIsIgnored",
+    "NoErrorIsLeftOver",
+    "NoErrorIsLost",
+    "ZipErrorsEndEpoch",
+    "leaves_some_over",
+]
+
+_ENDLESS = -1
 
 
 @dataclass(frozen=True)
@@ -100,6 +112,31 @@ class NoErrorIsLost:
         if site.demanded is Keeps.SEQUENCE:
             return Proof(False, f"{self.fn} may fail ({culprit}), and what is no longer computed cannot")
         return Proof(True, f"{self.fn} computes less, and what is left out can no longer fail", Keeps.ELEMENTS)
+
+
+@dataclass(frozen=True)
+class NoErrorIsLeftOver:
+    """Every element whose function fails still fails, though it would be one that whole batches leave over.
+
+    Args:
+        fn: what is called for batches then.
+        batch: how they are made.
+    """
+
+    fn: Function
+    batch: ir.Batch = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Count what is left over; where that may be something, do as :class:`NoErrorIsLost`."""
+        return (NoErrorIsLost if leaves_some_over(self.batch) else ErrorsSurface)(self.fn).check(site)
+
+
+def leaves_some_over(batch: ir.Batch) -> bool:
+    """Return whether there may be elements at the end that make no whole batch, and come to nobody."""
+    count = signature(batch.input).cardinality
+    if not batch.drop_remainder or count == _ENDLESS:
+        return False
+    return count < 0 or count % batch.batch_size > 0
 
 
 def _is_mixed(site: Site) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from autopipe.functions.function import Function
 from autopipe.functions.known.effects import effects
+from autopipe.functions.known.failures import may_fail
 from autopipe.pipeline import ir
 from autopipe.pipeline.by_itself import does_by_itself
 from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
@@ -12,6 +14,7 @@ from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.rules._base import Keeps, Proof, Site
+from autopipe.rules._obligations.errors import leaves_some_over
 
 __all__ = [
     "AsWellKnown",
@@ -135,13 +138,21 @@ class WholeBatches:
     Args:
         batch: how they are batched elsewhere.
         elements: what is to be.
+        functions: what is called for the batches. On what is left over elsewhere it must not fail.
     """
 
     batch: ir.Batch
     elements: ir.Node = field(repr=False)
+    functions: tuple[Function, ...] = field(repr=False)
 
     def check(self, site: Site) -> Proof:
         """Count, where batches must be whole: a function of them takes no others."""
-        if not self.batch.drop_remainder or signature(self.elements).cardinality >= self.batch.batch_size:
+        if not self.batch.drop_remainder:
             return Proof(True, "")
-        return Proof(False, f"{stage(self.batch)} makes whole batches only, and there may not be elements for one")
+        if signature(self.elements).cardinality < self.batch.batch_size:
+            return Proof(False, f"{stage(self.batch)} makes whole batches only, and there may not be elements for one")
+        failing = filter(None, map(may_fail, self.functions))
+        culprit = next(failing, None) if leaves_some_over(self.batch) else None
+        if culprit is None:
+            return Proof(True, "")
+        return Proof(False, f"an element that {stage(self.batch)} leaves over may fail ({culprit}) where it did not")
