@@ -35,7 +35,7 @@ def batch_sizes(dataset):
     return [len(tf.nest.flatten(batch)[0]) for batch in dataset]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("case", "amount"), CASES)
 def test_variants_do_the_same_job(case, amount, tmp_path):
     data = case.make_data(tmp_path, amount)
@@ -61,6 +61,7 @@ def means(batch):
     return tf.reduce_mean(tf.nest.flatten(batch)[0], (1, 2, 3)).numpy().tolist()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "case", [a_flowers.CASES[1], b_imagenet.CASES[0], d_fused_map.CASES[0]], ids=lambda case: case.name
 )

@@ -40,6 +40,7 @@ PIPELINES = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("per_execution", [1, 3])
 @pytest.mark.parametrize("name", PIPELINES)
 def test_every_element_is_seen_once_per_epoch_when_every_step_swaps(name, per_execution):

@@ -53,6 +53,7 @@ def shared_upstream_of_two_others():
 PAIRED = [equal_ones, equal_ones_after_one_map, shared_with_a_seed, shared_upstream_of_two_others]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seconds", [0, 5])
 @pytest.mark.parametrize("make", PAIRED)
 def test_seeded_orders_of_several_branches_stay_what_they_were(make, seconds):

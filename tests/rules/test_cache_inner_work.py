@@ -152,6 +152,7 @@ def by_length(text):
     return tf.cast(tf.strings.length(text), tf.int64)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize(
     ("made", "expected"),

@@ -13,6 +13,7 @@ def structure(x):
     return {"x": x, "y": (tf.strings.as_string(x), tf.fill([2, 3], x))}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 9])

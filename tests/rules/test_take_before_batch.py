@@ -20,6 +20,7 @@ def larger(image):
     return tf.image.resize(image, (96, 96))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 9])

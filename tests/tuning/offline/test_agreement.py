@@ -70,6 +70,7 @@ def test_what_is_agreed_on_is_no_trial_that_counts():
     assert [trial.state for trial in study.trials] == [optuna.trial.TrialState.FAIL]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("other", "words"),
     [
