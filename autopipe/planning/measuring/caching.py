@@ -86,6 +86,10 @@ def _making(dataset: Any, many: int, held: int) -> tuple[float, int, Sequence[An
         return one_by_one, max(1, min(_FEW, int(SAMPLE_SECONDS / one_by_one))), made
     many = min(many, max(_FEW, int(_MANY_SECONDS / one_by_one)))
     of_many = _turns(dataset, many)
+    if len(of_many) < _FEWEST_TURNS:
+        # There are fewer than it takes.
+        many = max(1, _count(dataset.take(many * (_FEWEST_TURNS + 1))) // (_FEWEST_TURNS + 1))
+        of_many = _turns(dataset, many)
     return (statistics.fmean(of_many) / many, many, made) if of_many else (one_by_one, 1, made)
 
 

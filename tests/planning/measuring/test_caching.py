@@ -69,3 +69,21 @@ def test_what_gives_elements_once_only_is_not_said_to_be_read_from_a_cache(monke
     monkeypatch.setattr(caching, "_making", lambda *asked: (1e-3, 8, ()))
     with pytest.raises(MeasurementError, match="no elements the second time"):
         SampleMeasurements().caching(extract(Dataset.range(3).filter(lambda x: x > 5)))
+
+
+@pytest.mark.parametrize("count", [20, 70, 200])
+def test_of_few_elements_one_in_as_many_is_looked_at_as_leaves_several_turns(count, monkeypatch):
+    turned = []
+    turns = caching._turns
+
+    def noted(dataset, each=1, made=None):
+        found = turns(dataset, each, made)
+        turned.append((each, len(found)))
+        return found
+
+    monkeypatch.setattr(caching, "_turns", noted)
+    monkeypatch.setattr(caching, "_is_mostly_making", lambda *_: False)
+    caching.caching_cost(extract(Dataset.range(count).map(lambda x: x + 1)), 8.0, None)
+    (making, in_turns), (reading, _) = turned[-2:]
+    assert making == reading > count // 8
+    assert in_turns >= 3
