@@ -10,7 +10,7 @@ from autopipe.functions.known.work import does_work
 from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
-from autopipe.rules._base import Keeps, Rewrite, rule
+from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
 from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, is_plain, memoized, numbered
 from autopipe.rules._obligations import (
@@ -25,7 +25,7 @@ from autopipe.rules._obligations import (
 )
 
 
-@rule(keeps=Keeps.SEQUENCE)
+@rule(keeps=Keeps.SEQUENCE, phase=Phase.BATCH)
 def cache_results(node: Node) -> Rewrite | None:
     """shuffle | take(n) | map(f)  ->  enumerate | shuffle | take(n) | memoized_map(fixed part of f) | map(rest of f)
 
