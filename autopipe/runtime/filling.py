@@ -50,7 +50,7 @@ def _filling(shuffle: ir.Shuffle, tree: ir.Node) -> ir.Node:
     while isinstance(stage, _PASSING_ON):
         held.append(stage)
         stage = stage.input
-    if not isinstance(stage, ir.Cache) or not _is_mixed_whole(shuffle, stage, tree):
+    if not isinstance(stage, ir.Cache) or not stage.in_memory or not _is_mixed_whole(shuffle, stage, tree):
         return shuffle
     work: list[ir.Unary] = [stage]
     while isinstance(work[-1].input, ir.Map | _PASSING_ON):
@@ -62,6 +62,10 @@ def _filling(shuffle: ir.Shuffle, tree: ir.Node) -> ir.Node:
 
 
 def _is_mixed_whole(shuffle: ir.Shuffle, cache: ir.Cache, tree: ir.Node) -> bool:
-    """Return whether a shuffle holds all that a cache does, which nobody else reads."""
+    """Return whether a shuffle holds all that a cache does, which nobody else reads, and which is the only one.
+
+    Of several, one may be full while another is being filled: its elements would come in one order for good.
+    """
     count = signature(cache).cardinality
-    return 0 <= count <= shuffle.capacity and sum(each == cache for each in trees.walk(tree)) == 1
+    alone = len(memory_caches(tree)) == 1 and sum(each == cache for each in trees.walk(tree)) == 1
+    return alone and 0 <= count <= shuffle.capacity

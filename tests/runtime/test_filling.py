@@ -7,6 +7,7 @@ from retuning import numbers, read_retuning
 
 import autopipe
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.planning.plans.plan import Plan
 from autopipe.rules import Keeps
@@ -125,6 +126,21 @@ def test_an_element_that_fails_does_so_in_every_epoch(number):
 def test_nothing_else_is_moved(written):
     done = rewritten(written[1](Dataset.range(COUNT)))
     assert while_filling(done.after) is done.after
+
+
+def test_neither_where_one_of_several_caches_may_be_full_before_the_others():
+    def side(count):
+        return Dataset.range(count).shuffle(count).map(work)
+
+    once = caching(Dataset.zip((side(COUNT), side(COUNT + 9))).batch(4))
+    orders = [tuple(int(x) for batch, _ in once for x in batch) for _epoch in range(3)]
+    assert len(set(orders)) == 3
+    both = [ir.Shuffle(input=extract(side(9).cache()), buffer_size=9, from_before_the_work=True) for _side in range(2)]
+    tree = ir.Concatenate(first=both[0], second=both[1])
+    assert while_filling(tree) is tree
+    on_disk = ir.Cache(input=extract(side(9)), on_disk=True)
+    tree = ir.Shuffle(input=on_disk, buffer_size=9, from_before_the_work=True)
+    assert while_filling(tree) is tree
 
 
 def test_neither_where_a_repeat_comes_after_what_was_optimized():
