@@ -4,13 +4,11 @@ import contextlib
 import itertools
 import math
 import sqlite3
-import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from optuna.distributions import CategoricalDistribution
+from choosing import Bench, choices, of_buffers, waiting
 from optuna.trial import TrialState
 from programs import run_program
 
@@ -20,40 +18,9 @@ from autopipe.search_spaces import default
 from autopipe.tuning.consumer import StandIn
 from autopipe.tuning.offline.choices import Choices
 from autopipe.tuning.offline.offline import tune, tune_choices
-from autopipe.tuning.offline.session import Session
-from autopipe.tuning.offline.structures import AS_WRITTEN, OPTIMIZED, structures
-from autopipe.tuning.offline.workbench import LocalWorkbench, Pair, TrialFailedError
-from autopipe.tuning.studies import complete, open_study, signed
-
-
-def wait(x):
-    return tf.ensure_shape(tf.numpy_function(_sleep, [x], tf.int64), [])
-
-
-def _sleep(x):
-    time.sleep(0.01)
-    return np.int64(x)
-
-
-def waiting():
-    return tf.data.Dataset.range(400).map(wait, num_parallel_calls=2).batch(4).prefetch(2)
-
-
-def choices(dataset=None, others=None):
-    return Choices.of(autopipe.optimize(dataset or waiting(), seconds=0), default, others)
-
-
-class Bench:
-    """Says how fast a setting is, by what it is."""
-
-    def __init__(self, speed):
-        self.speed = speed
-        self.compared = []
-
-    def pairs(self, reference, challenger):
-        while True:
-            self.compared.append(challenger)
-            yield Pair(self.speed(challenger) / self.speed(reference), 0.0)
+from autopipe.tuning.offline.structures import AS_WRITTEN, OPTIMIZED
+from autopipe.tuning.offline.workbench import TrialFailedError
+from autopipe.tuning.studies import complete, open_study
 
 
 def test_a_stage_that_waits_gets_the_calls_and_threads_it_needs(monkeypatch):
@@ -146,28 +113,6 @@ def test_a_trial_that_another_process_took_for_gone_is_a_failed_trial_and_not_th
     assert plan.measured["trials"] == 2
 
 
-def test_a_process_that_goes_on_marks_the_trial_of_one_that_was_killed_meanwhile():
-    left = []
-
-    def kill_another(trial):
-        if not left:
-            left.append(study.ask())
-            with signed(left[0]):
-                left[0].set_user_attr("autopipe:process", left[0].user_attrs["autopipe:process"] + "0")
-
-    study = open_study()
-    bench = Bench(lambda choice: 1.0)
-    Session(choices(), choices().given, bench, study, kill_another).search(1, time.monotonic() + 30)
-    assert study.trials[left[0].number].state is TrialState.FAIL
-
-
-def of_buffers(*sizes, others=None):
-    def space(knobs, machine):
-        return {"prefetch.buffer_size": CategoricalDistribution(sizes)}
-
-    return Choices.of(autopipe.optimize(waiting(), seconds=0), space, others)
-
-
 def as_written():
     return autopipe.optimize(waiting(), rules=(), seconds=0)
 
@@ -200,15 +145,6 @@ def test_a_study_is_gone_on_with_by_who_chooses_among_the_same():
             of_buffers(1, 4), StandIn(0.0), trials=trials, seconds=60, study=study, workbench=Bench(lambda choice: 1.0)
         )
     assert complete(study) == 2
-
-
-def test_a_hopeless_trial_has_one_turn():
-    bench = Bench(lambda choice: 1.0 if choice == given else 0.5)
-    found = choices()
-    given = found.given
-    session = Session(found, given, bench, open_study(seed=1))
-    session.search(3, time.monotonic() + 30)
-    assert len(bench.compared) == 3
 
 
 def test_pipelines_with_nothing_to_choose_or_no_elements_are_given_back():
@@ -266,112 +202,6 @@ def test_the_best_of_all_numbers_is_found_in_forty_trials():
 
     plan = tune_choices(found, StandIn(0.0), trials=40, seconds=60, study=open_study(seed=1), workbench=Bench(speed))
     assert plan.measured["after"] >= 0.97 * 3.0 / speed(found.given)
-
-
-def test_the_time_of_a_trial_is_that_of_its_own_turns():
-    class Pausing:
-        def __init__(self):
-            self.seconds = 0.0
-
-        def steps_per_second(self, dataset, seconds, *, whole_epochs=False):
-            began = time.perf_counter()
-            time.sleep(0.01 if dataset.knobs != given.knobs else 0.1)
-            self.seconds += (time.perf_counter() - began) * (dataset.knobs != given.knobs)
-            return 1.0
-
-        def endless(self, dataset):
-            return dataset
-
-    told = []
-    found, consumer = of_buffers(1, 4), Pausing()
-    given = found.given
-    session = Session(found, given, LocalWorkbench(found, consumer, 0.1), open_study(seed=1), told.append)
-    session.search(1, time.monotonic() + 60)
-    (trial,) = told
-    assert trial.knobs
-    assert consumer.seconds <= trial.seconds < consumer.seconds + 0.3
-
-
-@pytest.mark.usefixtures("as_fast")
-def test_other_structures_are_those_that_differ():
-    written = tf.data.Dataset.range(640).map(lambda x: tf.cast(x, tf.float32) * 2).batch(16)
-    dataset = autopipe.optimize(written)
-    found = structures(dataset)
-    assert found[OPTIMIZED] is dataset
-    assert found[AS_WRITTEN].plan.rules == ()
-    trees = [each.tree for each in found.values()]
-    assert all(tree != other for place, tree in enumerate(trees) for other in trees[:place])
-
-
-def test_caches_are_filled_before_the_first_turn():
-    calls = []
-    counted = tf.data.Dataset.range(8).map(
-        lambda x: tf.ensure_shape(tf.numpy_function(lambda y: calls.append(y) or y, [x], tf.int64), [])
-    )
-    found = choices(counted.cache().batch(2))
-    bench = LocalWorkbench(found, StandIn(0.0), 0.05)
-    assert bench.steps_per_second(found.given) > 0
-    assert len(calls) == 8
-
-
-class Match:
-    """Yields the ratios of a match."""
-
-    def __init__(self, ratios):
-        self.ratios_to_come = ratios
-        self.played = 0
-
-    def pairs(self, reference, challenger):
-        for ratio in self.ratios_to_come:
-            self.played += 1
-            yield Pair(ratio, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("ratios", "played", "won"),
-    [
-        ([3.1], 1, True),
-        ([1.6, 1.6], 2, True),
-        ([1.05] * 5, 5, True),
-        ([1.05, 0.9] * 3 + [1.05] * 5, 11, True),
-        ([0.9, 0.9], 2, False),
-        ([1.4, 0.9, 0.9, 0.9], 4, False),
-        ([1.1, 0.9] * 20, 21, False),
-    ],
-    ids=["clear", "clear twice", "steady", "steady in the end", "lost", "by chance", "undecided"],
-)
-def test_the_best_of_many_has_to_win_a_match_as_well(ratios, played, won):
-    bench = Match(ratios)
-    made = choices()
-    session = Session(made, made.given, bench, open_study())
-    assert bool(session._won_match(made.given, made.given, math.inf)) is won
-    assert bench.played == played
-
-
-def test_what_is_undecided_when_the_time_is_up_has_not_won():
-    bench = Match([1.1] * 9)
-    made = choices()
-    assert not Session(made, made.given, bench, open_study())._won_match(made.given, made.given, 0.0)
-    assert bench.played == 1
-
-
-def test_the_best_few_are_compared_with_each_other_and_the_winner_with_what_was_given():
-    """By chance the study has them in the wrong order."""
-    made = choices()
-    speeds = {2: 1.3, 4: 1.6, 8: 1.4}
-
-    def speed(choice):
-        return speeds.get(choice.knobs["map[wait].num_parallel_calls"] if choice != made.given else 0, 1.0)
-
-    session = Session(made, made.given, Bench(speed), open_study())
-    named = {
-        calls: replace(made.given, knobs={**made.given.knobs, "map[wait].num_parallel_calls": calls})
-        for calls in speeds
-    }
-    session._finalists = lambda: [named[8], named[4], named[2]]
-    best, measured = session.final(math.inf)
-    assert best == named[4]
-    assert measured["after"] == 1.6
 
 
 @pytest.mark.parametrize(
