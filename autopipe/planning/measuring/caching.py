@@ -14,6 +14,7 @@ from typing import Any
 
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
+from autopipe.planning.measuring.nothing_passes import ending_in_time
 from autopipe.planning.measuring.samples import SAMPLE_BYTES, SAMPLE_SECONDS, without_buffers
 from autopipe.rules import MeasurementError
 
@@ -28,6 +29,8 @@ _LITTLE = 1 / 5
 # So slow is no machine.
 _MOST_TIMES_AS_SLOW = 10
 _TRIES = 9
+# What gives nothing any more is left.
+_MOST_SECONDS = 4 * SAMPLE_SECONDS
 _MANY, _FEW = 64, 8
 # What so many take at the most, where they take as long as they do one by one.
 _MANY_SECONDS = 0.02
@@ -53,7 +56,8 @@ class CachingCost:
 
 def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None) -> CachingCost:
     """Return what it takes to make an element, and to read it from a cache in memory, or else in a folder."""
-    dataset = build(without_buffers(node))
+    (timed,) = ending_in_time([without_buffers(node)], _MOST_SECONDS)
+    dataset = build(timed)
     in_sample = int(SAMPLE_BYTES / max(element_bytes, 1))
     most = max(_FEW, in_sample)
     making, each, made = _making(dataset, min(_MANY, most), in_sample)

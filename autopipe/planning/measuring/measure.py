@@ -23,7 +23,7 @@ from autopipe.planning.measuring.caching import caching_cost
 from autopipe.planning.measuring.count import most_elements
 from autopipe.planning.measuring.differences import difference
 from autopipe.planning.measuring.held_samples import HeldSamples, without_end
-from autopipe.planning.measuring.nothing_passes import refuse_if_nothing_passes
+from autopipe.planning.measuring.nothing_passes import ending_in_time, refuse_if_nothing_passes
 from autopipe.planning.measuring.questions import Question, asked
 from autopipe.planning.measuring.samples import (
     SAMPLE_BYTES,
@@ -51,6 +51,8 @@ _FASTEST_CONSUMER = 500e-6
 _LITTLE_GROWTH = 16 * 2**20
 _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
+# What gives nothing any more is left.
+_MOST_SECONDS = 2 * _SPEED_SECONDS
 _WORKING_SECONDS, _WORKING_CALLS = 0.05, 64
 _COMPARED_SECONDS = 1.0
 # Of elements that take long, as whole batches, fewer tell enough.
@@ -277,7 +279,7 @@ class SampleMeasurements:
                 return 1.0, 1.0, 1.0
             for side in sides:
                 refuse_if_nothing_passes(side)
-            old, new = map(taking_turns, sides)
+            old, new = map(taking_turns, ending_in_time(sides, _MOST_SECONDS))
             seconds = min(_SPEED_SECONDS, self._seconds_left())
             return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True, epoch=_in_an_epoch(before))
 
@@ -287,6 +289,7 @@ class SampleMeasurements:
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(pipeline)):
             endless = self._in_later_epochs(pipeline)
             refuse_if_nothing_passes(endless)
+            (endless,) = ending_in_time([endless], _MOST_SECONDS)
             return longer_than(taking_turns(endless), seconds / max(most_elements(pipeline), 1))
 
     def _refuse_to_run(self, pipeline: ir.Node) -> None:
@@ -320,6 +323,7 @@ class SampleMeasurements:
             source = without_end(self._sample_source(over))
             sides = [trees.substitute(side, over, source) for side in sides]
         refuse_if_nothing_passes(_repeatable(sides[0]))
+        sides = ending_in_time(sides, _MOST_SECONDS)
         each = elements_in_one_turn(sides[0])
         old, new = (taking_turns(side, each) for side in sides)
         return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()), epoch=_in_an_epoch(before) / each)
@@ -366,7 +370,7 @@ def _failures_are_unmeasurable() -> Iterator[None]:
     try:
         yield
     except StopIteration as ended:
-        raise MeasurementError("the pipeline has no elements") from ended
+        raise MeasurementError("the pipeline has no elements, or comes to give no more") from ended
     except tf.errors.OpError as error:
         raise MeasurementError(f"an element of the sample raised: {one_sentence(error)}") from error
 

@@ -1,16 +1,23 @@
-"""Whether anything comes out: of a sample repeated without end, a filter may drop all, and would do so for ever."""
+"""Whether anything comes out: of a sample repeated without end, a filter may drop all, and would do so for ever.
+
+One that looks at where an element stands, as after an ``enumerate``, may drop all but the first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.rules import MeasurementError
 
-__all__ = ["refuse_if_nothing_passes"]
+__all__ = ["ending_in_time", "may_fall_silent", "refuse_if_nothing_passes"]
 
+_ENDLESS, _UNKNOWN = -1, -2
 _MAY_DROP_ALL = (
     ir.Filter,
     ir.FlatMap,
@@ -18,9 +25,56 @@ _MAY_DROP_ALL = (
     ir.IgnoreErrors,
     ir.Interleave,
     ir.LegacyInterleave,
+    # Of batches that may have no rows.
+    ir.Rebatch,
     ir.TakeWhile,
+    ir.Unbatch,
+)
+# Of what is repeated without end, each gives the same again and again.
+_IN_CYCLES = (
+    ir.AssertCardinality,
+    ir.Batch,
+    ir.Cache,
+    ir.End,
+    ir.Filter,
+    ir.FlatMap,
+    ir.IgnoreErrors,
+    ir.Interleave,
+    ir.LegacyInterleave,
+    ir.Map,
+    ir.Options,
+    ir.PaddedBatch,
+    ir.Prefetch,
+    ir.Rebatch,
+    ir.Repeat,
+    ir.Shard,
+    ir.Shuffle,
+    ir.Skip,
+    ir.ThreadPool,
+    ir.Unbatch,
+    ir.Window,
 )
 _SECONDS = 1.0
+
+
+def may_fall_silent(tree: ir.Node) -> bool:
+    """Return whether a pipeline may come to give no more elements without coming to its end.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> numbers = tf.data.Dataset.range(9).repeat()
+    >>> few, some = numbers.enumerate().filter(lambda place, _: place < 20), numbers.filter(lambda x: x < 4)
+    >>> [may_fall_silent(extract(dataset)) for dataset in (few, some, few.take(20), numbers.enumerate())]
+    [True, False, True, False]
+    """
+    over = chain.from_iterable(map(trees.walk, filter(_may_drop, trees.walk(tree))))
+    return any(not isinstance(node, _IN_CYCLES) and any(map(_is_endless, trees.walk(node))) for node in over)
+
+
+def ending_in_time(sides: Sequence[ir.Node], seconds: float) -> list[ir.Node]:
+    """Return forms of one pipeline, where one of them may fall silent with an end after so many seconds from now."""
+    silent = any(map(may_fall_silent, sides))
+    return [_with_ending_sources(side, seconds) if silent else side for side in sides]
 
 
 def refuse_if_nothing_passes(endless: ir.Node) -> None:
@@ -52,18 +106,32 @@ def _refuse_if_none_passes(endless: ir.Node) -> None:
 
 
 def _gives_any(endless: ir.Node) -> bool:
-    return next(iter(build(trees.transform(endless, _ending))), None) is not None
+    return next(iter(build(_with_ending_sources(endless, _SECONDS))), None) is not None
 
 
-def _ending(node: ir.Node) -> ir.Node:
-    """Return a source that ends after a while in place of one that repeats without end."""
-    if isinstance(node, ir.Repeat) and node.count < 0:
-        return ir.Source(dataset=_for_a_while(build(node)))
-    return node
+def _with_ending_sources(tree: ir.Node, seconds: float) -> ir.Node:
+    """Return a pipeline in which what has no end, or is repeated without, has one after a while."""
+    endless = [node for node in trees.walk(tree) if _is_endless(node)]
+    # A repeat of what has come to its end ends too.
+    first = {node for node in endless if not any(map(_is_endless, chain.from_iterable(map(trees.walk, node.inputs))))}
+
+    def ending(node: ir.Node) -> ir.Node:
+        return ir.Source(dataset=_for_a_while(build(node), seconds)) if node in first else node
+
+    return trees.transform(tree, ending)
 
 
-def _for_a_while(dataset: Any) -> Any:
+def _may_drop(node: ir.Node) -> bool:
+    """Return whether a stage may give fewer than it takes; batches of which all rows were dropped are made one."""
+    return isinstance(node, ir.Rebatch) or signature(node).cardinality == _UNKNOWN
+
+
+def _is_endless(node: ir.Node) -> bool:
+    return signature(node).cardinality == _ENDLESS
+
+
+def _for_a_while(dataset: Any, seconds: float) -> Any:
     import tensorflow as tf
 
-    end = tf.timestamp() + _SECONDS
+    end = tf.timestamp() + seconds
     return dataset.take_while(lambda *_: tf.timestamp() < end)

@@ -5,10 +5,11 @@ import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.planning.measuring import nothing_passes
 from autopipe.planning.measuring.measure import SampleMeasurements
-from autopipe.planning.measuring.nothing_passes import refuse_if_nothing_passes
+from autopipe.planning.measuring.nothing_passes import ending_in_time, may_fall_silent, refuse_if_nothing_passes
 from autopipe.rules import MeasurementError
 
 Dataset = tf.data.Dataset
@@ -33,6 +34,8 @@ DROPPING = {
     "flat_map": lambda numbers: numbers.flat_map(nothing),
     "interleave": lambda numbers: numbers.interleave(nothing, cycle_length=2),
     "group_by_window": lambda numbers: numbers.group_by_window(lambda x: x, lambda _key, group: group.take(0), 2),
+    "unbatch": lambda numbers: numbers.batch(2).map(lambda rows: rows[:0]).unbatch(),
+    "rebatch": lambda numbers: numbers.batch(2).map(lambda rows: rows[:0]).rebatch(4),
     "ignore_errors": lambda numbers: numbers.map(fails).ignore_errors(),
 }
 
@@ -89,3 +92,58 @@ def test_a_pipeline_sorted_by_what_a_filter_looks_at_is_optimized_in_time():
     second = rows.filter(lambda x, y: y[0] == 1)
     ours, theirs = (list(each.as_numpy_iterator()) for each in (autopipe.optimize(second), second))
     assert [batch.tobytes() for batch, _ in ours] == [batch.tobytes() for batch, _ in theirs]
+
+
+def early(place, *_):
+    return place < 7
+
+
+NUMBERS = Dataset.range(5).repeat()
+SILENT = {
+    "enumerate": NUMBERS.enumerate().filter(early),
+    "zip": Dataset.zip((Dataset.counter(), NUMBERS)).filter(early),
+    "scan": NUMBERS.scan(tf.constant(0, tf.int64), lambda place, x: (place + 1, (place, x))).filter(early),
+    "counter": Dataset.counter().map(lambda x: x + 1).filter(early),
+    "in batches": NUMBERS.enumerate().batch(2).map(lambda place, x: x[place < 7]).rebatch(2),
+}
+GOES_ON = {
+    "no end": NUMBERS.enumerate().batch(4),
+    "an end": Dataset.range(5).enumerate().filter(early),
+    "values": NUMBERS.shuffle(5).filter(lambda x: x < 2).batch(4).unbatch(),
+    "an epoch each": Dataset.range(5).enumerate().filter(early).repeat(),
+    "flat_map": NUMBERS.flat_map(Dataset.range),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_what_looks_at_places_may_fall_silent_and_ends_in_time(name):
+    tree = extract(SILENT[name])
+    assert may_fall_silent(tree)
+    (ending,) = ending_in_time([tree], 0.5)
+    given = len(list(build(ending)))
+    assert 0 < given < 8
+
+
+@pytest.mark.parametrize("name", GOES_ON)
+def test_what_ends_or_goes_in_cycles_is_left_as_it_is(name):
+    tree = extract(GOES_ON[name])
+    assert ending_in_time([tree], 0.5) == [tree]
+
+
+def test_where_one_form_of_a_pipeline_may_fall_silent_all_end_in_time():
+    other = extract(NUMBERS.batch(2))
+    assert ending_in_time([extract(SILENT["enumerate"]), other], 0.5)[1] != other
+
+
+def tokens(x):
+    return tf.strings.length(tf.strings.as_string(x))
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_pipeline_of_which_the_first_elements_are_taken_by_their_places_is_optimized_in_time(cached, monkeypatch):
+    monkeypatch.setattr("autopipe.planning.measuring.measure._MOST_SECONDS", 2)
+    numbers = Dataset.range(1000).map(tokens)
+    written = (numbers.cache() if cached else numbers).enumerate().filter(lambda place, _: place < 100).batch(8)
+    ours = autopipe.optimize(written)
+    for _epoch in range(2):
+        assert [str(each) for each in ours] == [str(each) for each in written]
