@@ -2,9 +2,9 @@
 
 It refuses an iterator whose functions have a state. What a table of results holds need not be saved: it can be worked
 out again. And it restores only into the same stages; one that fills a cache has others than one that reads it. A
-shuffle is not restored right where its buffer has another size, so the knobs are saved too. Private methods of
-TensorFlow are replaced here, ``OwnedIterator._serialize_to_tensors`` and ``_restore_from_tensors``, and another is
-called, ``_track_trackable``.
+shuffle is not restored right where its buffer has another size, so the knobs are saved too; and whether an element
+failed, which would be missing from a cache. Private methods of TensorFlow are replaced here,
+``OwnedIterator._serialize_to_tensors`` and ``_restore_from_tensors``, and another is called, ``_track_trackable``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -21,10 +22,10 @@ from autopipe.pipeline import ir, trees
 from autopipe.runtime.reading import Reading
 from autopipe.runtime.repoint import state_of
 
-__all__ = ["make_savable"]
+__all__ = ["Progress", "make_savable"]
 
 _STATE = "_STATE"
-_KNOBS = "autopipe_knobs"
+_PROGRESS = "autopipe_progress"
 _HALF_WRITTEN = (
     "An iterator can be saved in a checkpoint once its disk caches are whole, but this one still writes them, and "
     "nobody could go on with a file half written. Save from the second epoch on, or give optimize() no disk_cache."
@@ -36,29 +37,49 @@ _OTHER_STAGES = (
 )
 
 
-class _Knobs(tf.train.experimental.PythonState):  # type: ignore[misc]
-    """The knobs of an iterator in its checkpoint; TensorFlow restores them before the iterator itself."""
+@dataclass(frozen=True)
+class Progress:
+    """What is saved of an iterator beside its state.
+
+    Attributes:
+        knobs: those it ran with.
+        given, in_vain: what was asked for, as :class:`autopipe.runtime.requests.Requests` counts it.
+    """
+
+    knobs: Mapping[str, int]
+    given: int = 0
+    in_vain: int = 0
+
+    @classmethod
+    def of(cls, reading: Reading) -> Progress:
+        """Return that of a reading."""
+        requests = reading.requests
+        return cls(reading.knobs) if requests is None else cls(reading.knobs, requests.given, requests.in_vain)
+
+
+class _SavedProgress(tf.train.experimental.PythonState):  # type: ignore[misc]
+    """The progress of an iterator in its checkpoint; TensorFlow restores it before the iterator itself."""
 
     def __init__(self, reading: Reading) -> None:
         super().__init__()
         self._reading = reading
-        self._restored = "{}"
+        self._restored = Progress({})
 
     def serialize(self) -> str:
-        """Return those it runs with."""
-        return json.dumps(self._reading.knobs)
+        """Return how far it is."""
+        return json.dumps(asdict(Progress.of(self._reading)))
 
     def deserialize(self, string: str | bytes) -> None:
-        """Take those of another iterator."""
-        self._restored = string.decode() if isinstance(string, bytes) else string
+        """Take that of another iterator."""
+        self._restored = Progress(**json.loads(string))
 
-    def taken(self) -> dict[str, int]:
+    def taken(self) -> Progress:
         """Return what was restored since this was asked last."""
-        restored, self._restored = self._restored, "{}"
-        return dict(json.loads(restored))
+        restored, self._restored = self._restored, Progress({})
+        return restored
 
 
-def make_savable(iterator: Any, reading: Reading, restore: Callable[[Any, Mapping[str, int]], bool]) -> None:
+def make_savable(iterator: Any, reading: Reading, restore: Callable[[Any, Progress], bool]) -> None:
     """Have checkpoints leave out what can be worked out again, and restore what was saved in another epoch.
 
     Where anything else has a state, they are refused as before.
@@ -66,10 +87,9 @@ def make_savable(iterator: Any, reading: Reading, restore: Callable[[Any, Mappin
     Args:
         iterator: an iterator over an optimized dataset.
         reading: what is known of it.
-        restore: makes the iterator go on from the state of another one, which had these knobs, and returns whether it
-            does.
+        restore: makes the iterator go on from the state of another one, and its progress, and returns whether it does.
     """
-    itself, kind, knobs = weakref.ref(iterator), type(iterator), _Knobs(reading)
+    itself, kind, progress = weakref.ref(iterator), type(iterator), _SavedProgress(reading)
 
     def save() -> Any:
         if reading.writes:
@@ -79,13 +99,13 @@ def make_savable(iterator: Any, reading: Reading, restore: Callable[[Any, Mappin
         )
 
     def restore_any(saved: Mapping[str, Any]) -> Any:
-        if not restore(saved[_STATE], knobs.taken()):
+        if not restore(saved[_STATE], progress.taken()):
             raise tf.errors.NotFoundError(None, None, _OTHER_STAGES)
         return []
 
     iterator._serialize_to_tensors = save
     iterator._restore_from_tensors = restore_any
-    iterator._track_trackable(knobs, _KNOBS)
+    iterator._track_trackable(progress, _PROGRESS)
 
 
 def _keeps_only_tables(tree: ir.Node) -> bool:

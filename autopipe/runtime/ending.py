@@ -8,20 +8,15 @@ from typing import Any
 import tensorflow as tf
 
 from autopipe.pipeline.extract import element_shapes, element_types
+from autopipe.runtime.requests import Requests
 
-__all__ = ["none_has_failed", "telling_its_end"]
-
-
-def none_has_failed() -> Any:
-    """Return a variable for each iterator. It is to be set once an element that failed was seen by its consumer."""
-    with tf.device("CPU:0"):
-        return tf.Variable(False, trainable=False)
+__all__ = ["telling_its_end"]
 
 
 def telling_its_end(
     dataset: Any,
     tell: Callable[[], None],
-    failed: Any,
+    requests: Requests,
     *,
     inner_prefetch: bool,
     stateless: bool = False,
@@ -30,12 +25,13 @@ def telling_its_end(
     """Return the same elements; when the consumer has them all, something is done.
 
     Where their number is known, that is when it has taken so many: Keras asks for no more then. One that failed is
-    never taken. Where it is not known, that is when the consumer asks for another, if none was seen to fail.
+    never taken. Where it is not known, that is when the consumer asks for another, if it was never given an error.
 
     Args:
         dataset: any dataset.
         tell: does it, in a graph.
-        failed: a :func:`none_has_failed`; an iterator that goes on over another pipeline keeps its own.
+        requests: counts what is asked for, where their number is not known; an iterator that goes on over another
+            pipeline keeps its own.
         inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. After what is returned,
             that would ask, and not the consumer; so it is put before.
         stateless: whether TensorFlow can save an iterator over ``dataset``. It can save one over what is returned too
@@ -46,7 +42,7 @@ def telling_its_end(
     >>> ended = tf.Variable(False)
     >>> def tell():
     ...     ended.assign(True)
-    >>> told = telling_its_end(tf.data.Dataset.range(3), tell, none_has_failed(), inner_prefetch=True)
+    >>> told = telling_its_end(tf.data.Dataset.range(3), tell, Requests(), inner_prefetch=True)
     >>> [int(x) for x in told], bool(ended.numpy())
     ([0, 1, 2], True)
     """
@@ -55,7 +51,7 @@ def telling_its_end(
         dataset = _with_shapes(dataset)
     if inner_prefetch:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
-    told = _at_the_last(dataset, number, tell) if number > 0 else _after_the_last(dataset, tell, failed)
+    told = _at_the_last(dataset, number, tell) if number > 0 else _after_the_last(dataset, tell, requests)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     if stateless:
@@ -86,11 +82,13 @@ def _at_the_last(dataset: Any, number: int, tell: Callable[[], None]) -> Any:
     return dataset.scan(tf.constant(0, tf.int64), _plain(count))
 
 
-def _after_the_last(dataset: Any, tell: Callable[[], None], failed: Any) -> Any:
+def _after_the_last(dataset: Any, tell: Callable[[], None], requests: Requests) -> Any:
+    counted = requests.counted(dataset)
     types, shapes = element_types(dataset), element_shapes(dataset)
 
     def end(_: Any) -> Any:
-        told = tf.cond(failed, lambda: tf.constant(True), lambda: _true_after(tell))
+        whole = requests.only_the_end_was_in_vain()
+        told = tf.cond(whole, lambda: _true_after(tell), lambda: tf.constant(True))
         return tf.logical_not(told)
 
     def never(_: Any) -> Any:
@@ -98,14 +96,14 @@ def _after_the_last(dataset: Any, tell: Callable[[], None], failed: Any) -> Any:
 
     nothing = tf.data.Dataset.range(1).filter(_plain(end)).map(_plain(never), synchronous=True)
     variant = tf.raw_ops.ConcatenateDataset(
-        input_dataset=tf.data.experimental.to_variant(dataset),
+        input_dataset=tf.data.experimental.to_variant(counted),
         another_dataset=tf.data.experimental.to_variant(nothing),
         output_types=list(types),
         output_shapes=list(shapes),
     )
     told = tf.data.experimental.from_variant(variant, dataset.element_spec)
     # TensorFlow frees the functions of a dataset that nobody holds.
-    told._autopipe_owner = (dataset, nothing)
+    told._autopipe_owner = (counted, nothing)
     return told
 
 

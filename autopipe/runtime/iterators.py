@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -14,27 +14,31 @@ import tensorflow as tf
 
 from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.disk_caches import with_files
 from autopipe.pipeline.extract import element_shapes, element_types
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
 from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seeded_shuffle
-from autopipe.runtime.checkpoints import make_savable
-from autopipe.runtime.disposal import dispose_aside, number_given
-from autopipe.runtime.ending import none_has_failed, telling_its_end
+from autopipe.runtime.checkpoints import Progress, make_savable
+from autopipe.runtime.disposal import dispose_aside
+from autopipe.runtime.ending import telling_its_end
 from autopipe.runtime.filling import while_filling
 from autopipe.runtime.following import built_after
 from autopipe.runtime.memories import Memories
+from autopipe.runtime.passes import may_give_nothing_for_ever
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
-from autopipe.runtime.ready import ReadyPipeline, ReadyPipelines, filling_at_once, with_files
+from autopipe.runtime.ready import ReadyPipeline, ReadyPipelines, filling_at_once
 from autopipe.runtime.repoint import (
     MOST_HELD,
     has_large_buffer,
     repoint,
     restore,
+    restore_new,
     state_of,
     waits_for_next_epoch,
     was_never_read,
     with_new_seed_generator,
 )
+from autopipe.runtime.requests import Requests
 from autopipe.runtime.stores import Stores
 from autopipe.runtime.unseen import derived_from, may_end_aside
 from autopipe.telemetry.stall import StallCounter, metered
@@ -88,8 +92,8 @@ class Iterators:
         fills = filling is not tree and unfilled
         # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
         notes = writes or fills or (unfilled and memories.must_end)
-        failed = none_has_failed() if notes else None
-        reading = Reading(dataset, after, knob_values(tree), memories, failed, files, writes, fills=fills)
+        requests = Requests() if notes else None
+        reading = Reading(dataset, after, knob_values(tree), memories, requests, files, writes, fills=fills)
         tree = filling if fills else tree
         ready = None
         if not writes:
@@ -99,10 +103,10 @@ class Iterators:
             ready = self._make(tree, built, reading, early=early)
         iterator = iter(ready.pipeline)
         ready.iterator = reading.iterator = weakref.ref(iterator)
-        reading.stall, reading.failed = ready.stall, ready.failed
+        reading.stall, reading.requests = ready.stall, ready.requests
         self._see_off(iterator, reading, ready.pipeline)
         make_savable(iterator, reading, partial(self._restore, reading))
-        reading.taker.take_note(iterator, partial(_note_failed, reading))
+        reading.taker.take_note(iterator)
         iterator._autopipe_reading = reading
         self._readings = [weakref.ref(each) for each in (*self.live(), reading)]
         return iterator, reading
@@ -125,7 +129,7 @@ class Iterators:
         dataset = built if plain else memories.build(with_files(tree, files))
         pipeline = self._pipeline(dataset, reading)
         pipeline = filling_at_once(pipeline) if early else pipeline
-        ready = ReadyPipeline(tree, reading.after, files, memories, early, pipeline, reading.failed, reading.stall)
+        ready = ReadyPipeline(tree, reading.after, files, memories, early, pipeline, reading.requests, reading.stall)
         if not reading.writes:
             self.ready.add(ready)
         return ready
@@ -134,9 +138,9 @@ class Iterators:
         """Have done what is to be done once nobody holds an iterator any more."""
         if not _ends_aside(reading):
             reading.memories.note_unseen_reader()
-        elif reading.notes and reading.memories.must_end:
+        elif reading.notes and self._stores.need_be_told(reading.memories, reading.files):
             asked: Future[None] = Future()
-            gone = dispose_aside(iterator, partial(_ask_once_more, reading, asked, pipeline))
+            gone = dispose_aside(iterator, partial(_ask_once_more, self._stores, reading, asked, pipeline))
             reading.memories.note_reader(gone, asked)
         else:
             reading.memories.note_reader(dispose_aside(iterator))
@@ -168,19 +172,23 @@ class Iterators:
         _goes_on_as(reading, changed)
         return own if repeats_a_seeded_shuffle(tree_after(own, reading.after)) else None
 
-    def _restore(self, reading: Reading, state: Any, saved: Mapping[str, int]) -> bool:
+    def _restore(self, reading: Reading, state: Any, saved: Progress) -> bool:
         """Make an iterator go on from where another one was, perhaps in another epoch; return whether it does.
 
-        The other one had the knobs that are ``saved``, and this one goes on with them: some change the stages.
+        It goes on with the knobs of the other one: some change the stages.
 
         Those that fill caches take note of their end, and those that somebody observes are metered. What caches hold
         is in the state, and must not be put into memories that others read. It is for later iterators too: a drawn
         order, or a choice of elements, stays what it was.
         """
         iterator = reading.iterator()
-        known = [knob for knob in read_knobs(reading.dataset.tree) if knob.name in saved]
-        knobs = reading.knobs | {knob.name: saved[knob.name] for knob in known if knob.accepts(saved[knob.name])}
+        known = [knob for knob in read_knobs(reading.dataset.tree) if knob.name in saved.knobs]
+        values = {knob.name: saved.knobs[knob.name] for knob in known if knob.accepts(saved.knobs[knob.name])}
+        knobs = reading.knobs | values
         tree = with_knobs(reading.dataset.tree, knobs)
+        keeps_nothing = not reading.memories.caches and not reading.notes
+        if keeps_nothing and knobs == reading.knobs and was_never_read(iterator) and restore_new(iterator, state):
+            return True
         can_fill = while_filling(tree, reading.after) is not tree
         noted, counted = reading.notes, reading.stall is not None
         for counts, notes in product((counted, not counted), (noted, not noted)):
@@ -188,7 +196,7 @@ class Iterators:
                 reading,
                 knobs=knobs,
                 memories=self._stores.empty_memories(),
-                failed=none_has_failed() if notes else None,
+                requests=Requests(saved.given, saved.in_vain) if notes else None,
                 stall=StallCounter() if counts else None,
                 fills=notes and can_fill,
             )
@@ -243,7 +251,7 @@ class Iterators:
             stateless = all(effects(fn).steady for fn in trees.functions(reading.tree))
             chosen = any(isinstance(each, ir.ChooseFrom) for each in trees.walk_through(reading.tree))
             dataset = telling_its_end(
-                dataset, tell, reading.failed, inner_prefetch=prefetched, stateless=stateless, chosen=chosen
+                dataset, tell, reading.requests, inner_prefetch=prefetched, stateless=stateless, chosen=chosen
             )
         tree = reading.dataset.tree
         if any(dataset is node.dataset for node in trees.walk(tree) if isinstance(node, ir.Source)):
@@ -257,33 +265,23 @@ class Iterators:
 
 def _goes_on_as(reading: Reading, form: Reading) -> None:
     reading.knobs, reading.memories = form.knobs, form.memories
-    reading.failed, reading.stall, reading.fills = form.failed, form.stall, form.fills
+    reading.requests, reading.stall, reading.fills = form.requests, form.stall, form.fills
 
 
-def _note_failed(reading: Reading) -> None:
-    """Take note that an element failed: should its consumer read on, what its caches hold is not whole at the end."""
-    if reading.failed is not None:
-        reading.failed.assign(True)
-
-
-def _ask_once_more(reading: Reading, asked: Future[None], like: Any, resource: Any) -> None:
+def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: Any, resource: Any) -> None:
     """Take one element more than the consumer did, who is gone: it may show that none is missing from full caches.
 
     Who has as many as there are need not ask for another, and would have had the error of one that is missing only
     then. Nobody can notice that it is taken, and mostly it is there already.
     """
-    memories = reading.memories
+    requests = reading.requests
     try:
-        taken = None if resource is None else number_given(resource)
-        if taken and reading.notes and not reading.failed and not memories.full:
-            if reading.taker.number == taken:
-                # Of what a traced function took nobody knows whether it ended with an error.
-                types, shapes = element_types(like), element_shapes(like)
-                tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
-                taken += 1
-            enough = memories.taken_in_a_pass(reading.tree) if memories.may_be_full else None
-            if enough is not None and taken >= enough:
-                memories.note_end()
+        if requests is None or requests.in_vain or not requests.given:
+            return
+        if resource is not None and not may_give_nothing_for_ever(reading.tree):
+            types, shapes = element_types(like), element_shapes(like)
+            tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
+        stores.note_taken(reading.tree, reading.memories, reading.files, requests.given)
     except tf.errors.OpError:
         # It has failed, or come to its end, which is told then.
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from copy import copy
 from functools import cached_property
@@ -15,7 +16,6 @@ import tensorflow as tf
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build, memory_caches
 from autopipe.runtime.disposal import resource_of
-from autopipe.runtime.passes import taken_in_a_pass
 from autopipe.runtime.repoint import state_of
 from autopipe.runtime.whole import Whole, whole
 
@@ -102,7 +102,7 @@ class Memories:
 
     def note_whole(self) -> None:
         """Take note that an iterator that noted no end was restored into them: what it read, if any, was whole."""
-        if self._ended is not None and self._are_filled():
+        if self._ended is not None and self.are_filled:
             self._ended.assign(True)
 
     def note_reader(self, gone: Future[None], asked: Future[None] | None = None) -> None:
@@ -127,15 +127,14 @@ class Memories:
 
     def await_readers(self) -> None:
         """Wait a moment for what those know whose consumers are gone."""
-        if not self.must_end or self._full:
-            return
-        wait(self._asked, timeout=_PATIENCE_SECONDS)
-        if self._asked and self._are_filled():
-            wait(self._asked, timeout=_PATIENCE * (time.monotonic() - self._began))
+        if self.must_end and not self._full:
+            self.await_answers(lambda: self.are_filled)
 
-    def taken_in_a_pass(self, tree: ir.Node) -> int | None:
-        """Return how many elements of a pipeline without end show that these are whole; they must be filled."""
-        return taken_in_a_pass(tree, [each.count for each in self._memories])
+    def await_answers(self, filled: Callable[[], bool]) -> None:
+        """Wait a moment for those that were asked for one element more; longer if what was filled may be whole."""
+        wait(self._asked, timeout=_PATIENCE_SECONDS)
+        if self._asked and filled():
+            wait(self._asked, timeout=_PATIENCE * (time.monotonic() - self._began))
 
     @property
     def must_end(self) -> bool:
@@ -145,13 +144,18 @@ class Memories:
     @property
     def full(self) -> bool:
         """Whether there is nothing left to fill."""
-        self._full = self._full or (self._was_read_to_its_end() and self._are_filled())
+        self._full = self._full or (self._was_read_to_its_end() and self.are_filled)
         return self._full
 
     @property
-    def may_be_full(self) -> bool:
-        """Whether only who filled them knows if an element is missing from what they hold."""
-        return self.must_end and not self.full and self._are_filled()
+    def are_filled(self) -> bool:
+        """Whether they take no more elements; one that failed may be missing."""
+        return all(each.full for each in self._memories)
+
+    @property
+    def counts(self) -> list[int]:
+        """How many elements each holds; they must be filled."""
+        return [each.count for each in self._memories]
 
     @property
     def may_be_filled_again(self) -> bool:
@@ -169,9 +173,6 @@ class Memories:
 
     def _was_read_to_its_end(self) -> bool:
         return self._ended is None or bool(self._ended.numpy())
-
-    def _are_filled(self) -> bool:
-        return all(each.full for each in self._memories)
 
 
 class _Memory:

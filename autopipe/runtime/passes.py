@@ -1,4 +1,4 @@
-"""How much of a pipeline without end shows that what its caches hold is whole."""
+"""How much of a pipeline shows that what its caches hold is whole, though nobody comes to its end."""
 
 from __future__ import annotations
 
@@ -8,12 +8,26 @@ import tensorflow as tf
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build, memory_caches
+from autopipe.pipeline.disk_caches import caches_on_disk
 from autopipe.pipeline.signature import signature
 
-__all__ = ["taken_in_a_pass"]
+__all__ = ["may_give_nothing_for_ever", "taken_in_a_pass"]
 
 
-def taken_in_a_pass(tree: ir.Node, held: Sequence[int]) -> int | None:
+def may_give_nothing_for_ever(tree: ir.Node) -> bool:
+    """Return whether who asks for one element more may never get an answer.
+
+    >>> from autopipe.pipeline.extract import extract
+    >>> numbers = tf.data.Dataset.range(9).repeat()
+    >>> few = numbers.enumerate().filter(lambda place, number: place < 20)
+    >>> [may_give_nothing_for_ever(extract(dataset)) for dataset in (numbers, numbers.take(20), few)]
+    [False, False, True]
+    """
+    endless = any(signature(node).cardinality == tf.data.INFINITE_CARDINALITY for node in trees.walk(tree))
+    return endless and signature(tree).cardinality == tf.data.UNKNOWN_CARDINALITY
+
+
+def taken_in_a_pass(tree: ir.Node, in_memory: Sequence[int], on_disk: Sequence[int] = ()) -> int | None:
     """Return how many elements show that caches hold all there are; ``None`` if that is not known.
 
     It is one more than a pass over what they hold gives. Were an element missing from them, its error would have come
@@ -21,7 +35,8 @@ def taken_in_a_pass(tree: ir.Node, held: Sequence[int]) -> int | None:
 
     Args:
         tree: a pipeline, repeated without end.
-        held: how many elements its memory caches hold, in the order they are built.
+        in_memory: how many elements its memory caches hold, in the order they are built.
+        on_disk: how many its disk caches hold, in the order of the tree.
 
     >>> from autopipe.pipeline.extract import extract
     >>> def of(after):
@@ -31,10 +46,11 @@ def taken_in_a_pass(tree: ir.Node, held: Sequence[int]) -> int | None:
     >>> of(lambda numbers: numbers.filter(lambda x: x > 3)) is None
     True
     """
-    counts = {id(cache): count for cache, count in zip(memory_caches(tree), held, strict=True)}
+    caches = (*memory_caches(tree), *caches_on_disk(tree))
+    counts = {id(cache): count for cache, count in zip(caches, (*in_memory, *on_disk), strict=True)}
 
     def once(node: ir.Node, inputs: list[ir.Node]) -> ir.Node:
-        if id(node) in counts:
+        if isinstance(node, ir.Cache) and id(node) in counts:
             return _of_so_many(node, counts[id(node)])
         if isinstance(node, ir.Repeat) and node.count < 0:
             return inputs[0]
@@ -44,5 +60,5 @@ def taken_in_a_pass(tree: ir.Node, held: Sequence[int]) -> int | None:
     return number + 1 if number > 0 else None
 
 
-def _of_so_many(cache: ir.Node, count: int) -> ir.Node:
-    return ir.Source(dataset=build(cache).take(0).apply(tf.data.experimental.assert_cardinality(count)))
+def _of_so_many(cache: ir.Cache, count: int) -> ir.Node:
+    return ir.Source(dataset=build(cache.input).take(0).apply(tf.data.experimental.assert_cardinality(count)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.by_itself import does_by_itself
 from autopipe.runtime.filling import while_filling
+from autopipe.runtime.requests import Requests
 from autopipe.runtime.taker import Taker
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ class Reading:
         after: the stages that somebody put after it, in the order they run.
         knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
         memories: where its memory caches keep their elements.
-        failed: whether its consumer saw an element that failed, where those, or its files, are to take note of its end;
-            else ``None``.
+        requests: what its consumer asked for, where those, or its files, are to take note of its end; else ``None``.
         files: where it keeps what its disk caches hold, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
         iterator: the iterator, or ``None`` once it is gone.
@@ -82,7 +82,7 @@ class Reading:
     after: Stages
     knobs: dict[str, int]
     memories: Memories
-    failed: Any = None
+    requests: Requests | None = None
     files: tuple[str, ...] = ()
     writes: bool = False
     iterator: Callable[[], Any] = lambda: None
@@ -101,7 +101,7 @@ class Reading:
     @property
     def notes(self) -> bool:
         """Whether its caches are to take note of its end."""
-        return self.failed is not None
+        return self.requests is not None
 
     @cached_property
     def counts_its_stages(self) -> bool:

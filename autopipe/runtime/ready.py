@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from autopipe.pipeline import ir, trees
+from autopipe.pipeline import ir
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.reading import Reading, Stages
+from autopipe.runtime.requests import Requests
 from autopipe.telemetry.stall import StallCounter
 
-__all__ = ["ReadyPipeline", "ReadyPipelines", "caches_on_disk", "filling_at_once", "with_files"]
+__all__ = ["ReadyPipeline", "ReadyPipelines", "filling_at_once"]
 
 
 @dataclass
@@ -23,7 +24,7 @@ class ReadyPipeline:
     Attributes:
         tree, after, files, memories, early: what it was made for.
         pipeline: what the iterators run.
-        failed: says whether an element failed, or ``None``; then iterators may run it side by side.
+        requests: counts what its iterator is asked for, or ``None``; then iterators may run it side by side.
         stall: meters it; the one of the latest iterator.
         iterator: the latest iterator.
     """
@@ -34,7 +35,7 @@ class ReadyPipeline:
     memories: Memories
     early: bool
     pipeline: Any
-    failed: Any
+    requests: Requests | None
     stall: StallCounter | None
     iterator: Callable[[], Any] = lambda: None
 
@@ -45,7 +46,7 @@ class ReadyPipeline:
 
     def serves(self, tree: ir.Node, reading: Reading, *, early: bool, metered: bool) -> bool:
         """Return whether this iterator may run it now."""
-        made_for = (self.tree, self.after, self.early, self.stall is not None, self.failed is not None)
+        made_for = (self.tree, self.after, self.early, self.stall is not None, self.requests is not None)
         if made_for != (tree, reading.after, early, metered, reading.notes):
             return False
         return self.iterator() is None or not (metered or reading.notes)
@@ -68,8 +69,8 @@ class ReadyPipelines:
         for ready in self._made:
             if ready.serves(tree, reading, early=early, metered=metered):
                 ready.stall = ready.stall.hand_on() if ready.stall is not None else None
-                if ready.failed is not None:
-                    ready.failed.assign(False)
+                if ready.requests is not None:
+                    ready.requests.begin()
                 return ready
         return None
 
@@ -92,15 +93,3 @@ def filling_at_once(dataset: Any) -> Any:
     started = dataset.with_options(options)
     started._autopipe_owner = dataset
     return started
-
-
-def caches_on_disk(tree: ir.Node) -> list[ir.Cache]:
-    """Return the disk caches of a pipeline, in the order of the tree."""
-    return [node for node in trees.walk(tree) if isinstance(node, ir.Cache) and node.on_disk]
-
-
-def with_files(tree: ir.Node, files: tuple[str, ...]) -> ir.Node:
-    """Return the tree with a file for each of its disk caches, in the order of the tree; without files, as it is."""
-    for cache, file in zip(caches_on_disk(tree), files, strict=False):
-        tree = trees.substitute(tree, cache, replace(cache, filename=file))
-    return tree

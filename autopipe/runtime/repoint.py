@@ -19,7 +19,7 @@ from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.cache_files import may_write
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.signature import signature
-from autopipe.runtime.disposal import is_fresh, put_in_place, resource_of
+from autopipe.runtime.disposal import number_given, put_in_place, resource_of
 from autopipe.runtime.restoring import restored_wrongly
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "has_large_buffer",
     "repoint",
     "restore",
+    "restore_new",
     "state_of",
     "waits_for_next_epoch",
     "was_never_read",
@@ -99,6 +100,23 @@ def restore(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
     return True
 
 
+def restore_new(iterator: Any, state: Any) -> bool:
+    """Make an iterator that :func:`was_never_read` go on from where another iterator over the same stages was.
+
+    What it runs is not made once more: that would draw once more from the seeds of its shuffles, of which TensorFlow
+    does not always restore how many were drawn.
+
+    Returns:
+        Whether it does; ``False`` where the state is that of other stages, and it is as before.
+    """
+    try:
+        tf.raw_ops.DeserializeIterator(resource_handle=resource_of(iterator), serialized=state)
+    except tf.errors.NotFoundError:
+        return False
+    setattr(iterator, _RESTORED, True)
+    return True
+
+
 def state_of(iterator: Any) -> Any:
     """Return where an iterator is, for ``DeserializeIterator``: a vector, as long as what it holds has elements.
 
@@ -112,14 +130,16 @@ def state_of(iterator: Any) -> Any:
 
 
 def was_never_read(iterator: Any) -> bool:
-    """Return whether an iterator has given no element yet, nor goes on where another one was.
+    """Return whether an iterator has given no element yet, nor goes on where another one was; or if nobody knows.
+
+    Without AUTOTUNE, TensorFlow counts none.
 
     >>> iterator = iter(tf.data.Dataset.range(3))
     >>> first = was_never_read(iterator), int(next(iterator))
     >>> first, was_never_read(iterator)
     ((True, 0), False)
     """
-    return not getattr(iterator, _RESTORED, False) and is_fresh(resource_of(iterator))
+    return not getattr(iterator, _RESTORED, False) and number_given(resource_of(iterator)) in (0, None)
 
 
 def waits_for_next_epoch(tree: ir.Node) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Collection, Sequence
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
+from autopipe.pipeline.disk_caches import caches_on_disk
 from autopipe.planning.disk.disk_cache import DiskCache, is_out_of_room
 from autopipe.runtime.memories import Memories
-from autopipe.runtime.ready import caches_on_disk
+from autopipe.runtime.passes import taken_in_a_pass
 
 __all__ = ["Stores"]
 
@@ -145,6 +146,8 @@ class Stores:
         """
         if self._disk is None or self._disk_is_full:
             return ()
+        if not self.files_are_whole:
+            self._memories.await_answers(lambda: self._are_written(self._files))
         try:
             if self._stopped is not None and not self.files_are_whole:
                 raise self._stopped
@@ -172,13 +175,33 @@ class Stores:
         """Return whether nothing is left to write into these files."""
         return self._disk is None or all(map(self._disk.holds, files))
 
-    def note_gone(self, files: tuple[str, ...]) -> None:
-        """Take note of a full disk while the iterator that writes these files goes: it takes what it wrote with it."""
-        if self._disk is not None and self._stopped is None:
-            self._stopped = next(filter(None, map(self._disk.what_stops, files)), None)
+    def need_be_told(self, memories: Memories, files: Sequence[str]) -> bool:
+        """Return whether only who read them tells that memories or files are whole."""
+        return memories.must_end or (self._disk is not None and not all(map(self._disk.counts_tell, files)))
 
-    def note_end(self, memories: Memories, files: tuple[str, ...]) -> None:
+    def note_end(self, memories: Memories, files: Sequence[str]) -> None:
         """Take note, in a graph, that an iterator came to its end, while it fills one of them."""
         memories.note_end()
         if self._disk is not None:
             self._disk.note_end(files)
+
+    def note_taken(self, tree: ir.Node, memories: Memories, files: Sequence[str], given: int) -> None:
+        """Take note of how many elements a consumer got of a pipeline without end, if that shows that they are whole.
+
+        None must have failed.
+        """
+        if not memories.are_filled or not self._are_written(files) or len(files) < len(caches_on_disk(tree)):
+            return
+        on_disk = [self._disk.number_written(file) for file in files] if self._disk is not None else []
+        enough = taken_in_a_pass(tree, memories.counts, on_disk)
+        if enough is not None and given >= enough:
+            self.note_end(memories, files)
+
+    def _are_written(self, files: Sequence[str]) -> bool:
+        """Return whether nobody writes on; an element that failed may be missing."""
+        return self._disk is None or all(map(self._disk.is_written, files))
+
+    def note_gone(self, files: tuple[str, ...]) -> None:
+        """Take note of a full disk while the iterator that writes these files goes: it takes what it wrote with it."""
+        if self._disk is not None and self._stopped is None:
+            self._stopped = next(filter(None, map(self._disk.what_stops, files)), None)

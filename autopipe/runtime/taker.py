@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,9 +17,6 @@ __all__ = ["Taker"]
 
 class Taker:
     """The thread that takes the elements of one iterator: the one that took the last, or else the one that made this.
-
-    Attributes:
-        number: how many elements were taken from Python.
 
     >>> import tensorflow as tf
     >>> iterator = iter(tf.data.Dataset.range(3))
@@ -34,39 +31,28 @@ class Taker:
     """
 
     def __init__(self) -> None:
-        self.number = 0
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
+        self._taking: set[int] = set()
 
     @property
     def thread(self) -> int:
         """The thread, by its identifier."""
         return self._thread
 
-    def take_note(self, iterator: Any, failed: Callable[[], None] = lambda: None) -> None:
-        """From now on, notice which thread takes elements of an iterator.
-
-        Args:
-            iterator: the iterator.
-            failed: is called where it takes one that failed.
-        """
-        import tensorflow as tf
-
+    def take_note(self, iterator: Any) -> None:
+        """From now on, notice which thread takes elements of an iterator."""
         itself, take = weakref.ref(iterator), type(iterator)._next_internal
 
         def taken() -> Any:
-            if self._thread != threading.get_ident():
-                self.is_here()
+            here = threading.get_ident()
+            with self._lock:
+                self._thread = here
+                self._taking.add(here)
             try:
-                element = take(itself())
-                self.number += 1
-                return element
-            except tf.errors.OutOfRangeError:
-                # Its end.
-                raise
-            except tf.errors.OpError:
-                failed()
-                raise
+                return take(itself())
+            finally:
+                self._taking.discard(here)
 
         iterator._next_internal = taken
 
@@ -77,6 +63,7 @@ class Taker:
 
     @contextmanager
     def kept_waiting(self) -> Iterator[bool]:
-        """Let no other thread begin to take an element, and tell whether it is this thread that takes them."""
+        """Let no other thread begin to take an element, and tell whether it is this thread, alone, that takes them."""
         with self._lock:
-            yield self._thread == threading.get_ident()
+            here = threading.get_ident()
+            yield self._thread == here and not self._taking - {here}

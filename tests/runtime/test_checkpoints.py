@@ -1,6 +1,7 @@
 """Iterators that could be saved in a checkpoint still can be, in any epoch; those that could not still cannot."""
 
 import gc
+import time
 import weakref
 from contextlib import nullcontext
 
@@ -136,6 +137,47 @@ def test_orders_of_a_seed_go_on_as_they_do_without_autopipe(epochs, tmp_path):
     another = autopipe.optimize(written(), plan=dataset.plan)
     assert "cache_fixed_work" in dataset.plan.rules
     assert run(dataset, another, tmp_path / "optimized") == run(written(), written(), tmp_path / "written")
+
+
+def test_no_order_of_a_seed_is_left_out_where_a_shuffle_had_come_to_its_end(tmp_path):
+    """TensorFlow then restores the orders of later epochs by how many iterators were made."""
+
+    def run(dataset, another, folder):
+        iterator = iter(dataset)
+        first = next(iterator)
+        time.sleep(0.2)  # All is read ahead meanwhile.
+        path = tf.train.Checkpoint(iterator=iterator).save(str(folder / "saved"))
+        going_on = iter(another)
+        tf.train.Checkpoint(iterator=going_on).restore(path)
+        return [[x.numpy().tolist() for x in each] for each in ((first, *going_on), another, another)]
+
+    def written():
+        return Dataset.range(10).shuffle(10, seed=7).batch(4).map(lambda x: x + 1)
+
+    optimized, other = (autopipe.optimize(written(), keeps="sequence", seconds=0) for _ in range(2))
+    assert run(optimized, other, tmp_path / "optimized") == run(written(), written(), tmp_path / "written")
+
+
+@pytest.mark.usefixtures("worth_caching")
+def test_a_cache_is_not_taken_for_whole_where_an_element_failed_before_it_was_saved(tmp_path):
+    def made():
+        numbers = Dataset.range(9).filter(lambda x: x < 8)
+        return numbers.map(lambda x: 60 // (tf.strings.to_number(tf.strings.as_string(x), tf.int64) - 2))
+
+    dataset = autopipe.optimize(made(), rules=("cache_fixed_work",))
+    assert dataset.plan.rules
+    iterator = iter(dataset)
+    assert [int(next(iterator)) for _ in range(2)] == [-30, -60]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
+    another = autopipe.optimize(made(), plan=dataset.plan)
+    going_on = iter(another)
+    tf.train.Checkpoint(iterator=going_on).restore(path)
+    assert list(map(int, going_on)) == [60, 30, 20, 15, 12]
+    assert not another.caches_are_full
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        list(another)
 
 
 @pytest.mark.usefixtures("worth_caching")

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.pipeline import ir, trees
-from autopipe.runtime.ending import none_has_failed, telling_its_end
+from autopipe.runtime.ending import telling_its_end
+from autopipe.runtime.requests import Requests
 
 Dataset = tf.data.Dataset
 MADE = {
@@ -24,7 +25,7 @@ def told(dataset, inner_prefetch=True):
     def tell():
         ended.assign(True)
 
-    return telling_its_end(dataset, tell, none_has_failed(), inner_prefetch=inner_prefetch), ended
+    return telling_its_end(dataset, tell, Requests(), inner_prefetch=inner_prefetch), ended
 
 
 @pytest.mark.parametrize("inner_prefetch", [False, True])
@@ -52,7 +53,7 @@ def chosen(dataset):
 )
 def test_elements_chosen_from_several_datasets_keep_their_shapes(dataset, inner_prefetch):
     made = chosen(dataset).batch(4)
-    dataset = telling_its_end(made, lambda: None, none_has_failed(), inner_prefetch=inner_prefetch, chosen=True)
+    dataset = telling_its_end(made, lambda: None, Requests(), inner_prefetch=inner_prefetch, chosen=True)
     assert dataset.element_spec == made.element_spec
     assert [str(each) for each in dataset] == [str(each) for each in made]
 
@@ -99,14 +100,13 @@ def test_an_error_is_no_end(name):
 
 
 @pytest.mark.parametrize("name", ["known", "unknown"])
-def test_the_end_is_not_told_to_who_read_on_after_an_error_that_was_seen(name):
-    ended, failed = tf.Variable(False), none_has_failed()
+def test_the_end_is_not_told_to_who_read_on_after_an_error(name):
+    ended = tf.Variable(False)
     dataset = MADE[name]().map(lambda x: (tf.debugging.assert_none_equal(x, tf.constant(4, tf.int64)), x)[1])
-    iterator = iter(telling_its_end(dataset, lambda: ended.assign(True), failed, inner_prefetch=False))
+    iterator = iter(telling_its_end(dataset, lambda: ended.assign(True), Requests(), inner_prefetch=False))
     assert [int(next(iterator)) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(tf.errors.InvalidArgumentError):
         next(iterator)
-    failed.assign(True)
     assert list(map(int, iterator)) == [5]
     assert not ended.numpy()
 
@@ -120,7 +120,7 @@ def test_one_that_never_ends_never_tells():
 @pytest.mark.parametrize("inner_prefetch", [True, False])
 def test_a_tuple_of_one_stays_a_tuple(inner_prefetch):
     numbers = tf.data.Dataset.range(3).map(lambda x: (x,))
-    told = telling_its_end(numbers, lambda: None, none_has_failed(), inner_prefetch=inner_prefetch)
+    told = telling_its_end(numbers, lambda: None, Requests(), inner_prefetch=inner_prefetch)
     assert told.element_spec == numbers.element_spec
     assert [type(each) for each in told] == [tuple] * 3
 
@@ -130,7 +130,7 @@ def test_an_iterator_is_saved_where_one_over_the_same_elements_is(name, tmp_path
     written = MADE[name]()
 
     def made(stateless):
-        return telling_its_end(written, lambda: None, none_has_failed(), inner_prefetch=False, stateless=stateless)
+        return telling_its_end(written, lambda: None, Requests(), inner_prefetch=False, stateless=stateless)
 
     iterator = iter(made(stateless=True))
     first = next(iterator)
@@ -143,6 +143,6 @@ def test_an_iterator_is_saved_where_one_over_the_same_elements_is(name, tmp_path
 
 def test_a_state_that_is_not_ours_is_not_passed_over(tmp_path):
     drawn = Dataset.range(6).map(lambda x: (x, tf.random.uniform([])))
-    told = telling_its_end(drawn, lambda: None, none_has_failed(), inner_prefetch=False)
+    told = telling_its_end(drawn, lambda: None, Requests(), inner_prefetch=False)
     with pytest.raises(tf.errors.FailedPreconditionError, match="is stateful"):
         tf.train.Checkpoint(iterator=iter(told)).save(tmp_path / "saved")

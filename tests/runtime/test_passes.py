@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 from disposing import wait_for_disposal
+from programs import run_program
 
 import autopipe
 from autopipe.optimizer import Rewriting, Step
@@ -158,7 +159,7 @@ def test_nobody_is_waited_for_long_while_caches_are_not_full():
 
 
 def take_traced(dataset, count):
-    """Take elements as Keras does: nobody in Python sees which failed."""
+    """Take elements as Keras does; nobody in Python sees which failed. One fails at most."""
     iterator = iter(dataset)
 
     @tf.function
@@ -184,10 +185,41 @@ def test_what_failed_last_in_a_traced_function_is_not_missing():
             assert not dataset.caches_are_full
 
 
-def test_more_than_a_pass_in_a_traced_function_fills_a_cache():
-    dataset = caching(texts(), AFTER["elements"])
-    take_traced(dataset, COUNT + 2)
+@pytest.mark.parametrize("name", ["elements", "batches that divide", "whole batches"])
+def test_a_pass_in_a_traced_function_fills_a_cache(name):
+    dataset = caching(texts(), AFTER[name])
+    in_a_pass = taken_in_a_pass(dataset.tree, [COUNT]) - 1
+    take_traced(dataset, in_a_pass - 1)
+    assert not dataset.caches_are_full
+    take_traced(dataset, in_a_pass)
     assert dataset.caches_are_full
+
+
+def test_one_that_was_retuned_in_a_pass_fills_a_cache_too():
+    dataset = caching(texts(), AFTER["elements"])
+    dataset.retune({"prefetch.buffer_size": 4})
+    iterator = iter(dataset)
+    for step in range(COUNT):
+        next(iterator)
+        dataset.retune({"prefetch.buffer_size": 1 + step % 3})
+    del iterator
+    wait_for_disposal()
+    assert dataset.caches_are_full
+
+
+def test_nobody_waits_for_one_more_of_what_gives_none_any_more():
+    code = """
+import tensorflow as tf, autopipe
+from autopipe.planning.measuring.measure import SampleMeasurements
+SampleMeasurements.caching = lambda *_, on_disk=False: (1.0, 1e-4)
+names = tf.data.Dataset.range(9).filter(lambda x: x < 8).map(lambda x: tf.strings.length(tf.strings.as_string(x)))
+few = names.repeat().enumerate().filter(lambda place, _: place < 20)
+dataset = autopipe.optimize(few, rules=("cache_fixed_work",))
+iterator = iter(dataset)
+print(dataset.plan.rules, len([next(iterator) for _ in range(20)]))
+del iterator
+"""
+    assert run_program(code).split() == ["('cache_fixed_work',)", "20"]
 
 
 def test_an_iterator_after_one_that_left_the_caches_empty_runs_the_same_pipeline():
@@ -209,10 +241,10 @@ def test_an_error_is_forgotten_by_the_next_iterator_over_the_same_pipeline():
         iterator = iter(dataset)
         with pytest.raises(tf.errors.InvalidArgumentError):
             next(iterator)
-        assert iterator._autopipe_reading.failed
+        assert iterator._autopipe_reading.requests.in_vain
         del iterator
         wait_for_disposal()
-    assert not iter(dataset)._autopipe_reading.failed
+    assert not iter(dataset)._autopipe_reading.requests.in_vain
 
 
 def test_under_a_filter_nobody_knows_how_many_there_are_in_a_pass():

@@ -11,11 +11,11 @@ import tensorflow as tf
 from failing_elements import failing_at
 
 import autopipe
+from autopipe.pipeline.disk_caches import caches_on_disk, with_files
 from autopipe.pipeline.extract import extract
 from autopipe.planning.disk.disk_cache import DiskCache
 from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.runtime.memories import Memories
-from autopipe.runtime.ready import caches_on_disk, with_files
 from autopipe.runtime.stores import Stores
 
 Dataset = tf.data.Dataset
@@ -209,9 +209,20 @@ def test_a_disk_with_little_room_is_written_to_as_long_as_nothing_failed(tmp_pat
     assert stores.next_files() == files
 
 
+def ask(iterator):
+    return next(iterator)
+
+
+def ask_for_an_optional(iterator):
+    return iterator.get_next_as_optional().get_value()
+
+
 @pytest.mark.usefixtures("as_fast")
 @pytest.mark.parametrize("where", [{"disk_cache": "kept", "ram_budget": 0}, {}], ids=["disk", "memory"])
-def test_an_element_that_failed_fails_in_later_epochs_too_where_its_consumer_reads_on(where, tmp_path, monkeypatch):
+@pytest.mark.parametrize("asking", [ask, ask_for_an_optional, tf.function(ask)], ids=["eager", "optional", "traced"])
+def test_an_element_that_failed_fails_in_later_epochs_too_where_its_consumer_reads_on(
+    asking, where, tmp_path, monkeypatch
+):
     monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
     monkeypatch.chdir(tmp_path)
     # Nobody knows how many there are.
@@ -222,10 +233,47 @@ def test_an_element_that_failed_fails_in_later_epochs_too_where_its_consumer_rea
     assert dataset.plan.rules
     for _epoch in range(3):
         iterator = iter(dataset)
-        assert [int(next(iterator)) for _ in range(4)] == [60 // (x - 4) for x in range(4)]
+        assert [int(asking(iterator)) for _ in range(4)] == [60 // (x - 4) for x in range(4)]
         with pytest.raises(tf.errors.InvalidArgumentError):
-            next(iterator)
-        assert list(map(int, iterator)) == [60, 30, 20]
+            asking(iterator)
+        assert [int(asking(iterator)) for _ in range(3)] == [60, 30, 20]
+        # Of an optional without a value, the value is an argument that is not valid.
+        with pytest.raises((tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError, StopIteration)):
+            asking(iterator)
+
+
+@pytest.mark.usefixtures("as_fast")
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_disk_cache_is_whole_for_later_runs_too_once_somebody_took_as_many_steps_as_an_epoch_has(
+    traced, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    # A busy machine may take long to hand on an element.
+    monkeypatch.setattr("autopipe.runtime.memories._PATIENCE_SECONDS", 5)
+
+    def optimized():
+        # Nobody knows how many there are.
+        lengths = Dataset.range(9).filter(lambda x: x < 8).map(lambda x: tf.strings.length(tf.strings.as_string(x)))
+        rules = ("cache_fixed_work_on_disk",)
+        return autopipe.optimize(lengths.repeat().batch(4), rules=rules, disk_cache=tmp_path, ram_budget=0)
+
+    def fit(dataset, steps):
+        iterator = iter(dataset)
+        take = tf.function(ask) if traced else ask
+        for _ in range(steps):
+            take(iterator)
+        attempts = {path.parent for path in tmp_path.glob("*/*/data*")}
+        return iterator._autopipe_reading.writes, attempts
+
+    dataset = optimized()
+    assert caches_on_disk(dataset.tree)
+    first, begun = fit(dataset, 1)
+    second, whole = fit(dataset, 2)
+    third, same = fit(dataset, 3)
+    later, still = fit(optimized(), 1)
+    assert (first, second, third, later) == (True, True, False, False)
+    assert len(whole - begun) == 1
+    assert whole >= same == still
 
 
 @pytest.fixture

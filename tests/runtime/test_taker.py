@@ -85,12 +85,34 @@ def test_an_iterator_that_was_started_early_is_of_the_thread_that_asks_for_it():
         assert readings[0].taker.thread != threading.get_ident()
 
 
-def test_it_is_told_of_an_element_that_failed_and_not_of_the_end():
-    iterator = iter(Dataset.range(4).map(lambda x: 6 // (x - 1)))
-    failures = []
-    Taker().take_note(iterator, lambda: failures.append("failed"))
-    assert int(next(iterator)) == -6
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        next(iterator)
-    assert [int(x) for x in iterator] == [6, 3]
-    assert failures == ["failed"]
+def test_nothing_is_changed_while_another_thread_waits_for_the_element_it_asked_for():
+    """The last element was taken here, and yet the other thread's may come after the state was saved."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def slow(x):
+        if x == 1:
+            begun.set()
+            goes_on.wait(10)
+        return x
+
+    numbers = Dataset.range(4).map(lambda x: tf.ensure_shape(tf.numpy_function(slow, [x], tf.int64), []))
+    iterator, taker = iter(numbers.with_options(one_by_one())), Taker()
+    taker.take_note(iterator)
+    assert int(next(iterator)) == 0
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(next, iterator)
+        begun.wait(10)
+        taker.is_here()
+        with taker.kept_waiting() as is_here:
+            assert not is_here
+        goes_on.set()
+        assert int(taken.result()) == 1
+    taker.is_here()
+    with taker.kept_waiting() as is_here:
+        assert is_here
+
+
+def one_by_one():
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    return options

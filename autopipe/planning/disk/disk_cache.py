@@ -32,9 +32,11 @@ import shutil
 import threading
 import time
 import uuid
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -115,6 +117,25 @@ class DiskCache:
         """Return whether all elements are under a name, so that who reads it writes nothing."""
         return _is_complete(Path(filename).parent)
 
+    def counts_tell(self, filename: str) -> bool:
+        """Return whether the number of elements under a name tells that none is missing, without :meth:`note_end`."""
+        return _number(Path(filename).parent) is not None
+
+    def is_written(self, filename: str) -> bool:
+        """Return whether TensorFlow came to the end of writing under a name; an element that failed may be missing."""
+        return _is_finished(Path(filename).parent)
+
+    def number_written(self, filename: str) -> int:
+        """Return how many elements are under a name where :meth:`is_written`.
+
+        Raises:
+            tensorflow.errors.OpError: if they cannot be read.
+        """
+        import tensorflow as tf
+
+        index = tf.train.load_checkpoint(filename)
+        return bisect_left(range(MOST_ELEMENTS), True, key=lambda place: not _has(index, place))
+
     def note_end(self, filenames: Iterable[str]) -> None:
         """Take note, in a graph, that the consumer of what is written under these names came to its end."""
         import tensorflow as tf
@@ -171,7 +192,7 @@ class DiskCache:
     def _remove_what_is_left(self) -> None:
         for attempt in self.folder.glob("*/*.*.*"):
             # In this order: one that lives may come to its end in between.
-            if _is_abandoned(attempt) and not _is_finished(attempt):
+            if _is_abandoned(attempt) and not _is_complete(attempt):
                 shutil.rmtree(attempt, ignore_errors=True)
         for lock in self.folder.glob("*.lock"):
             if _place(lock) == _here() or _is_old(lock):
@@ -279,13 +300,22 @@ def _is_readable(attempt: Path) -> bool:
         index = tf.train.load_checkpoint(str(attempt / _NAME))
     except (tf.errors.OpError, RuntimeError, ValueError):
         return False
-    number = attempt.parent.name.partition(".")[2]
-    if not number.isdecimal():
+    number = _number(attempt)
+    if number is None:
         return (attempt / _ENDED).exists()
-    if int(number) == 0:
-        return True
+    return number == 0 or _has(index, number - 1)
+
+
+def _number(attempt: Path) -> int | None:
+    """Return how many elements there are to be; ``None`` if nobody knows."""
+    number = attempt.parent.name.partition(".")[2]
+    return int(number) if number.isdecimal() else None
+
+
+def _has(index: Any, place: int) -> bool:
+    """Return whether the element at a place is in an index."""
     # The key of a tensor is the place of its element and its own, each padded to the width of the largest.
-    return any(index.has_tensor(f"{int(number) - 1:7d}_{0:{width}d}") for width in range(1, 4))
+    return any(index.has_tensor(f"{place:7d}_{0:{width}d}") for width in range(1, 4))
 
 
 def _sizes(attempt: Path) -> str:

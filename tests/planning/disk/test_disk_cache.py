@@ -129,6 +129,17 @@ def test_of_a_number_that_is_not_known_the_end_must_have_been_seen(tmp_path):
     assert disk.again(name) == name
 
 
+def test_the_number_of_elements_tells_where_it_was_known_and_can_be_read_where_not(tmp_path):
+    disk = DiskCache(tmp_path)
+    some = extract(Dataset.range(1999).filter(lambda x: x >= 0))
+    known, unknown = disk.filename(numbers()), disk.filename(some)
+    assert (disk.counts_tell(known), disk.counts_tell(unknown)) == (True, False)
+    assert not disk.is_written(unknown)
+    _ = list(build(ir.Cache(input=some, filename=unknown)))
+    assert disk.is_written(unknown)
+    assert disk.number_written(unknown) == 1999
+
+
 @pytest.mark.parametrize(
     "tree",
     [
@@ -220,6 +231,19 @@ def test_what_another_machine_left_incomplete_is_removed_after_days(tmp_path, mo
     os.utime(left, (0, time.time() - 8 * 24 * 3600))
     DiskCache(tmp_path)
     assert not left.exists()
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_of_a_process_that_is_gone_what_nobody_can_ever_read_is_removed(ended, tmp_path, monkeypatch):
+    tree = extract(Dataset.range(9).filter(lambda x: x > 4))
+    disk = DiskCache(tmp_path)
+    name = disk.filename(tree)
+    _ = list(build(ir.Cache(input=tree, filename=name)))
+    if ended:
+        disk.note_end([name])
+    monkeypatch.setattr(disk_cache, "_is_abandoned", lambda _: True)
+    DiskCache(tmp_path)
+    assert Path(name).parent.exists() == ended
 
 
 def test_what_this_process_writes_is_left_alone(tmp_path):

@@ -1,0 +1,82 @@
+"""How many elements the consumer of an iterator asked for, and how many it got."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from autopipe.pipeline.extract import element_shapes, element_types
+
+__all__ = ["Requests"]
+
+
+class Requests:
+    """What a consumer asked for: counted by the pipeline, which sees a traced consumer as well as one of Python.
+
+    An iterator that goes on over another pipeline takes them along. They are for one iterator at a time.
+
+    Args:
+        given: how many elements there were before.
+        in_vain: how often there was none.
+
+    >>> requests = Requests()
+    >>> iterator = iter(requests.counted(tf.data.Dataset.range(3).map(lambda x: 6 // x)))
+    >>> try:
+    ...     next(iterator)
+    ... except tf.errors.InvalidArgumentError:
+    ...     requests.given, requests.in_vain
+    (0, 1)
+    >>> [int(x) for x in iterator], requests.given
+    ([6, 3], 2)
+    """
+
+    def __init__(self, given: int = 0, in_vain: int = 0) -> None:
+        with tf.device("CPU:0"):
+            self._asked = tf.Variable(given + in_vain, trainable=False, dtype=tf.int64)
+            self._given = tf.Variable(given, trainable=False, dtype=tf.int64)
+
+    @property
+    def given(self) -> int:
+        """How many elements there were."""
+        return int(self._given)
+
+    @property
+    def in_vain(self) -> int:
+        """How often there was none: an element failed, or the end had come."""
+        return int(self._asked) - self.given
+
+    def begin(self) -> None:
+        """Count from here, for another iterator."""
+        self._asked.assign(0)
+        self._given.assign(0)
+
+    def counted(self, dataset: Any) -> Any:
+        """Return the same elements, counted while the consumer asks for them; nothing after it must read ahead.
+
+        A zip asks for one of the first dataset, and then for one of the second, which may fail.
+        """
+        types, shapes = element_types(dataset), element_shapes(dataset)
+        # As tensors: a ragged one would be taken apart and put together again.
+        flat = tuple(tf.TensorSpec(shape, kind) for kind, shape in zip(types, shapes, strict=True))
+        tensors = tf.data.experimental.from_variant(tf.data.experimental.to_variant(dataset), flat)
+        asked = tf.data.Dataset.counter().map(self._note_asked, synchronous=True)
+        answered = tf.data.Dataset.zip((asked, tensors)).map(self._note_given, synchronous=True)
+        counted = tf.data.experimental.from_variant(tf.data.experimental.to_variant(answered), dataset.element_spec)
+        # TensorFlow frees the functions of a dataset that nobody holds.
+        counted._autopipe_owner = (dataset, answered)
+        return counted
+
+    def only_the_end_was_in_vain(self) -> Any:
+        """Return, in a graph that runs at the end, whether no element failed."""
+        return tf.equal(self._asked - self._given, 1)
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    def _note_asked(self, number: Any) -> Any:
+        self._asked.assign_add(1)
+        return number
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    def _note_given(self, _: Any, element: Any) -> Any:
+        self._given.assign_add(1)
+        return element
