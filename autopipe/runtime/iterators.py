@@ -245,7 +245,7 @@ class Iterators:
         synchronous = reading.ends_synchronously
         if reading.stall is not None:
             dataset = metered(dataset, reading.stall, inner_prefetch=synchronous)
-        if reading.notes:
+        if reading.requests is not None:
             tell = partial(self._stores.note_end, reading.memories, reading.files)
             prefetched = synchronous and reading.stall is None
             stateless = all(effects(fn).steady for fn in trees.functions(reading.tree))
