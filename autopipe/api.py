@@ -9,7 +9,7 @@ from dataclasses import asdict, astuple, replace
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
-from autopipe.arguments import bytes_or_none, number, yes_or_no
+from autopipe.arguments import bytes_or_none, is_truth, number, yes_or_no
 from autopipe.errors import ArgumentError, DatasetError, KnobError, PlanError
 from autopipe.planning.plans.plan import Plan
 
@@ -171,7 +171,7 @@ def _diagnosis_seconds(seconds: float | None) -> float:
 
     if seconds is None:
         return _DIAGNOSIS_SECONDS
-    if isinstance(seconds, int | float) and seconds == 0:
+    if isinstance(seconds, int | float) and not is_truth(seconds) and seconds == 0:
         return 0.0
     return number("seconds, where they are not 0,", seconds, LEAST_SECONDS, finite=True)
 
