@@ -199,16 +199,16 @@ def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
         run = old.moved(before), new.moved(after)
         sides = [taking_turns(ir.Repeat(input=tree)) for tree in run]
         cached = [any(isinstance(node, ir.Keeping) for node in trees.walk(tree)) for tree in run]
-        epoch = _elements_in_epoch(old.build(before)) if any(cached) else 0
+        epoch = _elements_in_epoch(old.build(before), before) if any(cached) else 0
         for side in compress(sides, cached):
             for _ in islice(side, epoch + 1):
                 pass
         yield lambda: compare_speeds(sides[0], sides[1], _COMPARISON_SECONDS)[0]
 
 
-def _elements_in_epoch(dataset: Any) -> int:
+def _elements_in_epoch(dataset: Any, tree: ir.Node) -> int:
     """Return how many elements a dataset has; where TensorFlow does not know, they are read. Endless ones have none."""
-    import tensorflow as tf
+    from autopipe.planning.measuring.whole_epochs import elements_of_epoch
 
     known = int(dataset.cardinality())
-    return sum(1 for _ in dataset) if known == tf.data.UNKNOWN_CARDINALITY else max(0, known)
+    return known if known >= 0 else elements_of_epoch(dataset, tree) or 0
