@@ -128,6 +128,8 @@ def _stored(plan: Plan, where: Path) -> Ratio | None:
     Raises:
         PlanError: if it is none that ``--update`` stores.
     """
+    from autopipe.planning.plans.plan import MAKING_PLANS
+
     ratio = plan.measured.get("ratio")
     if ratio is None:
         return None
@@ -135,7 +137,7 @@ def _stored(plan: Plan, where: Path) -> Ratio | None:
     if not all(isinstance(number, int | float) and number > 0 for number in numbers):
         raise PlanError(
             f"A plan's ratio must have a median, low, high and cores above 0, but in {where} it is {ratio!r:.80}. "
-            "Remove it, or make a new plan with: autopipe tune TARGET -o plan.json"
+            f"Remove it, or make a new plan with: {MAKING_PLANS}"
         )
     return Ratio(**{name: ratio[name] for name in ("median", "low", "high", "cores")})
 

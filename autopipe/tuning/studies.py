@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 from autopipe.arguments import one_of, seed_or_none
 from autopipe.errors import ArgumentError, AutopipeError, StorageError
+from autopipe.here import boot_id
 
 __all__ = [
     "PRUNERS",
@@ -316,13 +317,11 @@ def _is_abandoned(study: Any, trial: Any) -> bool:
 
 def _numbering() -> str:
     """Name what gives processes their numbers: a machine since it was started and, on Linux, a namespace of it."""
-    boot = namespace = ""
-    with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    namespace = ""
     with suppress(OSError):
         namespace = os.readlink("/proc/self/ns/pid")
     # Releases before this one wrote down starts by the clock: to each other they are processes of elsewhere.
-    return f"{socket.gethostname()}/{boot}/{namespace}/ticks"
+    return f"{socket.gethostname()}/{boot_id()}/{namespace}/ticks"
 
 
 def _started(process: int) -> str:
