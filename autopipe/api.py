@@ -9,9 +9,10 @@ from dataclasses import asdict, astuple, replace
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
-from autopipe.arguments import bytes_or_none, number, yes_or_no
+from autopipe.arguments import bytes_or_none, is_truth, number, yes_or_no
 from autopipe.errors import ArgumentError, DatasetError, KnobError, PlanError
-from autopipe.planning.plans.plan import Plan
+from autopipe.here import release
+from autopipe.planning.plans.plan import MAKING_PLANS, Plan
 
 if TYPE_CHECKING:
     from autopipe.optimizer import Rewriting
@@ -171,7 +172,7 @@ def _diagnosis_seconds(seconds: float | None) -> float:
 
     if seconds is None:
         return _DIAGNOSIS_SECONDS
-    if isinstance(seconds, int | float) and seconds == 0:
+    if isinstance(seconds, int | float) and not is_truth(seconds) and seconds == 0:
         return 0.0
     return number("seconds, where they are not 0,", seconds, LEAST_SECONDS, finite=True)
 
@@ -315,7 +316,7 @@ def _rewriting(
 def _check_plan(plan: Plan, identity: str) -> None:
     from autopipe.rules import catalogue
 
-    remedy = "Make a new one with: autopipe tune TARGET -o plan.json"
+    remedy = f"Make a new one with: {MAKING_PLANS}"
     if plan.fingerprint != identity:
         there, here = plan.versions.get("tensorflow"), _versions()["tensorflow"]
         other = "" if there in (None, here) else f", or TensorFlow has, which was {there} and is {here}"
@@ -350,20 +351,15 @@ def _check_knobs(rewriting: Rewriting, done: Plan) -> None:
         with_knobs(with_thread_pool(rewriting.after), done.knobs)
     except KnobError as error:
         raise KnobError(
-            f"{error} It is a number of the plan: take it out of there, or make a new one with: "
-            "autopipe tune TARGET -o plan.json"
+            f"{error} It is a number of the plan: take it out of there, or make a new one with: {MAKING_PLANS}"
         ) from None
 
 
 def _versions() -> dict[str, str]:
     """Return the versions of what decides how a pipeline runs; where autopipe is not installed, without its own."""
-    from importlib.metadata import PackageNotFoundError, version
-
     import keras
     import tensorflow as tf
 
     versions = {"keras": keras.__version__, "python": platform.python_version(), "tensorflow": tf.__version__}
-    try:
-        return {"autopipe": version("keras-autopipe"), **versions}
-    except PackageNotFoundError:
-        return versions
+    own = release()
+    return versions if own is None else {"autopipe": own, **versions}

@@ -138,7 +138,7 @@ def number(name: str, value: Any, least: float = 0.0, *, above: bool = False, fi
     0.5
     """
     try:
-        found = math.nan if isinstance(value, bool | str) else float(value)
+        found = math.nan if isinstance(value, str) or is_truth(value) else float(value)
     except (OverflowError, TypeError, ValueError):
         found = math.nan
     if not (found > least if above else found >= least) or (finite and math.isinf(found)):

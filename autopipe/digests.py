@@ -2,7 +2,8 @@
 
 Elements are not kept, only what tells them apart. An element is known by a digest of its bits, for a comparison in
 order. A row (of a batch, so that where batches begin does not count) is known by a digest of what must be equal (whole
-numbers, texts, shapes) and by sums of its floats with random weights, since floats may round differently.
+numbers, texts, shapes) and by sums of its floats with random weights, since floats, also those of complex numbers, may
+round differently.
 """
 
 from __future__ import annotations
@@ -129,8 +130,8 @@ def _rows(leaves: list[Any]) -> Iterator[list[Any]]:
 def _known_by(leaves: list[Any]) -> Row:
     import numpy as np
 
-    floats = [leaf for leaf in leaves if leaf.dtype.kind == "f"]
-    others = [leaf for leaf in leaves if leaf.dtype.kind != "f"]
+    floats = [leaf for leaf in leaves if leaf.dtype.kind in "fc"]
+    others = [leaf for leaf in leaves if leaf.dtype.kind not in "fc"]
     blocks = [_weighted(leaf) for leaf in floats]
     exact = _digest(others) + repr([(leaf.dtype.str, leaf.shape) for leaf in floats]).encode()
     if not blocks:
@@ -142,7 +143,9 @@ def _weighted(leaf: Any) -> tuple[Any, Any]:
     """Return sums of blocks of floats with fixed random weights, and the sums of their absolute values."""
     import numpy as np
 
-    flat = leaf.ravel().astype(np.float64)
+    flat = leaf.ravel()
+    # A complex number is two floats.
+    flat = flat.view(flat.real.dtype).astype(np.float64)
     if not flat.size:
         return np.zeros(0), np.zeros(0)
     if not np.isfinite(flat).all():

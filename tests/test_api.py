@@ -118,7 +118,7 @@ def test_a_wrong_argument_is_named(arguments, words):
         autopipe.optimize(Dataset.range(3), **arguments)
 
 
-@pytest.mark.parametrize("seconds", [0.1, -1, float("nan"), float("inf"), "3"])
+@pytest.mark.parametrize("seconds", [0.1, -1, float("nan"), float("inf"), "3", False, True])
 def test_how_long_to_explain_is_judged_before_anything_is_measured(monkeypatch, seconds):
     monkeypatch.setattr("autopipe.api._measurements", None)
     with pytest.raises(ArgumentError, match=r"seconds, where they are not 0, must be a finite number >= 0\.2"):

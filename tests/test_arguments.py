@@ -18,7 +18,7 @@ def test_no_budget_is_none():
     assert bytes_or_none("ram_budget", None) is None
 
 
-@pytest.mark.parametrize("value", [True, "4", 4.0, -1, None, [4]])
+@pytest.mark.parametrize("value", [True, np.True_, "4", 4.0, -1, None, [4]])
 def test_others_are_none(value):
     with pytest.raises(ArgumentError, match="trials must be a whole number >= 0, but got "):
         whole_number("trials", value)
@@ -29,7 +29,7 @@ def test_numbers_are_numbers(value):
     assert number("seconds", value) == value
 
 
-@pytest.mark.parametrize("value", [True, "1", None, math.nan, -0.1, [1], 10**400])
+@pytest.mark.parametrize("value", [True, np.True_, np.False_, "1", None, math.nan, -0.1, [1], 10**400])
 def test_what_is_no_number_is_named(value):
     with pytest.raises(ArgumentError, match="seconds must be a number >= 0, but got "):
         number("seconds", value)

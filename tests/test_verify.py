@@ -65,6 +65,20 @@ def test_a_single_changed_pixel_is_found_and_rounding_is_not():
     assert compare(before, nearly.unbatch().shuffle(6).batch(3), Keeps.ELEMENTS) is None
 
 
+@pytest.mark.parametrize("shape", [(6,), (6, 8, 5)], ids=["numbers", "spectrograms"])
+def test_complex_numbers_may_round_and_not_change(shape):
+    real, imaginary = np.random.default_rng(0).random((2, *shape)).astype(np.float32)
+    waves = real + 1j * imaginary
+    nearly = waves * (1 + np.float32(1e-6))
+    wrong = waves.copy()
+    wrong.flat[-1] += 0.05j
+    before, rounded, after = (Dataset.from_tensor_slices(each).batch(2) for each in (waves, nearly, wrong))
+
+    assert compare(before, rounded, Keeps.SEQUENCE) == "epoch 0: element 0 differs"
+    assert compare(before, rounded, Keeps.ELEMENTS) is None
+    assert compare(before, after, Keeps.ELEMENTS) == "epoch 0: 1 elements are lost and 1 are new"
+
+
 def test_not_a_number_and_infinity_are_values():
     odd = Dataset.from_tensor_slices(np.array([np.nan, np.inf, -np.inf, 1.0], np.float32))
     assert compare(odd, odd.shuffle(4, seed=1), Keeps.ELEMENTS) is None

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from autopipe.cli.targets import UserCodeError
-from autopipe.errors import AutopipeError, PlanError
+from autopipe.errors import ArgumentError, AutopipeError, PlanError
 
 if TYPE_CHECKING:
     from autopipe.planning.plans.plan import Plan
@@ -70,11 +70,11 @@ def save_plan(plan: Plan, file: Path) -> None:
     """Write a plan to a file; where that fails after all, print it: it took long to find.
 
     Raises:
-        PlanError: if it cannot be written, as on a full disk.
+        PlanError: if it cannot be written, as on a full disk, or where the folder is gone by now.
     """
     try:
         plan.save(file)
-    except OSError as error:
+    except (ArgumentError, OSError) as error:
         typer.echo(plan.to_json())
         raise PlanError(
             f"A plan must be written to a file, but {file} could not be ({error}). It is printed instead, to be put "

@@ -108,6 +108,7 @@ def parse_arguments(texts: list[str] | None) -> dict[str, Any]:
             raise typer.BadParameter(f"must be NAME=VALUE, but got {text!r}.", param_hint="--arg")
         try:
             arguments[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            # It raises each of them, by what is wrong.
             arguments[name] = value
     return arguments

@@ -128,6 +128,8 @@ def _stored(plan: Plan, where: Path) -> Ratio | None:
     Raises:
         PlanError: if it is none that ``--update`` stores.
     """
+    from autopipe.planning.plans.plan import MAKING_PLANS
+
     ratio = plan.measured.get("ratio")
     if ratio is None:
         return None
@@ -135,7 +137,7 @@ def _stored(plan: Plan, where: Path) -> Ratio | None:
     if not all(isinstance(number, int | float) and number > 0 for number in numbers):
         raise PlanError(
             f"A plan's ratio must have a median, low, high and cores above 0, but in {where} it is {ratio!r:.80}. "
-            "Remove it, or make a new plan with: autopipe tune TARGET -o plan.json"
+            f"Remove it, or make a new plan with: {MAKING_PLANS}"
         )
     return Ratio(**{name: ratio[name] for name in ("median", "low", "high", "cores")})
 
@@ -199,16 +201,16 @@ def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
         run = old.moved(before), new.moved(after)
         sides = [taking_turns(ir.Repeat(input=tree)) for tree in run]
         cached = [any(isinstance(node, ir.Keeping) for node in trees.walk(tree)) for tree in run]
-        epoch = _elements_in_epoch(old.build(before)) if any(cached) else 0
+        epoch = _elements_in_epoch(old.build(before), before) if any(cached) else 0
         for side in compress(sides, cached):
             for _ in islice(side, epoch + 1):
                 pass
         yield lambda: compare_speeds(sides[0], sides[1], _COMPARISON_SECONDS)[0]
 
 
-def _elements_in_epoch(dataset: Any) -> int:
+def _elements_in_epoch(dataset: Any, tree: ir.Node) -> int:
     """Return how many elements a dataset has; where TensorFlow does not know, they are read. Endless ones have none."""
-    import tensorflow as tf
+    from autopipe.planning.measuring.whole_epochs import elements_of_epoch
 
     known = int(dataset.cardinality())
-    return sum(1 for _ in dataset) if known == tf.data.UNKNOWN_CARDINALITY else max(0, known)
+    return known if known >= 0 else elements_of_epoch(dataset, tree) or 0

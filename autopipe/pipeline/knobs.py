@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any, SupportsIndex
 
 from autopipe.arguments import is_truth
 from autopipe.errors import KnobError
+from autopipe.here import processors
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
 
@@ -240,7 +240,7 @@ def _interleave_knobs(node: ir.Interleave, order_is_free: bool) -> Iterator[Knob
     """Yield the knobs of an interleave. More calls than datasets that it reads in turn are not made."""
     assert node.num_parallel_calls is not None
     stage, cycle = f"interleave[{node.fn.name}]", _cycle(node)
-    fixed = _processors() if _declared(node.cycle_length) == ir.AUTOTUNE else cycle
+    fixed = processors() if _declared(node.cycle_length) == ir.AUTOTUNE else cycle
     yield Knob(stage, "num_parallel_calls", node.num_parallel_calls, most=None if order_is_free else fixed)
     if order_is_free:
         yield Knob(stage, "cycle_length", cycle, automatic=None, live=False)
@@ -252,12 +252,8 @@ def _cycle(node: ir.Interleave) -> int:
     if node.cycle_length != ir.AUTOTUNE:
         return int(node.cycle_length)
     if node.num_parallel_calls in (None, ir.AUTOTUNE):
-        return math.ceil(_processors() / _PROCESSORS_PER_DATASET)
-    return min(node.num_parallel_calls, _processors())
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0))
+        return math.ceil(processors() / _PROCESSORS_PER_DATASET)
+    return min(node.num_parallel_calls, processors())
 
 
 def _order_is_free(node: ir.Interleave, tree: ir.Node) -> bool:

@@ -1,9 +1,9 @@
 """The rule named as this file."""
 
-import os
 from dataclasses import replace
 
 from autopipe.functions.known.effects import effects
+from autopipe.here import processors
 from autopipe.pipeline.ir import AUTOTUNE, Interleave, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import ErrorsSurface, Faster, OrderUnseen, ReadAheadUnseen
@@ -21,7 +21,7 @@ def parallel_interleave(node: Node) -> Rewrite | None:
     """
     match node:
         case Interleave(num_parallel_calls=None):
-            cycle = len(os.sched_getaffinity(0)) if node.cycle_length == AUTOTUNE else node.cycle_length
+            cycle = processors() if node.cycle_length == AUTOTUNE else node.cycle_length
             # Else options.deterministic=False, which does not reach a sequential interleave, would free its order.
             after = replace(node, num_parallel_calls=AUTOTUNE, cycle_length=cycle, deterministic=True)
             unseen = (OrderUnseen(node.fn), ReadAheadUnseen(node.input), ErrorsSurface(node.fn))

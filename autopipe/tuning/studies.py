@@ -9,16 +9,15 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
-
-import psutil
+from weakref import WeakKeyDictionary
 
 from autopipe.arguments import one_of, seed_or_none
 from autopipe.errors import ArgumentError, AutopipeError, StorageError
+from autopipe.here import boot_id
 
 __all__ = [
     "PRUNERS",
@@ -44,6 +43,11 @@ _SIGN_SECONDS = 60.0
 _SILENT_SECONDS = 900.0
 # To sign a trial takes milliseconds; the process that has not done so by then was ended in between.
 _UNSIGNED_SECONDS = 60.0
+# When this process first saw the trials of a study that nobody has signed, by their numbers. When they began is told by
+# the clock of another machine, in the time of its zone.
+_UNSIGNED: WeakKeyDictionary[Any, dict[int, float]] = WeakKeyDictionary()
+# Of /proc/PID/stat: states of what has ended, and after the state the place of the start.
+_ENDED_STATES, _START_FIELD = ("Z", "X"), 18
 _JOURNAL = "journal:"
 # Of those who open a new database at the same moment, one makes its tables, and the others find them half made.
 _OPENINGS = 20
@@ -179,7 +183,7 @@ def fail_abandoned(study: Any) -> int:
     from optuna.trial import TrialState
 
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-    abandoned = [trial.number for trial in running if _is_abandoned(trial)]
+    abandoned = [trial.number for trial in running if _is_abandoned(study, trial)]
     for number in abandoned:
         tell(study, number, None)
     return len(abandoned)
@@ -300,10 +304,11 @@ def _sign_until(ended: Event, trial: Any) -> None:
             trial.set_user_attr(_SEEN_AT, time.time())
 
 
-def _is_abandoned(trial: Any) -> bool:
+def _is_abandoned(study: Any, trial: Any) -> bool:
     signature = str(trial.user_attrs.get(_SIGNED_BY, ""))
     if not signature:
-        return bool((datetime.now() - trial.datetime_start).total_seconds() > _UNSIGNED_SECONDS)
+        now = time.monotonic()
+        return now - _UNSIGNED.setdefault(study, {}).setdefault(trial.number, now) >= _UNSIGNED_SECONDS
     numbering, number, started = signature.rsplit(":", 2)
     if numbering != _numbering():
         return bool(time.time() - trial.user_attrs.get(_SEEN_AT, 0.0) > _SILENT_SECONDS)
@@ -312,21 +317,25 @@ def _is_abandoned(trial: Any) -> bool:
 
 def _numbering() -> str:
     """Name what gives processes their numbers: a machine since it was started and, on Linux, a namespace of it."""
-    boot = namespace = ""
-    with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    namespace = ""
     with suppress(OSError):
         namespace = os.readlink("/proc/self/ns/pid")
-    return f"{socket.gethostname()}/{boot}/{namespace}"
+    # Releases before this one wrote down starts by the clock: to each other they are processes of elsewhere.
+    return f"{socket.gethostname()}/{boot_id()}/{namespace}/ticks"
 
 
 def _started(process: int) -> str:
-    """Return when a process was started: its number may have been given to another since. Empty if it is gone."""
+    """Return when a process was started: its number may have been given to another since. Empty if it is gone.
+
+    It is told in ticks since the machine was started, which stay what they are when its clock is set.
+    """
     try:
-        found = psutil.Process(process)
-        return "" if found.status() == psutil.STATUS_ZOMBIE else f"{found.create_time():.2f}"
-    except psutil.NoSuchProcess:
+        found = Path(f"/proc/{process}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
         return ""
+    # The name before it may hold anything, also spaces and parentheses.
+    state, *fields = found.rpartition(b")")[2].decode().split()
+    return "" if state in _ENDED_STATES else fields[_START_FIELD]
 
 
 def _sentence(error: BaseException) -> str:

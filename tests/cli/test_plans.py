@@ -1,5 +1,6 @@
 """The commands for plans that travel: explain --plan, diff, check."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from autopipe.cli import check
 from autopipe.cli.main import app
 from autopipe.cli.targets import load_dataset
 from autopipe.pipeline.extract import extract
+from autopipe.planning.measuring import whole_epochs
 from autopipe.planning.memory.machine import Machine
 from autopipe.planning.plans.fingerprint import fingerprint
 
@@ -335,6 +337,14 @@ class TestCheck:
             filled = len(made)
             compare()
             assert len(made) == filled
+
+    @pytest.mark.timeout(60)
+    def test_an_epoch_that_does_not_end_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(whole_epochs, "_LONGEST_SECONDS", 0.2)
+        endless = tf.data.Dataset.from_generator(itertools.count, output_signature=tf.TensorSpec((), tf.int64))
+        written = tf.data.Dataset.zip((tf.data.Dataset.range(8).cache().repeat(), endless))
+        with check._reading(extract(written), extract(written.prefetch(1))) as compare:
+            assert compare() > 0
 
     def test_what_the_pipeline_raises_is_the_users_own(self) -> None:
         stored_plan("train.py:raises_late")

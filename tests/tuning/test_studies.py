@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import optuna
+import psutil
 import pytest
 import study_worker as worker
 from optuna.trial import TrialState
@@ -159,9 +161,37 @@ class TestAbandoned:
 
     def test_a_process_that_has_the_number_of_a_dead_one_is_another(self):
         study = open_study()
-        sign_as(begun(study), started="12.5")
+        sign_as(begun(study), started="12")
         assert fail_abandoned(study) == 1
         assert study.trials[0].state is TrialState.FAIL
+
+    def test_a_living_process_is_known_after_the_clock_was_set(self, monkeypatch):
+        study = open_study()
+        begun(study)
+        monkeypatch.setattr(psutil.Process, "create_time", lambda self: 12.5)
+        assert fail_abandoned(study) == 0
+
+    def test_the_start_of_a_process_is_found_whatever_its_name(self, tmp_path):
+        odd = tmp_path / "a) R 1 (\N{SNOWMAN}"
+        odd.symlink_to(shutil.which("sleep"))
+        process = subprocess.Popen([odd, "60"])
+        try:
+            assert int(studies._started(os.getpid())) <= int(studies._started(process.pid))
+            process.kill()
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            assert studies._started(process.pid) == ""
+        finally:
+            process.kill()
+            process.wait()
+        assert studies._started(process.pid) == ""
+
+    def test_a_process_of_an_older_release_is_waited_for_and_not_for_ever(self):
+        study = open_study()
+        trial = begun(study)
+        sign_as(trial, "/".join(studies._numbering().split("/")[:3]), started="12.5")
+        assert fail_abandoned(study) == 0
+        trial.set_user_attr("autopipe:seen", time.time() - 10_000)
+        assert fail_abandoned(study) == 1
 
     @pytest.mark.parametrize("part", [0, 1, 2], ids=["host", "boot", "namespace"])
     def test_a_process_whose_number_says_nothing_here_is_waited_for_and_not_for_ever(self, part):
@@ -169,7 +199,7 @@ class TestAbandoned:
         trial = begun(study)
         numbering = trial.user_attrs["autopipe:process"].rsplit(":", 2)[0].split("/")
         numbering[part] = "another"
-        sign_as(trial, "/".join(numbering), started="12.5")
+        sign_as(trial, "/".join(numbering), started="12")
         assert fail_abandoned(study) == 0
         trial.set_user_attr("autopipe:seen", time.time() - 10_000)
         assert fail_abandoned(study) == 1
@@ -177,6 +207,16 @@ class TestAbandoned:
     def test_a_trial_that_was_never_signed_is_given_the_time_for_it(self, monkeypatch):
         study = open_study()
         study.ask()
+        assert fail_abandoned(study) == 0
+        monkeypatch.setattr(studies, "_UNSIGNED_SECONDS", 0.0)
+        assert fail_abandoned(study) == 1
+
+    @pytest.mark.parametrize("hours", [-2, 2])
+    def test_a_trial_that_was_begun_in_another_time_zone_is_given_that_time_too(self, hours, monkeypatch):
+        study = open_study()
+        trial = optuna.trial.create_trial(state=TrialState.RUNNING)
+        trial.datetime_start += timedelta(hours=hours)
+        study.add_trial(trial)
         assert fail_abandoned(study) == 0
         monkeypatch.setattr(studies, "_UNSIGNED_SECONDS", 0.0)
         assert fail_abandoned(study) == 1

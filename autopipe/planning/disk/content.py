@@ -6,12 +6,10 @@ Unknown means no: where anything could make the elements differ that the key doe
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import re
 from collections.abc import Iterator
 from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from autopipe.functions.function import Function
@@ -20,6 +18,7 @@ from autopipe.functions.known.fingerprint import function_fingerprint
 from autopipe.functions.known.order_inside import op_of_free_order
 from autopipe.functions.known.resources import fixed_table_reads
 from autopipe.functions.subgraph import with_called
+from autopipe.here import processors, release
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
@@ -114,11 +113,7 @@ def _feed(digest: Any, *parts: Any) -> None:
 def _versions() -> tuple[str, ...]:
     import tensorflow as tf
 
-    try:
-        own = version("keras-autopipe")
-    except PackageNotFoundError:
-        own = "a checkout"
-    return str(_SCHEMA), tf.__version__, own, platform.machine()
+    return str(_SCHEMA), tf.__version__, release() or "a checkout", platform.machine()
 
 
 def _refuse_unknown(node: ir.Node) -> None:
@@ -179,7 +174,7 @@ def _own_content(node: ir.Node) -> Iterator[Any]:
 
 def _order_by_machine(calls: int | None = None) -> tuple[str, ...]:
     """Return what decides over how many inputs TensorFlow interleaves, where the author left it to TensorFlow."""
-    return str(calls), str(len(os.sched_getaffinity(0)))
+    return str(calls), str(processors())
 
 
 def _function_content(fn: Function) -> Iterator[Any]:

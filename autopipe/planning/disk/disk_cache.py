@@ -41,6 +41,7 @@ from typing import Any
 import psutil
 
 from autopipe.errors import ArgumentError
+from autopipe.here import boot_id
 from autopipe.pipeline import ir
 from autopipe.pipeline.signature import signature
 from autopipe.planning.disk.content import UnknownContentError, content_key
@@ -246,10 +247,7 @@ def _lock_of(folder: Path, writer: str) -> Path:
 @lru_cache(maxsize=1)
 def _here() -> str:
     """Return what this machine is known by until it is started again: for so long what is written can be read."""
-    try:
-        start = Path("/proc/sys/kernel/random/boot_id").read_text()
-    except OSError:
-        start = f"{platform.node()} {psutil.boot_time()}"
+    start = boot_id() or f"{platform.node()} {psutil.boot_time()}"
     return hashlib.sha256(start.encode()).hexdigest()[:12]
 
 

@@ -234,8 +234,9 @@ def _sizes(names: list[bytes]) -> tuple[dict[bytes, int], float]:
     # Were they in an order by size, those of the beginning would tell little of the others.
     for name in _mixed(names):
         asked += 1
-        with suppress(tf.errors.NotFoundError):
-            sizes[name] = tf.io.gfile.stat(name.decode()).length
+        # TensorFlow cannot say of a name that is no UTF-8 that it is not found.
+        with suppress(tf.errors.NotFoundError, UnicodeDecodeError):
+            sizes[name] = tf.io.gfile.stat(name).length
             total += sizes[name]
         if time.perf_counter() > end:
             break
@@ -294,7 +295,7 @@ def _lines(names: list[bytes], size: float) -> int:
     for name in names:
         if time.perf_counter() > end:
             break
-        with tf.io.gfile.GFile(name.decode(), "rb") as file:
+        with tf.io.gfile.GFile(name, "rb") as file:
             while (part := file.read(_READ_AT_ONCE)) and time.perf_counter() < end:
                 counted += part.count(b"\n")
                 read += len(part)

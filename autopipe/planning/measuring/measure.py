@@ -38,7 +38,7 @@ from autopipe.planning.measuring.small_shuffles import small_shuffle
 from autopipe.planning.measuring.stopwatch import compare_speeds, longer_than
 from autopipe.planning.measuring.turns import elements_in_one_turn, taking_turns, without_last_prefetch
 from autopipe.planning.memory.ledger import promised_bytes
-from autopipe.planning.memory.machine import Machine, queued_seconds, resident_bytes
+from autopipe.planning.memory.machine import Machine, queued_by_thread, queued_since, resident_bytes
 from autopipe.rules import MeasurementError
 
 __all__ = ["SampleMeasurements"]
@@ -208,12 +208,13 @@ class SampleMeasurements:
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(alone)):
             elements = _run(alone, alone.input, self._sample_source(alone.input))
             next(elements)
-            taken, worked, calls = time.perf_counter(), _core_seconds(), 0
+            taken, worked, queued, calls = time.perf_counter(), time.process_time(), queued_by_thread(), 0
             for _ in elements:
                 calls += 1
                 if calls == _WORKING_CALLS or time.perf_counter() - taken > _WORKING_SECONDS:
                     break
-            taken, worked = time.perf_counter() - taken, _core_seconds() - worked
+            taken = time.perf_counter() - taken
+            worked = time.process_time() - worked + queued_since(queued)
         if not calls:
             raise MeasurementError("the pipeline has one element only")
         return taken / calls, worked / calls
@@ -336,11 +337,6 @@ class SampleMeasurements:
             raise MeasurementError(self.exhausted)
         with undisturbed_generators(_functions(node)):
             return take_sample(node, count)
-
-
-def _core_seconds() -> float:
-    """Return how long this process has had a core, or waited for one."""
-    return time.process_time() + queued_seconds()
 
 
 def _known_bytes(node: ir.Node) -> int | None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
 __all__ = ["promise", "promised_bytes"]
 
 _PROMISES: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+# Another thread may promise while the promises are read.
+_lock = Lock()
 
 
 def promise(dataset: Any, caches: int) -> None:
     """Note that a dataset may fill caches of so many bytes, for as long as it lives."""
-    _PROMISES[dataset] = caches
+    with _lock:
+        _PROMISES[dataset] = caches
 
 
 def promised_bytes() -> int:
@@ -20,6 +24,6 @@ def promised_bytes() -> int:
 
     Memory that is in use is not there to be promised.
     """
-    # Another thread may promise meanwhile.
-    promises = list(_PROMISES.items())
+    with _lock:
+        promises = list(_PROMISES.items())
     return sum(caches for dataset, caches in promises if caches and not dataset.caches_are_full)

@@ -4,14 +4,14 @@ import ctypes
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import psutil
 
-__all__ = ["Machine", "give_back_free_memory", "queued_seconds", "resident_bytes"]
+__all__ = ["Machine", "give_back_free_memory", "queued_by_thread", "queued_since", "resident_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +98,26 @@ def _host_memory(base: Path) -> tuple[int, int]:
         return memory.total, memory.available
 
 
-def queued_seconds() -> float:
-    """Return how long the threads of this process have waited for a core so far; 0 where the kernel does not tell.
+def queued_by_thread() -> dict[str, float]:
+    """Return how many seconds each thread of this process has waited for a core; none where the kernel does not tell.
 
-    >>> queued_seconds() >= 0
+    >>> all(seconds >= 0 for seconds in queued_by_thread().values())
     True
     """
-    threads = (_words(thread / "schedstat") for thread in Path("/proc/self/task").glob("*"))
-    return sum(int(words[1]) for words in threads if len(words) == 3) / 1e9
+    threads = {thread.name: _words(thread / "schedstat") for thread in Path("/proc/self/task").glob("*")}
+    return {name: int(words[1]) / 1e9 for name, words in threads.items() if len(words) == 3}
+
+
+def queued_since(before: Mapping[str, float]) -> float:
+    """Return how many seconds the threads that there are now have waited for a core since they were asked.
+
+    One that has ended meanwhile is left out: what it waited went with it, and is not to be taken from the others.
+
+    >>> queued_since(queued_by_thread()) >= 0
+    True
+    """
+    # One that has waited less than it had is another, of the same number.
+    return sum(max(waited - before.get(thread, 0.0), 0.0) for thread, waited in queued_by_thread().items())
 
 
 def _groups(base: Path, controller: str) -> Iterator[Path]:

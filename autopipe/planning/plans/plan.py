@@ -16,7 +16,10 @@ from autopipe.arguments import file_to_write
 from autopipe.errors import PlanError
 from autopipe.planning.plans.plan_fields import first_wrong
 
-__all__ = ["Carried", "Plan"]
+__all__ = ["MAKING_PLANS", "Carried", "Plan"]
+
+MAKING_PLANS = "autopipe tune TARGET -o plan.json"
+"""The command that makes a plan, for messages."""
 
 _SCHEMA = 1
 _MOST_BYTES = 2**20
@@ -102,7 +105,7 @@ class Plan:
         except (OSError, TypeError, ValueError) as error:
             raise PlanError(
                 f"A plan must be a readable text file, but {str(path)!r} is not ({error}). "
-                "Make one with: autopipe tune TARGET -o plan.json"
+                f"Make one with: {MAKING_PLANS}"
             ) from error
         return cls.from_json(text, where=os.fspath(path))
 
@@ -211,5 +214,5 @@ def _refuse_constant(name: str) -> Any:
 def _law(where: str, received: str) -> str:
     return (
         f"A plan must be the JSON object that Plan.save() writes, but in {where} {received}. "
-        "Make a new one with: autopipe tune TARGET -o plan.json"
+        f"Make a new one with: {MAKING_PLANS}"
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from autopipe.pipeline import ir, trees
+from autopipe.planning.measuring.whole_epochs import elements_of_epoch, elements_within
 from autopipe.tuning.offline.choices import Choice, Choices
 
 if TYPE_CHECKING:
@@ -112,23 +113,14 @@ class LocalWorkbench:
             return False
         longest = _LONGEST_EPOCH * self.seconds
         cached = any(isinstance(node, ir.Keeping) for node in trees.walk(dataset.tree))
-        filled = _count(dataset, math.inf) if cached else None
-        count = _count(dataset, longest)
+        filled = elements_of_epoch(dataset, dataset.tree) if cached else 0
+        if filled is None:
+            return False
+        count = elements_within(dataset, longest)
         if count is not None and count / self.consumer.steps_per_second(dataset, self.seconds) <= longest:
             return True
         endless = self.consumer.endless(dataset)
-        if filled is not None and endless is not dataset:
+        if cached and endless is not dataset:
             # Of what is derived from a dataset, its caches know nothing.
-            _count(endless.take(filled), math.inf)
+            elements_within(endless.take(filled), math.inf)
         return False
-
-
-def _count(dataset: Any, seconds: float) -> int | None:
-    """Return how many elements a dataset has; ``None`` if it takes longer than that to read them."""
-    end = time.perf_counter() + seconds
-    count = 0
-    for _ in dataset:
-        count += 1
-        if time.perf_counter() > end:
-            return None
-    return count

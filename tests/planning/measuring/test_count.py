@@ -1,6 +1,7 @@
 """How many elements there are is known without reading everything, or said not to be."""
 
 import gzip
+import os
 import time
 import weakref
 
@@ -182,6 +183,21 @@ def test_rows_that_take_too_long_are_no_more_than_there_are_lines(tmp_path, monk
     monkeypatch.setattr(count, "_COUNTING_SECONDS", 6.0)
     assert 600 <= most_elements(extract(names.interleave(csv, cycle_length=2))) <= 610
     assert 600 <= most_elements(extract(csv([str(tmp_path / f"{number}.csv") for number in range(3)]))) <= 610
+
+
+def test_names_of_files_may_be_no_utf_8(tmp_path, monkeypatch):
+    names = [os.path.join(os.fsencode(tmp_path), b"caf\xe9 %d" % number) for number in range(3)]
+    for name in names:
+        with open(name, "w") as file:
+            file.write("".join(f"{row},a line\n" for row in range(100)))
+    assert most_elements(extract(csv(names))) == 303
+    # TensorFlow cannot even say that there is none of such a name.
+    with pytest.raises(MeasurementError, match="the names of its files could not be listed"):
+        most_elements(extract(csv([name + b" gone" for name in names])))
+    ticks = iter(range(100))
+    monkeypatch.setattr(count.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(count, "_COUNTING_SECONDS", 6.0)
+    assert 300 <= most_elements(extract(csv(names))) <= 310
 
 
 @pytest.mark.parametrize("make", [lambda x: (x, x), lambda x: (x, tf.fill([x], x))])

@@ -1,6 +1,8 @@
 """Datasets of one process share the memory there is."""
 
 import gc
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import tensorflow as tf
 import autopipe
 from autopipe.optimizer import rewrite
 from autopipe.pipeline.extract import extract
-from autopipe.planning.memory.ledger import promised_bytes
+from autopipe.planning.memory.ledger import promise, promised_bytes
 from autopipe.rules import Keeps
 from sides import AlwaysFaster, Answers, apply, named
 
@@ -44,6 +46,29 @@ def test_what_caches_hold_already_is_promised_no_more():
     dataset = autopipe.optimize(images(), rules=["cache_after_map"])
     assert promised_bytes() > before
     assert sum(1 for _ in dataset) == 5
+    assert promised_bytes() == before
+
+
+def test_one_thread_may_promise_while_another_adds_up():
+    class Promised:
+        caches_are_full = True
+
+    def promise_often(_):
+        for _ in range(300):
+            promise(Promised(), 1)
+            promised_bytes()
+
+    before = promised_now()
+    kept = [Promised() for _ in range(1000)]
+    for each in kept:
+        promise(each, 1)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(promise_often, range(4)))
+    finally:
+        sys.setswitchinterval(interval)
     assert promised_bytes() == before
 
 

@@ -12,7 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autopipe.planning.memory.machine import Machine, give_back_free_memory, queued_seconds, resident_bytes
+from autopipe.planning.memory.machine import (
+    Machine,
+    give_back_free_memory,
+    queued_by_thread,
+    queued_since,
+    resident_bytes,
+)
 
 GIB = 2**30
 VERSION_2 = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -200,17 +206,22 @@ def test_threads_that_wait_for_a_core_are_told_from_those_that_sleep() -> None:
     def queued_among(run: Callable[[], object]) -> float:
         over.clear()
         threads = [threading.Thread(target=run) for _ in range(4 * (os.cpu_count() or 1))]
-        before = queued_seconds()
+        before = queued_by_thread()
         for thread in threads:
             thread.start()
         time.sleep(0.3)
-        queued = queued_seconds() - before
+        queued = queued_since(before)
         over.set()
         for thread in threads:
             thread.join()
         return queued
 
     assert queued_among(work) > 2 * queued_among(over.wait)
+
+
+@pytest.mark.parametrize("number", ["ended", str(os.getpid())], ids=["its own", "reused"])
+def test_what_a_thread_waited_that_has_ended_is_not_taken_from_the_others(number: str) -> None:
+    assert queued_since({number: 1e6}) >= 0
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library has no malloc_trim")
