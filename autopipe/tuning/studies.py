@@ -320,8 +320,7 @@ def _numbering() -> str:
     namespace = ""
     with suppress(OSError):
         namespace = os.readlink("/proc/self/ns/pid")
-    # Releases before this one wrote down starts by the clock: to each other they are processes of elsewhere.
-    return f"{socket.gethostname()}/{boot_id()}/{namespace}/ticks"
+    return f"{socket.gethostname()}/{boot_id()}/{namespace}"
 
 
 def _started(process: int) -> str:
