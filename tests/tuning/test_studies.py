@@ -185,14 +185,6 @@ class TestAbandoned:
             process.wait()
         assert studies._started(process.pid) == ""
 
-    def test_a_process_of_an_older_release_is_waited_for_and_not_for_ever(self):
-        study = open_study()
-        trial = begun(study)
-        sign_as(trial, "/".join(studies._numbering().split("/")[:3]), started="12.5")
-        assert fail_abandoned(study) == 0
-        trial.set_user_attr("autopipe:seen", time.time() - 10_000)
-        assert fail_abandoned(study) == 1
-
     @pytest.mark.parametrize("part", [0, 1, 2], ids=["host", "boot", "namespace"])
     def test_a_process_whose_number_says_nothing_here_is_waited_for_and_not_for_ever(self, part):
         study = open_study()
