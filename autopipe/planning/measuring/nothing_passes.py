@@ -6,7 +6,6 @@ One that looks at where an element stands, as after an ``enumerate``, may drop a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 from autopipe.pipeline import ir, trees
@@ -67,8 +66,15 @@ def may_fall_silent(tree: ir.Node) -> bool:
     >>> [may_fall_silent(extract(dataset)) for dataset in (few, some, few.take(20), numbers.enumerate())]
     [True, False, True, False]
     """
-    over = chain.from_iterable(map(trees.walk, filter(_may_drop, trees.walk(tree))))
-    return any(not isinstance(node, _IN_CYCLES) and any(map(_is_endless, trees.walk(node))) for node in over)
+    endless = _over_what_is_endless(tree)
+    out_of_cycle: set[int] = set()
+    for node in trees.inputs_first(tree):
+        below = any(id(each) in out_of_cycle for each in node.inputs)
+        if below or (id(node) in endless and not isinstance(node, _IN_CYCLES)):
+            out_of_cycle.add(id(node))
+            if _may_drop(node):
+                return True
+    return False
 
 
 def ending_in_time(sides: Sequence[ir.Node], seconds: float) -> list[ir.Node]:
@@ -111,9 +117,13 @@ def _gives_any(endless: ir.Node) -> bool:
 
 def _with_ending_sources(tree: ir.Node, seconds: float) -> ir.Node:
     """Return a pipeline in which what has no end, or is repeated without, has one after a while."""
-    endless = [node for node in trees.walk(tree) if _is_endless(node)]
+    endless = _over_what_is_endless(tree)
     # A repeat of what has come to its end ends too.
-    first = {node for node in endless if not any(map(_is_endless, chain.from_iterable(map(trees.walk, node.inputs))))}
+    first = {
+        node
+        for node in trees.inputs_first(tree)
+        if id(node) in endless and not any(id(each) in endless for each in node.inputs)
+    }
 
     def ending(node: ir.Node) -> ir.Node:
         return ir.Source(dataset=_for_a_while(build(node), seconds)) if node in first else node
@@ -121,13 +131,18 @@ def _with_ending_sources(tree: ir.Node, seconds: float) -> ir.Node:
     return trees.transform(tree, ending)
 
 
+def _over_what_is_endless(tree: ir.Node) -> set[int]:
+    """Return the ids of the stages that have no end, and of all after them."""
+    found: set[int] = set()
+    for node in trees.inputs_first(tree):
+        if any(id(each) in found for each in node.inputs) or signature(node).cardinality == _ENDLESS:
+            found.add(id(node))
+    return found
+
+
 def _may_drop(node: ir.Node) -> bool:
     """Return whether a stage may give fewer than it takes; batches of which all rows were dropped are made one."""
     return isinstance(node, ir.Rebatch) or signature(node).cardinality == _UNKNOWN
-
-
-def _is_endless(node: ir.Node) -> bool:
-    return signature(node).cardinality == _ENDLESS
 
 
 def _for_a_while(dataset: Any, seconds: float) -> Any:
