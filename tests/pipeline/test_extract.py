@@ -135,3 +135,14 @@ def test_a_stage_whose_arguments_another_release_keeps_in_another_way_is_opaque(
     node = extract(changed())
     assert isinstance(node, ir.Opaque)
     assert "keeps its arguments elsewhere" in node.reason
+
+
+def test_what_is_deeper_than_python_can_follow_stays_as_it_is():
+    numbers = Dataset.range(3)
+    for _ in range(400):
+        numbers = numbers.concatenate(Dataset.range(3))
+    tree = extract(numbers)
+    assert isinstance(tree, ir.Opaque)
+    assert "more stages one after another" in tree.reason
+    dataset = autopipe.optimize(numbers.map(lambda x: x + 1).batch(100), seconds=0)
+    assert [len(batch) for batch in dataset] == [100] * 12 + [3]

@@ -42,6 +42,11 @@ _UNREAD = {
     "_VariantDataset": "TensorFlow does not tell what it is made of; in choose_from_datasets() that is what chooses",
 }
 
+_TOO_DEEP = (
+    "it has more stages one after another than Python can follow; where they are one concatenation for each file, "
+    "make them of all names at once, as TextLineDataset(names) does, or names.interleave(read)"
+)
+
 
 @dataclass(frozen=True)
 class _Walk:
@@ -66,6 +71,8 @@ def read_tree(dataset: Any, readers: Mapping[str, Reader]) -> ir.Node:
     token = _WALK.set(_Walk(readers, _read_twice(dataset)))
     try:
         return node_of(dataset)
+    except RecursionError:
+        return opaque(dataset, _TOO_DEEP)
     finally:
         _WALK.reset(token)
 
