@@ -242,3 +242,22 @@ def test_a_disk_cache_may_lie_at_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     autopipe.optimize(tf.data.Dataset.range(5), disk_cache="~/cache", seconds=0)
     assert (tmp_path / "cache").is_dir()
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda dataset: autopipe.profile(dataset, seconds=0.2),
+        lambda dataset: autopipe.explain(dataset, seconds=0.2),
+        lambda dataset: list(autopipe.optimize(dataset)),
+    ],
+    ids=["profile", "explain", "optimize"],
+)
+def test_who_looks_at_an_optimized_dataset_draws_none_of_the_orders_of_its_seed(look):
+    def optimized():
+        return autopipe.optimize(tf.data.Dataset.range(10).shuffle(10, seed=1).map(lambda x: x + 1), seconds=0)
+
+    left_alone, looked_at = optimized(), optimized()
+    look(looked_at)
+    for _epoch in range(2):
+        assert list(map(int, looked_at)) == list(map(int, left_alone))

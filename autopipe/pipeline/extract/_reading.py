@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from autopipe.functions.function import Function, describe_callable
 from autopipe.functions.joined.inlined import inlined
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.lines import line_of_tracing, with_line
 from autopipe.pipeline.serialized import HiddenArgumentError
 
@@ -117,7 +117,7 @@ def _read_twice(dataset: Any) -> frozenset[int]:
 def _read(dataset: Any) -> ir.Node:
     own_tree = getattr(dataset, "_autopipe_tree", None)
     if isinstance(own_tree, ir.Node):
-        return own_tree
+        return trees.transform(own_tree, _with_orders_of_its_own)
     reader = _WALK.get().readers.get(type(dataset).__name__)
     if reader is None:
         return opaque(dataset, _UNREAD.get(type(dataset).__name__, "autopipe does not know this transformation"))
@@ -127,6 +127,11 @@ def _read(dataset: Any) -> ir.Node:
         return opaque(dataset, f"this TensorFlow release keeps its arguments elsewhere ({missing})")
     except HiddenArgumentError as hidden:
         return opaque(dataset, str(hidden))
+
+
+def _with_orders_of_its_own(node: ir.Node) -> ir.Node:
+    """Let go the live generator of a shuffle's orders: who only looks at a pipeline must not draw from it."""
+    return replace(node, seed_generator=None) if isinstance(node, ir.Shuffle) else node
 
 
 def opaque(dataset: Any, reason: str) -> ir.Opaque:
