@@ -50,18 +50,23 @@ def has_batched_form(op_type: str) -> bool:
 def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
     """Return whether TensorFlow's converter makes something else of an op than the op of each element.
 
-    It pads with 0 whatever it is told, counts a negative axis to roll along from the wrong end, and takes as much from
-    all elements as is left of the one where most is left. Where ``in_call``, the op is in what the function calls, as a
-    branch: no form of this module is used there.
+    It pads with 0 whatever it is told, counts a negative axis to roll along or to transpose from the wrong end, and
+    takes as much from all elements as is left of the one where most is left. Of a line of CSV it forgets what stands
+    for no value, and of a cast that it cuts off what it should round. Where ``in_call``, the op is in what the function
+    calls, as a branch: no form of this module is used there.
     """
     import tensorflow as tf
 
     match op.type:
+        case "Cast":
+            return bool(op.get_attr("Truncate"))
+        case "DecodeCSV":
+            return bool(op.get_attr("na_value"))
         case "PadV2":
             filling = tf.get_static_value(op.inputs[2])
             return filling is None or bool(filling != 0)
-        case "Roll":
-            axis = tf.get_static_value(op.inputs[2])
+        case "Roll" | "Transpose" | "ConjugateTranspose":
+            axis = tf.get_static_value(op.inputs[-1])
             return axis is None or bool((axis < 0).any())
         case "Slice":
             begin, size = map(tf.get_static_value, op.inputs[1:])

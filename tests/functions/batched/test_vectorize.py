@@ -34,6 +34,7 @@ FUNCTIONS = {
     "roll": (lambda x: tf.roll(x, 1, 1), False),
     "pad": (lambda x: tf.pad(x, [[1, 0], [0, 1], [0, 0]]), False),
     "checked": (lambda x: (tf.debugging.assert_less(x, 2.0), x)[1], False),
+    "transposed": (lambda x: tf.transpose(x, [2, 0, 1]), True),
     "clip": (lambda x: tf.clip_by_value(x, 0.2, 0.8), True),
 }
 
@@ -155,6 +156,9 @@ def test_an_op_without_a_batched_form_is_named():
         (lambda x: tf.switch_case(tf.cast(x[0, 0, 0], tf.int32), [lambda: x, lambda: x * 2]), "StatelessCase"),
         (lambda x: tf.pad(x, [[1, 0], [0, 1], [0, 0]], constant_values=7.0), "PadV2"),
         (lambda x: tf.roll(x, 1, -1), "Roll"),
+        (lambda x: tf.transpose(x, [-1, 0, 1]), "Transpose"),
+        (lambda x: tf.cast(tf.raw_ops.Cast(x=x, DstT=tf.bfloat16, Truncate=True), tf.float32), "Cast"),
+        (lambda x: tf.io.decode_csv(tf.strings.as_string(x[0, 0, 0]), [[0.0]], na_value="NA"), "DecodeCSV"),
         (lambda x: tf.strings.format("{}", (x,)), "StringFormat"),
         (lambda x: tf.reduce_sum(tf.slice(x, [tf.cast(x[0, 0, 0] * 3, tf.int32), 0, 0], [-1, 5, 3])), "Slice"),
         (lambda x: tf.math.unsorted_segment_sum(x, tf.cast(x[:, 0, 0] * 3, tf.int32), 2), "UnsortedSegmentSum"),
