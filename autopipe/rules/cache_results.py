@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import compose
+from autopipe.functions.joined.losing import losing_errors
 from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.known.work import does_work
 from autopipe.functions.parts.cut import IllegalCutError
@@ -16,6 +17,7 @@ from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, is_plain, memoized, n
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
+    NoErrorIsLost,
     NoNewReadAhead,
     NotCachedYet,
     RoundingUnseen,
@@ -35,7 +37,8 @@ def cache_results(node: Node) -> Rewrite | None:
     that only moves or chooses them, and what f gives for a number be kept: for as many as are read, in any order. Those
     of files that are shuffled, or read several at once, are numbered in their file. An element that fails is tried
     again the next time, as before. It takes: a source that is the same in every epoch, results that all fit the RAM
-    budget, and work that costs more than finding its result.
+    budget, no error of a map before f in what f ignores under an ``ignore_errors`` or where the sequence is promised,
+    and work that costs more than finding its result.
     """
     if not isinstance(node, Map) or not is_plain(node):
         return None
@@ -50,6 +53,7 @@ def cache_results(node: Node) -> Rewrite | None:
         NotCachedYet(node),
         same,
         NoNewReadAhead(node),
+        *map(NoErrorIsLost, kept.losing),
     )
     # Those that fail cost time as well, and are no reason not to measure the others.
     worth = (WorthCaching(IgnoreErrors(input=results), LEAST_SAVED_SECONDS), FitsMemory(results))
@@ -67,6 +71,7 @@ class _Kept(NamedTuple):
         after: what becomes of the site.
         exact: whether it gives the same bits.
         jump: an op that may make more of another rounding.
+        losing: functions of which a later one ignores what may fail.
     """
 
     cached: Map
@@ -74,6 +79,7 @@ class _Kept(NamedTuple):
     after: Node
     exact: bool
     jump: str | None
+    losing: tuple[Function, ...]
 
 
 def _kept(node: Map) -> _Kept | None:
@@ -86,15 +92,17 @@ def _kept(node: Map) -> _Kept | None:
         return None
     fixed = parts[0] if parts else node.fn
     before, maps = _maps_before(node)
-    work = _composed([*maps, fixed])
+    functions = [*maps, fixed]
+    work = _composed(functions)
     kept = memoized(node, work, *numbered(before))
     mixed, _ = fixed_before_mixing(node.input)
     return _Kept(
         cached=replace(node, fn=fixed, input=mixed),
         memoized=kept,
         after=replace(node, fn=parts[1], input=kept) if parts else kept,
-        exact=rounds_alike(work, *maps, fixed) and (parts is None or rounds_alike(node.fn, *parts)),
+        exact=rounds_alike(work, *functions) and (parts is None or rounds_alike(node.fn, *parts)),
         jump=jumps_after_regrouping(work) or (jumps_after_regrouping(node.fn) if parts else None),
+        losing=losing_errors(functions),
     )
 
 

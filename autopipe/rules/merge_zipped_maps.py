@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
+from autopipe.functions.joined.losing import loses_errors, places_needed
 from autopipe.functions.joined.positional import of_position
 from autopipe.pipeline.ir import AUTOTUNE, Map, Node, Prefetch, Range, Repeat, Skip, Take, Tensors, TensorSlices, Zip
 from autopipe.pipeline.positions import columns, range_of
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._obligations import ArraysOnHost, CallsUnseen, ErrorsEndEpoch
+from autopipe.rules._obligations import ArraysOnHost, CallsUnseen, ErrorsEndEpoch, NoErrorIsLost
 
 _ENDLESS = -1
 _BY_POSITION = (Range, Skip, Take, TensorSlices)
@@ -26,8 +28,8 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
     which stages behind it may shuffle positions for, and call for whole batches. Keras' windows of
     ``timeseries_dataset_from_array`` are such: six stages and three zips for each. It takes: nothing in the functions
     from which the order of calls could be seen, sources of one length, plain tensors as results, arrays in the memory
-    of the host (or that fit there once more), and no ``ignore_errors`` downstream, which would zip others after an
-    error.
+    of the host (or that fit there once more), no ``ignore_errors`` downstream, which would zip others after an error,
+    and no error of a map in what a later one ignores where the sequence is promised.
     """
     if not isinstance(node, Zip) or not _is_positional(node):
         return None
@@ -41,7 +43,8 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
     unseen = tuple(CallsUnseen(fn) for fn in dict.fromkeys(functions))
     fn = of_position(_values(node), functions, signature(node).element_spec)
     merged = Map(input=range_of(counts.pop()), fn=fn, num_parallel_calls=calls)
-    return Rewrite(merged, (*unseen, ErrorsEndEpoch(), ArraysOnHost(node)))
+    losing = map(NoErrorIsLost, dict.fromkeys(_losing_errors(node, tuple(range(_width(node))))))
+    return Rewrite(merged, (*unseen, ErrorsEndEpoch(), *losing, ArraysOnHost(node)))
 
 
 def _is_positional(node: Node) -> bool:
@@ -66,6 +69,27 @@ def _down_to_sources(node: Node) -> Iterator[Node]:
         for each in node.inputs:
             yield from _down_to_sources(each)
     yield node
+
+
+def _losing_errors(node: Node, places: tuple[int, ...]) -> Iterator[Function]:
+    """Yield the functions of which errors are lost, where some of the flat tensors of ``node`` are asked for."""
+    match node:
+        case Map(fn=fn):
+            if loses_errors(fn, places):
+                yield fn
+            yield from _losing_errors(node.input, places_needed(fn, places))
+        case Zip() | Prefetch():
+            first = 0
+            for each in node.inputs:
+                width = _width(each)
+                yield from _losing_errors(each, tuple(at - first for at in places if first <= at < first + width))
+                first += width
+
+
+def _width(node: Node) -> int:
+    import tensorflow as tf
+
+    return len(tf.nest.flatten(signature(node).element_spec))
 
 
 def _values(node: Node) -> Callable[[Any], list[Any]]:

@@ -142,6 +142,27 @@ def test_refuses_functions_that_draw_with_a_seed_or_count():
     assert_refuses(RULE, Dataset.zip((counted, Dataset.range(9))), NOTICED)
 
 
+def with_quotient(x):
+    return x, 6 // x
+
+
+def test_refuses_to_lose_an_error_in_what_a_later_map_ignores_where_the_sequence_is_promised():
+    chosen = Dataset.from_tensor_slices([1, 0, 2]).map(with_quotient).map(lambda x, quotient: x)
+    dataset = Dataset.zip((chosen, Dataset.range(3)))
+    assert_refuses(RULE, dataset, "what is no longer computed cannot", Keeps.SEQUENCE)
+    (step,) = apply(RULE, dataset).steps
+    assert step.keeps is Keeps.ELEMENTS
+
+
+def test_refuses_to_lose_an_error_in_a_side_that_a_later_map_ignores_where_the_sequence_is_promised():
+    def chosen(then):
+        both = Dataset.zip((Dataset.range(9).map(with_quotient), Dataset.range(9)))
+        return apply(RULE, Dataset.zip((both.map(then), Dataset.range(9))), Keeps.SEQUENCE)
+
+    assert any("what is no longer computed cannot" in each.reason for each in chosen(lambda pair, at: at).refusals)
+    assert not chosen(lambda pair, at: (pair[1], at)).refusals
+
+
 def test_refuses_under_ignore_errors():
     failing = Dataset.range(9).map(lambda x: 6 // x)
     dataset = Dataset.zip((failing, Dataset.range(9).map(square))).ignore_errors()
