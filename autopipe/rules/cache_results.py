@@ -11,7 +11,7 @@ from autopipe.functions.known.work import does_work
 from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
-from autopipe.rules._base import Keeps, Phase, Rewrite, rule
+from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
 from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, is_plain, memoized, numbered
 from autopipe.rules._obligations import (
@@ -25,6 +25,7 @@ from autopipe.rules._obligations import (
     WorkBeforeChange,
     WorthCaching,
 )
+from autopipe.rules._rounding import up_to_rounding
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.BATCH)
@@ -47,7 +48,7 @@ def cache_results(node: Node) -> Rewrite | None:
         return None
     results = kept.memoized.kept
     same = SameNumbers(kept.memoized.fn, kept.memoized.input)
-    safe = (
+    safe: tuple[Obligation, ...] = (
         WorkBeforeChange(node.fn),
         NoCacheServes(kept.cached, same),
         NotCachedYet(node),
@@ -57,9 +58,7 @@ def cache_results(node: Node) -> Rewrite | None:
     )
     # Those that fail cost time as well, and are no reason not to measure the others.
     worth = (WorthCaching(IgnoreErrors(input=results), LEAST_SAVED_SECONDS), FitsMemory(results))
-    if not kept.exact:
-        return Rewrite(kept.after, (*safe, RoundingUnseen(kept.jump), *worth), Keeps.ELEMENTS)
-    return Rewrite(kept.after, (*safe, *worth))
+    return up_to_rounding(kept.after, safe, worth, exact=kept.exact, unseen=RoundingUnseen(kept.jump))
 
 
 class _Kept(NamedTuple):

@@ -12,6 +12,7 @@ from autopipe.rules._obligations import (
     SharedWork,
     ZipErrorsEndEpoch,
 )
+from autopipe.rules._rounding import up_to_rounding
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.JOIN)
@@ -40,7 +41,6 @@ def join_equal_sides(node: Node) -> Rewrite | None:
         shared,
     )
     result = node.parts[0].on(found.after) if all(isinstance(each, Prefetch) for each in node.parts) else found.after
-    if all(each.rounds_alike for each in found.merged):
-        return Rewrite(result, provided)
-    jumps = next(filter(None, (jumps_after_regrouping(each.fn) for each in found.merged)), None)
-    return Rewrite(result, (*provided, RoundingUnseen(jumps)), Keeps.ELEMENTS)
+    exact = all(each.rounds_alike for each in found.merged)
+    jump = next(filter(None, (jumps_after_regrouping(each.fn) for each in found.merged)), None)
+    return up_to_rounding(result, provided, exact=exact, unseen=RoundingUnseen(jump))

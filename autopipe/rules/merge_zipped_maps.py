@@ -9,11 +9,13 @@ from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
 from autopipe.functions.joined.losing import loses_errors, places_needed
 from autopipe.functions.joined.positional import of_position
+from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import AUTOTUNE, Map, Node, Prefetch, Range, Repeat, Skip, Take, Tensors, TensorSlices, Zip
 from autopipe.pipeline.positions import columns, range_of
 from autopipe.pipeline.signature import signature
-from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._obligations import ArraysOnHost, CallsUnseen, ErrorsEndEpoch, NoErrorIsLost
+from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
+from autopipe.rules._obligations import ArraysOnHost, CallsUnseen, ErrorsEndEpoch, NoErrorIsLost, RoundingUnseen
+from autopipe.rules._rounding import up_to_rounding
 
 _ENDLESS = -1
 _BY_POSITION = (Range, Skip, Take, TensorSlices)
@@ -44,7 +46,9 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
     fn = of_position(_values(node), functions, signature(node).element_spec)
     merged = Map(input=range_of(counts.pop()), fn=fn, num_parallel_calls=calls)
     losing = map(NoErrorIsLost, dict.fromkeys(_losing_errors(node, tuple(range(_width(node))))))
-    return Rewrite(merged, (*unseen, ErrorsEndEpoch(), *losing, ArraysOnHost(node)))
+    needed: tuple[Obligation, ...] = (*unseen, ErrorsEndEpoch(), *losing, ArraysOnHost(node))
+    exact = rounds_alike(fn, *functions)
+    return up_to_rounding(merged, needed, exact=exact, unseen=RoundingUnseen(jumps_after_regrouping(fn)))
 
 
 def _is_positional(node: Node) -> bool:

@@ -142,6 +142,22 @@ def test_refuses_functions_that_draw_with_a_seed_or_count():
     assert_refuses(RULE, Dataset.zip((counted, Dataset.range(9))), NOTICED)
 
 
+def thousands(x):
+    return (x + 0.1) * 1000.0
+
+
+def test_sums_that_go_on_in_the_next_map_must_be_unseen():
+    floats = Dataset.from_tensor_slices(SERIES[:, 0]).map(lambda x: x + 0.2).map(thousands)
+    dataset = Dataset.zip((floats, Dataset.range(60)))
+    assert_refuses(
+        RULE, dataset, "since floats may round differently in a function that is cut or joined", Keeps.SEQUENCE
+    )
+    (step,) = apply(RULE, dataset).steps
+    assert step.keeps is Keeps.ELEMENTS
+    whole = Dataset.zip((floats.map(lambda x: tf.cast(x, tf.int64)), Dataset.range(60)))
+    assert_refuses(RULE, whole, "its own Cast may make")
+
+
 def with_quotient(x):
     return x, 6 // x
 
