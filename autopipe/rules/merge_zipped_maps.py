@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from autopipe.functions.function import Function
@@ -40,15 +40,27 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
     counts = {signature(each).cardinality for each in stages if isinstance(each, _SOURCES)} - {_ENDLESS}
     if not maps or len(counts) != 1:
         return None
-    calls = AUTOTUNE if all(each.num_parallel_calls for each in maps) else None
     functions = [each.fn for each in maps]
     unseen = tuple(CallsUnseen(fn) for fn in dict.fromkeys(functions))
     fn = of_position(_values(node), functions, signature(node).element_spec)
-    merged = Map(input=range_of(counts.pop()), fn=fn, num_parallel_calls=calls)
+    merged = Map(
+        input=range_of(counts.pop()),
+        fn=fn,
+        num_parallel_calls=_calls(maps),
+        deterministic=True if any(each.deterministic for each in maps) else None,
+    )
     losing = map(NoErrorIsLost, dict.fromkeys(_losing_errors(node, tuple(range(_width(node))))))
     needed: tuple[Obligation, ...] = (*unseen, ErrorsEndEpoch(), *losing, ArraysOnHost(node))
     exact = rounds_alike(fn, *functions)
     return up_to_rounding(merged, needed, exact=exact, unseen=RoundingUnseen(jumps_after_regrouping(fn)))
+
+
+def _calls(maps: Sequence[Map]) -> int | None:
+    """Return the calls at once of a map that does the work of several: no more than the author chose for any."""
+    calls = [each.num_parallel_calls for each in maps if each.num_parallel_calls is not None]
+    if len(calls) < len(maps):
+        return None
+    return min((number for number in calls if number != AUTOTUNE), default=AUTOTUNE)
 
 
 def _is_positional(node: Node) -> bool:

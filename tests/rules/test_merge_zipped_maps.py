@@ -58,7 +58,24 @@ def test_maps_of_one_range_become_one_map(keeps):
 def test_rows_of_arrays_are_taken_by_their_positions():
     rows = Dataset.from_tensor_slices({"a": SERIES, "b": [str(x) for x in range(60)]}).skip(5).take(50)
     labels = Dataset.range(50).map(square, num_parallel_calls=2)
-    assert_rewrites(RULE, Dataset.zip((rows, labels)).batch(8), "range(0, 50) | map(square, calls=AUTOTUNE) | batch(8)")
+    assert_rewrites(RULE, Dataset.zip((rows, labels)).batch(8), "range(0, 50) | map(square, calls=2) | batch(8)")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "merged"),
+    [(4, 4, "4"), (tf.data.AUTOTUNE, 4, "4"), (8, 2, "2"), (tf.data.AUTOTUNE, tf.data.AUTOTUNE, "AUTOTUNE")],
+)
+def test_no_more_calls_run_at_once_than_the_author_chose_for_each_map(first, then, merged):
+    sides = (Dataset.range(9).map(square, first), Dataset.range(9).map(negative, then))
+    assert_rewrites(RULE, Dataset.zip(sides), f"range(0, 9) | map(square and negative, calls={merged})")
+
+
+def test_the_order_stays_fixed_that_the_author_fixed_for_one_map():
+    sides = (Dataset.range(9).map(square, 4, deterministic=True), Dataset.range(9).map(negative, 4))
+    options = tf.data.Options()
+    options.deterministic = False
+    dataset = Dataset.zip(sides).with_options(options)
+    assert_rewrites(RULE, dataset, "range(0, 9) | map(square and negative, calls=4, deterministic=True) | options")
 
 
 def test_a_seeded_order_of_zipped_rows_stays_while_they_are_made_by_the_batch():
