@@ -148,8 +148,10 @@ class OrderUnseen:
 
 def _assigned_elsewhere(fn: Function, site: Site) -> Proof:
     for other in trees.functions(site.pipeline):
-        if any("Assign" in op for op in effects(other).other):
-            return Proof(False, f"{fn} reads a variable, and {other} assigns one")
+        found = effects(other)
+        if found.leaves_traces:
+            traces = Effects(python=found.python, other=found.other).describe()
+            return Proof(False, f"{fn} reads a variable, and {other} {traces}, which may assign it")
     because = f"{fn} reads a variable: one assigned in mid-epoch reaches elements up to some dozens later"
     return Proof(True, because, Keeps.TRAINING)
 
