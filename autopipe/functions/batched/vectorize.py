@@ -250,12 +250,14 @@ def _fill_computed(fn: Function, outputs: list[Any], known: Mapping[Any, Any]) -
     """Compute the outputs that are still missing, each a batched form of what its ops do."""
     import tensorflow as tf
 
+    graph = fn.concrete.graph
+    checks = graph.control_outputs
     missing = [place for place, made in enumerate(outputs) if made is None]
+    if not missing and checks:
+        raise NotVectorizableError(f"{fn} checks what it parses and passes on, which a batch of it would not")
     if not missing:
         return
-    graph = fn.concrete.graph
     wanted = [fn.concrete.outputs[place] for place in missing]
-    checks = graph.control_outputs
     needed = needed_ops([*wanted, *checks], [reference.deref() for reference in known])
     taken = {id(tensor) for tensor in wanted}.union(id(tensor) for op in needed for tensor in op.inputs)
     used = [reference for reference in known if id(reference.deref()) in taken]

@@ -302,3 +302,13 @@ def test_ragged_features_are_parsed_by_the_batch(use, splits):
 def test_what_is_parsed_with_a_changing_length_is_refused_unless_it_is_only_passed_on(features, use):
     with pytest.raises(NotVectorizableError, match="may differ|SparseTensor"):
         vectorize(extract(parsed(features, use)).fn, None)
+
+
+def with_tags_of_one_letter(one):
+    tf.debugging.assert_equal(tf.strings.length(one["tags"].values), 1)
+    return one["tags"]
+
+
+def test_what_checks_parts_that_are_only_passed_on_is_refused():
+    with pytest.raises(NotVectorizableError, match="checks what it parses"):
+        vectorize(extract(parsed(SPARSE, with_tags_of_one_letter)).fn, None)
