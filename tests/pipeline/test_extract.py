@@ -118,6 +118,11 @@ def test_what_tensorflow_deprecates_is_not_read_and_said_so_with_what_is(joined,
     assert re.search(remedy, node.reason)
 
 
+def test_a_number_of_reads_that_is_given_as_a_tensor_is_read_as_a_number():
+    read = extract(tf.data.TFRecordDataset("a", num_parallel_reads=tf.constant(4, tf.int64)))
+    assert type(read.num_parallel_reads) is int
+
+
 def without_size():
     dataset = Dataset.range(9).batch(2)
     del dataset._batch_size
