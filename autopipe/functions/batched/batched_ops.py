@@ -32,6 +32,13 @@ _BATCHED_WRONGLY = frozenset(
     "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum".split()
 )
 
+# Its converter makes a loop over the batch of them.
+_LOOPING = frozenset(
+    "StatelessMultinomial StatelessParameterizedTruncatedNormal StatelessRandomBinomial StatelessRandomGammaV2 "
+    "StatelessRandomNormal StatelessRandomPoisson StatelessRandomUniform StatelessRandomUniformFullInt "
+    "StatelessRandomUniformInt StatelessTruncatedNormal".split()
+)
+
 
 def add_batched_form(op: Any) -> None:
     """Give an op that is being traced its batched form, if this module has one for it."""
@@ -43,12 +50,12 @@ def has_batched_form(op_type: str) -> bool:
     """Return whether an op of that type can be given a batch, by this module or by TensorFlow."""
     from tensorflow.python.ops.parallel_for import pfor
 
-    registered = op_type in pfor._pfor_converter_registry and op_type not in _BATCHED_WRONGLY
+    registered = op_type in pfor._pfor_converter_registry and op_type not in _BATCHED_WRONGLY | _LOOPING
     return registered or op_type in _FORMS
 
 
 def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
-    """Return whether TensorFlow's converter makes something else of an op than the op of each element.
+    """Return whether TensorFlow's converter makes something else of an op than the op of each element, or a loop.
 
     It pads with 0 whatever it is told, counts a negative axis to roll along or to transpose from the wrong end, and
     takes as much from all elements as is left of the one where most is left. Of a line of CSV it forgets what stands
@@ -62,6 +69,10 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
             return bool(op.get_attr("Truncate"))
         case "DecodeCSV":
             return bool(op.get_attr("na_value"))
+        case "Diag":
+            return bool(op.inputs[0].shape.rank != 1)
+        case "DiagPart":
+            return bool(op.inputs[0].shape.rank != 2)
         case "PadV2":
             filling = tf.get_static_value(op.inputs[2])
             return filling is None or bool(filling != 0)
@@ -73,7 +84,7 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
             return begin is None and (size is None or bool((size < 0).any()))
         case "Squeeze":
             return in_call and not op.get_attr("squeeze_dims")
-    return op.type in _BATCHED_WRONGLY
+    return op.type in _BATCHED_WRONGLY | _LOOPING
 
 
 def _one_by_one(call: Any) -> Any:

@@ -24,6 +24,7 @@ FUNCTIONS = {
     "rescaling layer": (keras.layers.Rescaling(2.0, offset=1.0), True),
     "gamma": (lambda x: x**2.2, False),
     "reduction": (lambda x: tf.reduce_mean(x, axis=[0, 1]), False),
+    "diagonal": (lambda x: (tf.linalg.tensor_diag(x[0, 0]), tf.linalg.tensor_diag_part(x[:3, 0])), False),
     "matrix": (lambda x: tf.linalg.matmul(x[..., 0], x[..., 1], transpose_b=True), False),
     "branch": (lambda x: tf.cond(x[0, 0, 0] > 0.5, lambda: x * 2, lambda: x), False),
     "argmax": (lambda x: tf.argmax(tf.reshape(x, [-1])), False),
@@ -167,6 +168,24 @@ def test_an_op_without_a_batched_form_is_named():
     ],
 )
 def test_an_op_that_tensorflow_batches_wrongly_is_named(function, op):
+    made = tf.data.Dataset.from_tensor_slices(IMAGES).map(function)
+    with pytest.raises(NotVectorizableError, match=f"its op {op} has no batched form"):
+        vectorize(extract(made).fn, None)
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (lambda x: tf.random.stateless_categorical(x[0], 2, [1, 2]), "StatelessMultinomial"),
+        (
+            lambda x: tf.raw_ops.StatelessRandomUniform(shape=[3], seed=tf.cast(x[0, 0, :2], tf.int32)),
+            "StatelessRandomUniform",
+        ),
+        (lambda x: tf.linalg.tensor_diag(x[0]), "Diag"),
+        (lambda x: tf.linalg.tensor_diag_part(tf.reshape(x[:4, :4, 0], [2, 2, 2, 2])), "DiagPart"),
+    ],
+)
+def test_an_op_of_which_a_batch_would_be_a_loop_is_named(function, op):
     made = tf.data.Dataset.from_tensor_slices(IMAGES).map(function)
     with pytest.raises(NotVectorizableError, match=f"its op {op} has no batched form"):
         vectorize(extract(made).fn, None)
