@@ -20,7 +20,7 @@ from autopipe.functions.cheaper.compiled import is_compiled
 from autopipe.functions.function import Function
 from autopipe.functions.known.effects import effects
 from autopipe.functions.known.rounding import jumps_after
-from autopipe.functions.memo import remembered
+from autopipe.functions.memo import RefusalError, remembered
 from autopipe.functions.subgraph import (
     called_graphs,
     copy_into_trace,
@@ -56,7 +56,7 @@ _CLIP = "ClipByValue"
 _EXTREMES = frozenset({"Maximum", "Minimum"})
 
 
-class NotVectorizableError(Exception):
+class NotVectorizableError(RefusalError):
     """The function has no batched form; the message says which op is in the way.
 
     Attributes:
