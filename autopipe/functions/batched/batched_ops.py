@@ -14,7 +14,7 @@ from typing import Any
 
 from autopipe.functions.known.ranges import known_length
 
-__all__ = ["BATCHED_OPS", "add_batched_form", "has_batched_form", "is_batched_wrongly"]
+__all__ = ["BATCHED_OPS", "add_batched_form", "is_batched_wrongly", "op_has_batched_form"]
 
 _ONE_BY_ONE = (
     "AsString DecodeBase64 EncodeBase64 RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace "
@@ -46,7 +46,7 @@ def add_batched_form(op: Any) -> None:
         op.pfor_converter = _FORMS[op.type]
 
 
-def has_batched_form(op_type: str) -> bool:
+def op_has_batched_form(op_type: str) -> bool:
     """Return whether an op of that type can be given a batch, by this module or by TensorFlow."""
     from tensorflow.python.ops.parallel_for import pfor
 

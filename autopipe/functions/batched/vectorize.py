@@ -34,7 +34,14 @@ from autopipe.functions.subgraph import (
     with_called,
 )
 
-__all__ = ["NotVectorizableError", "computes_exactly", "jumps_in_batch", "rounds_rows_alike", "vectorize"]
+__all__ = [
+    "NotVectorizableError",
+    "computes_exactly",
+    "jumps_in_batch",
+    "rounds_rows_alike",
+    "vectorize",
+    "why_not_vectorizable",
+]
 
 # Each element of the result depends on matching elements of the operands by one IEEE or integer operation, or by
 # moving data: the same bits whether it is computed alone or in a batch. Transcendental functions are not here, since
@@ -198,6 +205,22 @@ def vectorize(fn: Function, batch_size: int | None) -> Function:
         reason = f"its op {op_type} has no batched form" if op_type else _why(refused)
         raise NotVectorizableError(reason, op_type) from refused
     return replace(vectorized, rows_apart=True)
+
+
+def why_not_vectorizable(fn: Function, batch_size: int | None) -> str | None:
+    """Return why :func:`vectorize` refuses a function; ``None`` if it does not.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import function_of
+    >>> words = tf.data.Dataset.from_tensors("a")
+    >>> [why_not_vectorizable(function_of(words.map(fn)), None) for fn in (tf.strings.upper, tf.io.decode_compressed)]
+    [None, 'its op DecodeCompressed has no batched form']
+    """
+    try:
+        vectorize(fn, batch_size)
+    except NotVectorizableError as reason:
+        return str(reason)
+    return None
 
 
 def _batched(fn: Function, batches: tuple[Any, ...], batch: Any) -> list[Any]:
