@@ -48,5 +48,5 @@ def cache_keys(node: Node) -> Rewrite | None:
 
 def _held(shuffle: Shuffle) -> int:
     """Return how many elements a shuffle holds, at the most."""
-    count = signature(shuffle.input).cardinality
-    return int(min(shuffle.capacity, count if count >= 0 else WHOLE_EPOCH))
+    there = signature(shuffle.input)
+    return int(min(shuffle.capacity, there.cardinality if there.is_counted else WHOLE_EPOCH))

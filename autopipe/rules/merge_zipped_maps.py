@@ -17,7 +17,6 @@ from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._obligations import ArraysOnHost, CallsUnseen, ErrorsEndEpoch, NoErrorIsLost, RoundingUnseen
 from autopipe.rules._rounding import up_to_rounding
 
-_ENDLESS = -1
 _BY_POSITION = (Range, Skip, Take, TensorSlices)
 _SOURCES = (*_BY_POSITION, Repeat)
 
@@ -37,7 +36,8 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
         return None
     stages = list(_down_to_sources(node))
     maps = [each for each in stages if isinstance(each, Map)]
-    counts = {signature(each).cardinality for each in stages if isinstance(each, _SOURCES)} - {_ENDLESS}
+    sources = [signature(each) for each in stages if isinstance(each, _SOURCES)]
+    counts = {each.cardinality for each in sources if not each.is_endless}
     if not maps or len(counts) != 1:
         return None
     functions = [each.fn for each in maps]

@@ -19,7 +19,6 @@ from autopipe.rules._obligations.functions import Deterministic
 
 __all__ = ["NoRepeatAfter", "Reshuffles", "SameElementsEveryEpoch", "SameEveryEpoch", "SameNumbers", "SameOnAllSides"]
 
-_ENDLESS = -1
 # Stages that give the same elements in every epoch when what they read from does.
 _STEADY = (
     ir.Batch,
@@ -251,7 +250,7 @@ class SameElementsEveryEpoch:
         """Look for what makes something of the order; where the order is the same too, there is nothing to say."""
         if SameEveryEpoch(self.pipeline).check(site).holds:
             return Proof(False, "")
-        endless = next((each for each in trees.walk(self.pipeline) if signature(each).cardinality == _ENDLESS), None)
+        endless = next((each for each in trees.walk(self.pipeline) if signature(each).is_endless), None)
         if endless is not None:
             return Proof(False, f"{stage(endless)} never ends")
         change = _other_elements(self.pipeline, site)
