@@ -135,8 +135,25 @@ def with_another_count():
     return dataset
 
 
-@pytest.mark.parametrize("changed", [without_size, with_another_count])
-def test_a_stage_whose_arguments_another_release_keeps_in_another_way_is_opaque(changed):
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (without_size, "this TensorFlow release keeps its arguments elsewhere ('_BatchDataset' object has no"),
+        (with_another_count, "autopipe cannot read its arguments (ValueError: can only convert an array of size 1"),
+    ],
+)
+def test_a_stage_whose_arguments_another_release_keeps_in_another_way_is_opaque(changed, reason):
     node = extract(changed())
     assert isinstance(node, ir.Opaque)
-    assert "keeps its arguments elsewhere" in node.reason
+    assert node.reason.startswith(reason)
+
+
+def test_a_stage_whose_argument_only_a_large_copy_tells_may_stand_after_optimize(monkeypatch):
+    monkeypatch.setattr("autopipe.pipeline.serialized._LARGEST_GRAPH_BYTES", 2**20)
+    dataset = Dataset.from_tensor_slices(tf.zeros([2**20])).ignore_errors()
+    node = extract(dataset)
+    assert isinstance(node, ir.Opaque)
+    assert node.reason.startswith(
+        "its log_warning argument can only be read by copying 4 MiB of tensors, above the 1 MiB"
+    )
+    assert node.reason.endswith("put it after optimize(), or read these from files")

@@ -116,10 +116,16 @@ def _read(dataset: Any) -> ir.Node:
         return opaque(dataset, _UNREAD.get(type(dataset).__name__, "autopipe does not know this transformation"))
     try:
         return reader(dataset)
-    except (AttributeError, TypeError, ValueError) as missing:
-        return opaque(dataset, f"this TensorFlow release keeps its arguments elsewhere ({missing})")
+    except (AttributeError, TypeError, ValueError) as failed:
+        return opaque(dataset, _why_unread(failed))
     except HiddenArgumentError as hidden:
         return opaque(dataset, str(hidden))
+
+
+def _why_unread(failed: Exception) -> str:
+    if isinstance(failed, AttributeError) and type(failed.obj).__module__.startswith("tensorflow"):
+        return f"this TensorFlow release keeps its arguments elsewhere ({failed})"
+    return f"autopipe cannot read its arguments ({type(failed).__name__}: {failed})"
 
 
 def opaque(dataset: Any, reason: str) -> ir.Opaque:
