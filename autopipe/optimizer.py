@@ -279,7 +279,7 @@ def _in_order(result: ir.Node, site: ir.Node, state: ir.End) -> ir.Node:
 
     ``options.deterministic=False`` frees that of parallel stages, and of no other: its author may rely on it.
     """
-    if not any(options.deterministic is False for options in trees.options_of(state)):
+    if not trees.frees_order(state):
         return result
     stages = set(trees.walk(site))
     if all(node.num_parallel_calls for node in stages - set(trees.walk(result)) if isinstance(node, _PARALLEL)):
@@ -297,7 +297,7 @@ def _demanded(state: ir.End, site: ir.Node, result: ir.Node, keeps: Keeps) -> tu
     """Return what must be kept at a site and why: the author's own wish for reproducibility outranks ``keeps``."""
     if op_determinism_enabled():
         return Keeps.SEQUENCE, "op determinism is enabled"
-    if any(options.deterministic is True for options in trees.options_of(state)):
+    if trees.fixes_order(state):
         return Keeps.SEQUENCE, "the author set options.deterministic to True"
     kept = set(trees.walk(result))
     for node in (node for node in trees.walk(site) if node not in kept):

@@ -262,12 +262,12 @@ def _order_is_free(node: ir.Interleave, tree: ir.Node) -> bool:
         return False
     if node.deterministic is not None:
         return not node.deterministic
-    return any(options.deterministic is False for options in trees.options_of(tree))
+    return trees.frees_order(tree)
 
 
 def _order_is_fixed(tree: ir.Node) -> bool:
     """Return whether the author asks for one order of the whole pipeline."""
-    return op_determinism_enabled() or any(options.deterministic is True for options in trees.options_of(tree))
+    return op_determinism_enabled() or trees.fixes_order(tree)
 
 
 def _may_grow(shuffle: ir.Shuffle) -> bool:

@@ -54,8 +54,7 @@ def draws_race(tree: ir.Node) -> bool:
 
 def order_is_free(tree: ir.Node) -> bool:
     """Return whether two runs may give elements in another order."""
-    free = any(options.deterministic is False for options in trees.options_of(tree))
-    return free or any(
+    return trees.frees_order(tree) or any(
         (isinstance(node, ir.Shuffle) and not node.seeded and node.mixes)
         or getattr(node, "deterministic", None) is False
         for node in trees.walk(tree)

@@ -59,12 +59,16 @@ def hidden_attribute(dataset: Any, source: ir.Node, op_type: str, attribute: str
     held = sum(_bytes_held(node) for node in trees.walk(source))
     if held > _LARGEST_GRAPH_BYTES:
         raise HiddenArgumentError(
-            f"its {attribute} argument can only be read by copying {held / 2**20:.0f} MiB of tensors"
+            f"its {attribute} argument can only be read by copying {held / 2**20:,.0f} MiB of tensors, above the "
+            f"{_LARGEST_GRAPH_BYTES / 2**20:.0f} MiB that are copied; put it after optimize(), or read these from files"
         )
     try:
         nodes = graph_of(dataset).node
     except tf.errors.OpError as refused:
-        raise HiddenArgumentError(f"TensorFlow cannot serialize it ({refused.message})") from refused
+        raise HiddenArgumentError(
+            f"its {attribute} argument can only be read from its graph, and TensorFlow cannot serialize that "
+            f"({refused.message}); put it after optimize()"
+        ) from refused
     *_, last = (node for node in nodes if node.op == op_type)
     value = last.attr[attribute]
     return value.s.decode() if value.WhichOneof("value") == "s" else value.b

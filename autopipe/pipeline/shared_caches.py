@@ -91,7 +91,7 @@ def _read_in_order(taking: ir.Node) -> Iterator[ir.Cache]:
 
 def _is_drawn(cache: ir.Cache, tree: ir.Node) -> bool:
     """Return whether elements, or their order, may be others where they are made once more."""
-    freed = any(options.deterministic is False for options in trees.options_of(tree))
+    freed = trees.frees_order(tree)
     return any(_draws(node) or (freed and _is_parallel(node)) for node in trees.walk_through(cache.input))
 
 

@@ -28,6 +28,25 @@ class Signature:
     cardinality: int
 
     @property
+    def is_endless(self) -> bool:
+        """Whether elements never end.
+
+        >>> import tensorflow as tf
+        >>> numbers = tf.TensorSpec((), tf.int64)
+        >>> counts = (5, tf.data.UNKNOWN_CARDINALITY, tf.data.INFINITE_CARDINALITY)
+        >>> [(each.is_endless, each.is_counted) for each in (Signature(numbers, count) for count in counts)]
+        [(False, True), (False, False), (True, False)]
+        """
+        import tensorflow as tf
+
+        return bool(self.cardinality == tf.data.INFINITE_CARDINALITY)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is known how many there are, and they end."""
+        return self.cardinality >= 0
+
+    @property
     def element_bytes(self) -> int | None:
         """The bytes of every element; ``None`` if they differ, or the type does not tell.
 
@@ -65,7 +84,7 @@ class Signature:
         import tensorflow as tf
 
         # TensorFlow takes an unknown number of elements, repeated, for endless; of no elements it is none.
-        known_to_be_none = self.cardinality == 0 and other.cardinality == tf.data.INFINITE_CARDINALITY
+        known_to_be_none = self.cardinality == 0 and other.is_endless
         if other.cardinality not in {self.cardinality, tf.data.UNKNOWN_CARDINALITY} and not known_to_be_none:
             return False
         if self.element_spec == other.element_spec:

@@ -11,7 +11,9 @@ from autopipe.pipeline import ir
 
 __all__ = [
     "called_by",
+    "fixes_order",
     "fold",
+    "frees_order",
     "functions",
     "inputs_first",
     "last_stage",
@@ -112,6 +114,25 @@ def options_of(tree: ir.Node) -> Iterator[Any]:
             yield node.options
         elif isinstance(node, ir.Opaque):
             yield node.dataset.options()
+
+
+def frees_order(tree: ir.Node) -> bool:
+    """Return whether an option lets parallel stages give their elements in any order.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> options = tf.data.Options()
+    >>> options.deterministic = False
+    >>> free = extract(tf.data.Dataset.range(3).with_options(options))
+    >>> frees_order(free), fixes_order(free)
+    (True, False)
+    """
+    return any(options.deterministic is False for options in options_of(tree))
+
+
+def fixes_order(tree: ir.Node) -> bool:
+    """Return whether an option asks for the elements of all stages in order."""
+    return any(options.deterministic is True for options in options_of(tree))
 
 
 def transform(tree: ir.Node, change: Callable[[ir.Node], ir.Node]) -> ir.Node:

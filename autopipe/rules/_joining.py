@@ -9,6 +9,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.joined.beside import Beside, Side, beside
+from autopipe.functions.joined.losing import losing_errors
 from autopipe.pipeline.alike import alike, same_arguments
 from autopipe.pipeline.ir import Batch, Map, Node, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take, Zip
 from autopipe.pipeline.signature import signature
@@ -28,12 +29,14 @@ class Joined:
         after: what becomes of them.
         functions: those of their maps.
         merged: the functions in their place.
+        losing: those of which a later one on their side ignores what may fail.
     """
 
     sources: tuple[Node, ...]
     after: Node
     functions: tuple[Function, ...] = ()
     merged: tuple[Beside, ...] = ()
+    losing: tuple[Function, ...] = ()
 
 
 def join_sides(zipped: Zip, ends: Sequence[Node]) -> Joined | None:
@@ -61,8 +64,14 @@ def join_sides(zipped: Zip, ends: Sequence[Node]) -> Joined | None:
     merged = beside(list(map(Side, functions, taken)), _flat(below.after), given, _spec(zipped, tops))
     model = next(side[0] for side in maps if side)
     called = tuple(fn for side in functions for fn in side)
-    after = replace(model, fn=merged.fn, input=below.after)
-    return Joined(below.sources, after, (*below.functions, *called), (*below.merged, merged))
+    losing = tuple(fn for side in functions for fn in losing_errors(side))
+    return Joined(
+        below.sources,
+        after=replace(model, fn=merged.fn, input=below.after),
+        functions=(*below.functions, *called),
+        merged=(*below.merged, merged),
+        losing=(*below.losing, *losing),
+    )
 
 
 def _in_step(zipped: Zip, starts: Sequence[Node]) -> Joined | None:

@@ -7,6 +7,7 @@ from autopipe.functions.parts.fixed_part import split_before_growth
 from autopipe.pipeline.ir import Cache, Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import ErrorsSurface, FitsMemory, InMemory, OutgrowsMemory, RoundingUnseen
+from autopipe.rules._rounding import up_to_rounding
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -27,7 +28,6 @@ def cache_fewer_bytes(node: Node) -> Rewrite | None:
             early = replace(mapped, fn=first)
             after = replace(mapped, fn=rest, input=node.on(early))
             needed = (InMemory(node), OutgrowsMemory(mapped), FitsMemory(early), ErrorsSurface(rest))
-            if rounds_alike(mapped.fn, first, rest):
-                return Rewrite(after, needed)
-            return Rewrite(after, (*needed, RoundingUnseen(jumps_after_regrouping(mapped.fn))), Keeps.ELEMENTS)
+            exact = rounds_alike(mapped.fn, first, rest)
+            return up_to_rounding(after, needed, exact=exact, unseen=RoundingUnseen(jumps_after_regrouping(mapped.fn)))
     return None

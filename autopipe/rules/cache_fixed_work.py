@@ -17,6 +17,7 @@ from autopipe.rules._obligations import (
     WorkBeforeChange,
     WorthCaching,
 )
+from autopipe.rules._rounding import up_to_rounding
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -44,9 +45,7 @@ def cache_fixed_work(node: Node) -> Rewrite | None:
             worth = WorthCaching(fixed)
             same, fits = SameEveryEpoch(fixed, node.fn if parts else None), FitsMemory(fixed)
             safe = (fixable, NotCachedYet(node), same, NoErrorIsIgnored(), ReadToItsEnd(fixed))
-            if parts and not rounds_alike(node.fn, *parts):
-                return Rewrite(
-                    result, (*safe, RoundingUnseen(jumps_after_regrouping(node.fn)), worth, fits), Keeps.ELEMENTS
-                )
-            return Rewrite(result, (*safe, worth, fits))
+            exact = parts is None or rounds_alike(node.fn, *parts)
+            unseen = RoundingUnseen(jumps_after_regrouping(node.fn))
+            return up_to_rounding(result, safe, (worth, fits), exact=exact, unseen=unseen)
     return None

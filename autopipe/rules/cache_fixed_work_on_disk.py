@@ -20,6 +20,7 @@ from autopipe.rules._obligations import (
     WorkBeforeChange,
     WorthCachingOnDisk,
 )
+from autopipe.rules._rounding import up_to_rounding
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -45,9 +46,7 @@ def cache_fixed_work_on_disk(node: Node) -> Rewrite | None:
             same = SameEveryEpoch(fixed, node.fn if parts else None)
             safe = (*fixable, same, NoErrorIsIgnored(), OneReader(node), ReadToItsEnd(fixed))
             measured = (OutgrowsMemory(fixed), FitsDisk(fixed), WorthCachingOnDisk(fixed))
-            if parts and not rounds_alike(node.fn, *parts):
-                return Rewrite(
-                    result, (*safe, RoundingUnseen(jumps_after_regrouping(node.fn)), *measured), Keeps.ELEMENTS
-                )
-            return Rewrite(result, (*safe, *measured))
+            exact = parts is None or rounds_alike(node.fn, *parts)
+            unseen = RoundingUnseen(jumps_after_regrouping(node.fn))
+            return up_to_rounding(result, safe, measured, exact=exact, unseen=unseen)
     return None

@@ -1,13 +1,23 @@
 """The rule named as this file."""
 
 from dataclasses import replace
+from itertools import takewhile
 
 from autopipe.functions.joined.keyed import is_stored, on_keyed, stored_key, with_key
 from autopipe.pipeline import trees
 from autopipe.pipeline.ir import Cache, GroupByWindow, Map, Node, Shuffle
+from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._caching import before_mixing
-from autopipe.rules._obligations import Deterministic, ErrorsSurface, FitsMemory, InMemory, NotMuchLarger, OneReader
+from autopipe.rules._obligations import (
+    WHOLE_EPOCH,
+    Deterministic,
+    ErrorsSurface,
+    FitsMemory,
+    InMemory,
+    NotMuchLarger,
+    OneReader,
+)
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -29,7 +39,14 @@ def cache_keys(node: Node) -> Rewrite | None:
     paired = Map(input=cache.input, fn=with_key(key))
     source = trees.substitute(node.input, cache, cache.on(paired))
     grouped = replace(node, input=source, key_func=stored_key(key), reduce_func=on_keyed(node.reduce_func, key))
-    shuffled = sum(each.buffer_size for each in trees.walk(node.input) if isinstance(each, Shuffle))
+    since = takewhile(lambda each: each is not cache, trees.walk(node.input))
+    shuffled = min(sum(_held(each) for each in since if isinstance(each, Shuffle)), WHOLE_EPOCH)
     alone = OneReader(cache, "both readers get the same from it")
     held = (FitsMemory(paired), NotMuchLarger(paired, than=cache.input, count=shuffled))
     return Rewrite(grouped, (Deterministic(key), alone, ErrorsSurface(key), InMemory(cache), *held))
+
+
+def _held(shuffle: Shuffle) -> int:
+    """Return how many elements a shuffle holds, at the most."""
+    there = signature(shuffle.input)
+    return int(min(shuffle.capacity, there.cardinality if there.is_counted else WHOLE_EPOCH))

@@ -5,17 +5,19 @@ from typing import NamedTuple
 
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import compose
+from autopipe.functions.joined.losing import losing_errors
 from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.known.work import does_work
 from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
-from autopipe.rules._base import Keeps, Phase, Rewrite, rule
+from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
 from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, is_plain, memoized, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
+    NoErrorIsLost,
     NoNewReadAhead,
     NotCachedYet,
     RoundingUnseen,
@@ -23,6 +25,7 @@ from autopipe.rules._obligations import (
     WorkBeforeChange,
     WorthCaching,
 )
+from autopipe.rules._rounding import up_to_rounding
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.BATCH)
@@ -35,7 +38,8 @@ def cache_results(node: Node) -> Rewrite | None:
     that only moves or chooses them, and what f gives for a number be kept: for as many as are read, in any order. Those
     of files that are shuffled, or read several at once, are numbered in their file. An element that fails is tried
     again the next time, as before. It takes: a source that is the same in every epoch, results that all fit the RAM
-    budget, and work that costs more than finding its result.
+    budget, no error of a map before f in what f ignores under an ``ignore_errors`` or where the sequence is promised,
+    and work that costs more than finding its result.
     """
     if not isinstance(node, Map) or not is_plain(node):
         return None
@@ -44,18 +48,17 @@ def cache_results(node: Node) -> Rewrite | None:
         return None
     results = kept.memoized.kept
     same = SameNumbers(kept.memoized.fn, kept.memoized.input)
-    safe = (
+    safe: tuple[Obligation, ...] = (
         WorkBeforeChange(node.fn),
         NoCacheServes(kept.cached, same),
         NotCachedYet(node),
         same,
         NoNewReadAhead(node),
+        *map(NoErrorIsLost, kept.losing),
     )
     # Those that fail cost time as well, and are no reason not to measure the others.
     worth = (WorthCaching(IgnoreErrors(input=results), LEAST_SAVED_SECONDS), FitsMemory(results))
-    if not kept.exact:
-        return Rewrite(kept.after, (*safe, RoundingUnseen(kept.jump), *worth), Keeps.ELEMENTS)
-    return Rewrite(kept.after, (*safe, *worth))
+    return up_to_rounding(kept.after, safe, worth, exact=kept.exact, unseen=RoundingUnseen(kept.jump))
 
 
 class _Kept(NamedTuple):
@@ -67,6 +70,7 @@ class _Kept(NamedTuple):
         after: what becomes of the site.
         exact: whether it gives the same bits.
         jump: an op that may make more of another rounding.
+        losing: functions of which a later one ignores what may fail.
     """
 
     cached: Map
@@ -74,6 +78,7 @@ class _Kept(NamedTuple):
     after: Node
     exact: bool
     jump: str | None
+    losing: tuple[Function, ...]
 
 
 def _kept(node: Map) -> _Kept | None:
@@ -86,15 +91,17 @@ def _kept(node: Map) -> _Kept | None:
         return None
     fixed = parts[0] if parts else node.fn
     before, maps = _maps_before(node)
-    work = _composed([*maps, fixed])
+    functions = [*maps, fixed]
+    work = _composed(functions)
     kept = memoized(node, work, *numbered(before))
     mixed, _ = fixed_before_mixing(node.input)
     return _Kept(
         cached=replace(node, fn=fixed, input=mixed),
         memoized=kept,
         after=replace(node, fn=parts[1], input=kept) if parts else kept,
-        exact=rounds_alike(work, *maps, fixed) and (parts is None or rounds_alike(node.fn, *parts)),
+        exact=rounds_alike(work, *functions) and (parts is None or rounds_alike(node.fn, *parts)),
         jump=jumps_after_regrouping(work) or (jumps_after_regrouping(node.fn) if parts else None),
+        losing=losing_errors(functions),
     )
 
 

@@ -25,6 +25,7 @@ from autopipe.rules._obligations import (
     WorkOnSides,
     WorthCaching,
 )
+from autopipe.rules._rounding import up_to_rounding
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -62,10 +63,8 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
         *(WorthCaching(IgnoreErrors(input=each), LEAST_SAVED_SECONDS) for each in kept.results),
         FitsMemory(first, tuple(others)),
     )
-    if not rounds_alike(node.fn, *parts, kept.rest):
-        unseen = RoundingUnseen(jumps_after_regrouping(node.fn))
-        return Rewrite(kept.after, (*provided, unseen), Keeps.ELEMENTS)
-    return Rewrite(kept.after, provided)
+    exact = rounds_alike(node.fn, *parts, kept.rest)
+    return up_to_rounding(kept.after, provided, exact=exact, unseen=RoundingUnseen(jumps_after_regrouping(node.fn)))
 
 
 class _Kept(NamedTuple):

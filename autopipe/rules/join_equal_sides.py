@@ -6,11 +6,13 @@ from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
 from autopipe.rules._joining import join_sides
 from autopipe.rules._obligations import (
     LeavesNoTraces,
+    NoErrorIsLost,
     RoundingUnseen,
     SameOnAllSides,
     SharedWork,
     ZipErrorsEndEpoch,
 )
+from autopipe.rules._rounding import up_to_rounding
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.JOIN)
@@ -21,8 +23,8 @@ def join_equal_sides(node: Node) -> Rewrite | None:
     decodes all of them, and a cache on each side holds them twice. One map gives both views, and does once what f and
     g both do before they draw. Batches and shuffles after f and g are made of both at once. It takes: equal sides but
     for their maps, shuffles with a seed (each side has its own order otherwise), maps with equal arguments, nothing in
-    f or g that leaves traces, plain tensors, and no ``ignore_errors`` downstream, which would zip others after an
-    error.
+    f or g that leaves traces, plain tensors, no ``ignore_errors`` downstream, which would zip others after an error,
+    and no error of a map in what the next one on its side ignores where the sequence is promised.
     """
     if not isinstance(node, Zip) or len(node.parts) < 2:
         return None
@@ -35,10 +37,10 @@ def join_equal_sides(node: Node) -> Rewrite | None:
         SameOnAllSides(found.sources),
         *unseen,
         ZipErrorsEndEpoch(),
+        *map(NoErrorIsLost, dict.fromkeys(found.losing)),
         shared,
     )
     result = node.parts[0].on(found.after) if all(isinstance(each, Prefetch) for each in node.parts) else found.after
-    if all(each.rounds_alike for each in found.merged):
-        return Rewrite(result, provided)
-    jumps = next(filter(None, (jumps_after_regrouping(each.fn) for each in found.merged)), None)
-    return Rewrite(result, (*provided, RoundingUnseen(jumps)), Keeps.ELEMENTS)
+    exact = all(each.rounds_alike for each in found.merged)
+    jump = next(filter(None, (jumps_after_regrouping(each.fn) for each in found.merged)), None)
+    return up_to_rounding(result, provided, exact=exact, unseen=RoundingUnseen(jump))

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from autopipe.functions.joined.compose import compose
+from autopipe.functions.joined.losing import losing_errors
 from autopipe.functions.known.effects import effects
 from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.functions.subgraph import needed_ops
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._calls import calls_of_both
@@ -27,7 +27,7 @@ def merge_maps(node: Node) -> Rewrite | None:
     match node:
         case Map(input=Map() as first) if (merged := _merged(first, node)) is not None:
             unseen = (CallsUnseen(first.fn), CallsUnseen(node.fn))
-            of_first = ErrorsSurface(first.fn) if _uses_all(node) else NoErrorIsLost(first.fn)
+            of_first = (NoErrorIsLost if losing_errors([first.fn, node.fn]) else ErrorsSurface)(first.fn)
             errors = (of_first, ErrorsSurface(node.fn))
             alike = rounds_alike(merged.fn, first.fn, node.fn)
             rounding = () if alike else (RoundingUnseen(jumps_after_regrouping(merged.fn)),)
@@ -35,13 +35,6 @@ def merge_maps(node: Node) -> Rewrite | None:
             keeps = Keeps.TRAINING if effects(merged.fn).unseeded_random else None if alike else Keeps.ELEMENTS
             return Rewrite(merged, (*unseen, *errors, *rounding, NotCachedYet(node), faster), keeps)
     return None
-
-
-def _uses_all(then: Map) -> bool:
-    """Return whether a map needs all of its input; what it ignores, one function of both would not compute."""
-    graph = then.fn.concrete.graph
-    needed = needed_ops([*graph.outputs, *graph.control_outputs])
-    return all(tensor.op in needed for tensor in then.fn.element_inputs)
 
 
 def _merged(first: Map, then: Map) -> Map | None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
+from autopipe.functions.joined.losing import loses_errors, places_needed
 from autopipe.functions.joined.positional import of_position
+from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import AUTOTUNE, Map, Node, Prefetch, Range, Repeat, Skip, Take, Tensors, TensorSlices, Zip
 from autopipe.pipeline.positions import columns, range_of
 from autopipe.pipeline.signature import signature
-from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._obligations import ArraysOnHost, CallsUnseen, ErrorsEndEpoch
+from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
+from autopipe.rules._obligations import ArraysOnHost, CallsUnseen, ErrorsEndEpoch, NoErrorIsLost, RoundingUnseen
+from autopipe.rules._rounding import up_to_rounding
 
-_ENDLESS = -1
 _BY_POSITION = (Range, Skip, Take, TensorSlices)
 _SOURCES = (*_BY_POSITION, Repeat)
 
@@ -26,22 +29,38 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
     which stages behind it may shuffle positions for, and call for whole batches. Keras' windows of
     ``timeseries_dataset_from_array`` are such: six stages and three zips for each. It takes: nothing in the functions
     from which the order of calls could be seen, sources of one length, plain tensors as results, arrays in the memory
-    of the host (or that fit there once more), and no ``ignore_errors`` downstream, which would zip others after an
-    error.
+    of the host (or that fit there once more), no ``ignore_errors`` downstream, which would zip others after an error,
+    and no error of a map in what a later one ignores where the sequence is promised.
     """
     if not isinstance(node, Zip) or not _is_positional(node):
         return None
     stages = list(_down_to_sources(node))
     maps = [each for each in stages if isinstance(each, Map)]
-    counts = {signature(each).cardinality for each in stages if isinstance(each, _SOURCES)} - {_ENDLESS}
+    sources = [signature(each) for each in stages if isinstance(each, _SOURCES)]
+    counts = {each.cardinality for each in sources if not each.is_endless}
     if not maps or len(counts) != 1:
         return None
-    calls = AUTOTUNE if all(each.num_parallel_calls for each in maps) else None
     functions = [each.fn for each in maps]
     unseen = tuple(CallsUnseen(fn) for fn in dict.fromkeys(functions))
     fn = of_position(_values(node), functions, signature(node).element_spec)
-    merged = Map(input=range_of(counts.pop()), fn=fn, num_parallel_calls=calls)
-    return Rewrite(merged, (*unseen, ErrorsEndEpoch(), ArraysOnHost(node)))
+    merged = Map(
+        input=range_of(counts.pop()),
+        fn=fn,
+        num_parallel_calls=_calls(maps),
+        deterministic=True if any(each.deterministic for each in maps) else None,
+    )
+    losing = map(NoErrorIsLost, dict.fromkeys(_losing_errors(node, tuple(range(_width(node))))))
+    needed: tuple[Obligation, ...] = (*unseen, ErrorsEndEpoch(), *losing, ArraysOnHost(node))
+    exact = rounds_alike(fn, *functions)
+    return up_to_rounding(merged, needed, exact=exact, unseen=RoundingUnseen(jumps_after_regrouping(fn)))
+
+
+def _calls(maps: Sequence[Map]) -> int | None:
+    """Return the calls at once of a map that does the work of several: no more than the author chose for any."""
+    calls = [each.num_parallel_calls for each in maps if each.num_parallel_calls is not None]
+    if len(calls) < len(maps):
+        return None
+    return min((number for number in calls if number != AUTOTUNE), default=AUTOTUNE)
 
 
 def _is_positional(node: Node) -> bool:
@@ -66,6 +85,27 @@ def _down_to_sources(node: Node) -> Iterator[Node]:
         for each in node.inputs:
             yield from _down_to_sources(each)
     yield node
+
+
+def _losing_errors(node: Node, places: tuple[int, ...]) -> Iterator[Function]:
+    """Yield the functions of which errors are lost, where some of the flat tensors of ``node`` are asked for."""
+    match node:
+        case Map(fn=fn):
+            if loses_errors(fn, places):
+                yield fn
+            yield from _losing_errors(node.input, places_needed(fn, places))
+        case Zip() | Prefetch():
+            first = 0
+            for each in node.inputs:
+                width = _width(each)
+                yield from _losing_errors(each, tuple(at - first for at in places if first <= at < first + width))
+                first += width
+
+
+def _width(node: Node) -> int:
+    import tensorflow as tf
+
+    return len(tf.nest.flatten(signature(node).element_spec))
 
 
 def _values(node: Node) -> Callable[[Any], list[Any]]:

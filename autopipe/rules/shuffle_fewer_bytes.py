@@ -7,6 +7,7 @@ from autopipe.functions.parts.fixed_part import split_before_growth
 from autopipe.pipeline.ir import Map, Node, Shuffle
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import WHOLE_EPOCH, CallsUnseen, ErrorsSurface, FewerBytes, RoundingUnseen
+from autopipe.rules._rounding import up_to_rounding
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -30,7 +31,6 @@ def shuffle_fewer_bytes(node: Node) -> Rewrite | None:
             held = int(min(node.capacity, WHOLE_EPOCH))
             fewer = FewerBytes(early, than=(mapped.input, mapped), count=held)
             needed = (CallsUnseen(mapped.fn), ErrorsSurface(rest), fewer)
-            if rounds_alike(mapped.fn, first, rest):
-                return Rewrite(after, needed)
-            return Rewrite(after, (*needed, RoundingUnseen(jumps_after_regrouping(mapped.fn))), Keeps.ELEMENTS)
+            exact = rounds_alike(mapped.fn, first, rest)
+            return up_to_rounding(after, needed, exact=exact, unseen=RoundingUnseen(jumps_after_regrouping(mapped.fn)))
     return None

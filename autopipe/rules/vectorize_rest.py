@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from autopipe.functions.batched.batchable_part import split_batchable_part
-from autopipe.functions.batched.vectorize import NotVectorizableError, computes_exactly, jumps_in_batch, vectorize
-from autopipe.functions.function import Function
+from autopipe.functions.batched.vectorize import computes_exactly, jumps_in_batch, why_not_vectorizable
 from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
@@ -35,7 +34,7 @@ def vectorize_rest(node: Node) -> Rewrite | None:
             if light.fails_by_type:
                 return None
             size = node.batch_size if node.drop_remainder else None
-            parts = None if _has_batched_form(mapped.fn, size) else split_batchable_part(mapped.fn, size)
+            parts = split_batchable_part(mapped.fn, size) if why_not_vectorizable(mapped.fn, size) else None
             if parts is None:
                 return None
             first, rest, batched = parts
@@ -54,11 +53,3 @@ def vectorize_rest(node: Node) -> Rewrite | None:
                 keeps=Keeps.SEQUENCE if exact else None,
             )
     return None
-
-
-def _has_batched_form(fn: Function, batch_size: int | None) -> bool:
-    try:
-        vectorize(fn, batch_size)
-    except NotVectorizableError:
-        return False
-    return True

@@ -118,6 +118,11 @@ def test_what_tensorflow_deprecates_is_not_read_and_said_so_with_what_is(joined,
     assert re.search(remedy, node.reason)
 
 
+def test_a_number_of_reads_that_is_given_as_a_tensor_is_read_as_a_number():
+    read = extract(tf.data.TFRecordDataset("a", num_parallel_reads=tf.constant(4, tf.int64)))
+    assert type(read.num_parallel_reads) is int
+
+
 def without_size():
     dataset = Dataset.range(9).batch(2)
     del dataset._batch_size
@@ -130,11 +135,28 @@ def with_another_count():
     return dataset
 
 
-@pytest.mark.parametrize("changed", [without_size, with_another_count])
-def test_a_stage_whose_arguments_another_release_keeps_in_another_way_is_opaque(changed):
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (without_size, "this TensorFlow release keeps its arguments elsewhere ('_BatchDataset' object has no"),
+        (with_another_count, "autopipe cannot read its arguments (ValueError: can only convert an array of size 1"),
+    ],
+)
+def test_a_stage_whose_arguments_another_release_keeps_in_another_way_is_opaque(changed, reason):
     node = extract(changed())
     assert isinstance(node, ir.Opaque)
-    assert "keeps its arguments elsewhere" in node.reason
+    assert node.reason.startswith(reason)
+
+
+def test_a_stage_whose_argument_only_a_large_copy_tells_may_stand_after_optimize(monkeypatch):
+    monkeypatch.setattr("autopipe.pipeline.serialized._LARGEST_GRAPH_BYTES", 2**20)
+    dataset = Dataset.from_tensor_slices(tf.zeros([2**20])).ignore_errors()
+    node = extract(dataset)
+    assert isinstance(node, ir.Opaque)
+    assert node.reason.startswith(
+        "its log_warning argument can only be read by copying 4 MiB of tensors, above the 1 MiB"
+    )
+    assert node.reason.endswith("put it after optimize(), or read these from files")
 
 
 def test_what_is_deeper_than_python_can_follow_stays_as_it_is():

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.pipeline.signature import signature
 from autopipe.rules import Keeps
 from autopipe.verify import compare
 from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
@@ -147,6 +148,30 @@ def test_refuses_a_cache_file(tmp_path):
 def test_refuses_where_keys_and_elements_together_do_not_fit():
     dataset = grouped(Dataset.range(1000).cache())
     assert_refuses(RULE, dataset, "above the RAM budget", answers=Answers(ram_budget=500))
+
+
+def by_size(node):
+    return 2.0**20 * len(tf.nest.flatten(signature(node).element_spec))
+
+
+@pytest.mark.parametrize(
+    ("shuffled", "held"),
+    [
+        (Dataset.range(90).filter(lambda x: x > 0).cache().shuffle(-2), "all elements"),
+        (Dataset.range(90).cache().shuffle(70).shuffle(50), "120 elements"),
+        (Dataset.range(90).cache().repeat(3).shuffle(200), "200 elements"),
+    ],
+)
+def test_refuses_shuffles_that_would_hold_much_more_with_keys(shuffled, held):
+    assert_refuses(RULE, grouped(shuffled), f"{held} would be held", answers=Answers(element_bytes=by_size))
+
+
+@pytest.mark.parametrize(
+    "shuffled", [Dataset.range(9).cache().shuffle(10**6), Dataset.range(9).shuffle(10**6).cache().shuffle(9)]
+)
+def test_a_shuffle_holds_no_more_than_there_is_and_one_before_the_cache_no_keys(shuffled):
+    done = apply(RULE, grouped(shuffled), answers=Answers(element_bytes=by_size))
+    assert [step.rule for step in done.steps] == [RULE]
 
 
 def test_an_element_whose_key_fails_still_fails():

@@ -149,6 +149,28 @@ def test_ignored_errors_leave_out_the_same_elements_in_every_epoch(mixed):
     assert compare(numbers, build(done.after), Keeps.SEQUENCE, epochs=3) is None
 
 
+def with_quotient(x):
+    return x, 6 // (x % 3 - 1)
+
+
+def first_length(x, *others):
+    return parse_length(x)
+
+
+def test_an_error_in_what_the_next_map_ignores_is_not_lost():
+    dataset = NUMBERS.shuffle(40, seed=2).take(30).map(with_quotient).map(first_length)
+    done = apply(RULE, dataset.ignore_errors())
+    assert "ignore_errors() would leave out other elements" in done.refusals[0].reason
+    assert compare(dataset.ignore_errors(), build(done.after), Keeps.SEQUENCE) is None
+    assert_refuses(RULE, dataset, "what is no longer computed cannot", Keeps.SEQUENCE)
+
+
+def test_what_the_next_map_ignores_and_cannot_fail_may_be_left_out():
+    pairs = NUMBERS.shuffle(40, seed=2).take(30).map(lambda x: (inverse(x), x + 1))
+    done = apply(RULE, pairs.map(first_length).ignore_errors(), Keeps.SEQUENCE)
+    assert one_line(done.after).endswith("memoized_map(<lambda> then first_length, calls=AUTOTUNE) | ignore_errors()")
+
+
 def test_an_error_that_passes_costs_the_element_one_epoch_only():
     ready = tf.Variable(False)
 

@@ -1,6 +1,9 @@
+import io
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from autopipe.pipeline.build import build
 from autopipe.pipeline.text import one_line
@@ -89,6 +92,22 @@ def test_every_window_of_every_kind_of_file_has_the_same_bits():
     dataset = parts.map(lambda file, begin, size: tf.slice(decoded(file), begin, size))
 
     assert compare(dataset, build(apply(RULE, dataset).after), Keeps.SEQUENCE, epochs=1) is None
+
+
+@pytest.mark.parametrize("channels", [0, 3])
+def test_a_file_of_four_colours_to_print_with_has_three_channels(channels):
+    file = io.BytesIO()
+    Image.fromarray(picture(40, 50, 4), "CMYK").save(file, "JPEG")
+
+    def lower_right(x):
+        image = tf.io.decode_jpeg(x, channels)
+        size = tf.shape(image)
+        return tf.slice(image, [3, 5, 0], size - [3, 5, 0]), size
+
+    dataset = tf.data.Dataset.from_tensors(file.getvalue()).map(lower_right)
+    done = apply(RULE, dataset)
+    assert [step.rule for step in done.steps] == [RULE]
+    assert compare(dataset, build(done.after), Keeps.SEQUENCE) is None
 
 
 def test_a_random_crop_of_every_image_stays_its_own():

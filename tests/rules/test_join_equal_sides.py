@@ -252,6 +252,16 @@ def test_rounding_must_be_unseen_where_shared_sums_go_on():
     assert done.steps[0].keeps is Keeps.ELEMENTS
 
 
+def test_refuses_to_lose_an_error_in_what_the_next_map_ignores_where_the_sequence_is_promised():
+    def dataset(then):
+        return Dataset.zip((numbers().map(lambda x: (x, 6 // (x - 5))).map(then), numbers().map(square)))
+
+    ignored = dataset(lambda x, quotient: x)
+    assert_refuses(RULE, ignored, "what is no longer computed cannot", Keeps.SEQUENCE)
+    assert [step.keeps for step in apply(RULE, ignored).steps] == [Keeps.ELEMENTS]
+    assert apply(RULE, dataset(lambda x, quotient: quotient), Keeps.SEQUENCE).steps
+
+
 def test_an_error_ends_the_epoch_at_the_same_element():
     dataset = Dataset.zip((numbers().map(lambda x: 6 // (x - 5)), numbers().map(square)))
     joined = build(apply(RULE, dataset, answers=Answers()).after)

@@ -58,7 +58,24 @@ def test_maps_of_one_range_become_one_map(keeps):
 def test_rows_of_arrays_are_taken_by_their_positions():
     rows = Dataset.from_tensor_slices({"a": SERIES, "b": [str(x) for x in range(60)]}).skip(5).take(50)
     labels = Dataset.range(50).map(square, num_parallel_calls=2)
-    assert_rewrites(RULE, Dataset.zip((rows, labels)).batch(8), "range(0, 50) | map(square, calls=AUTOTUNE) | batch(8)")
+    assert_rewrites(RULE, Dataset.zip((rows, labels)).batch(8), "range(0, 50) | map(square, calls=2) | batch(8)")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "merged"),
+    [(4, 4, "4"), (tf.data.AUTOTUNE, 4, "4"), (8, 2, "2"), (tf.data.AUTOTUNE, tf.data.AUTOTUNE, "AUTOTUNE")],
+)
+def test_no_more_calls_run_at_once_than_the_author_chose_for_each_map(first, then, merged):
+    sides = (Dataset.range(9).map(square, first), Dataset.range(9).map(negative, then))
+    assert_rewrites(RULE, Dataset.zip(sides), f"range(0, 9) | map(square and negative, calls={merged})")
+
+
+def test_the_order_stays_fixed_that_the_author_fixed_for_one_map():
+    sides = (Dataset.range(9).map(square, 4, deterministic=True), Dataset.range(9).map(negative, 4))
+    options = tf.data.Options()
+    options.deterministic = False
+    dataset = Dataset.zip(sides).with_options(options)
+    assert_rewrites(RULE, dataset, "range(0, 9) | map(square and negative, calls=4, deterministic=True) | options")
 
 
 def test_a_seeded_order_of_zipped_rows_stays_while_they_are_made_by_the_batch():
@@ -140,6 +157,43 @@ def test_refuses_functions_that_draw_with_a_seed_or_count():
     count = tf.Variable(0)
     counted = Dataset.range(9).map(lambda x: count.assign_add(1))
     assert_refuses(RULE, Dataset.zip((counted, Dataset.range(9))), NOTICED)
+
+
+def thousands(x):
+    return (x + 0.1) * 1000.0
+
+
+def test_sums_that_go_on_in_the_next_map_must_be_unseen():
+    floats = Dataset.from_tensor_slices(SERIES[:, 0]).map(lambda x: x + 0.2).map(thousands)
+    dataset = Dataset.zip((floats, Dataset.range(60)))
+    assert_refuses(
+        RULE, dataset, "since floats may round differently in a function that is cut or joined", Keeps.SEQUENCE
+    )
+    (step,) = apply(RULE, dataset).steps
+    assert step.keeps is Keeps.ELEMENTS
+    whole = Dataset.zip((floats.map(lambda x: tf.cast(x, tf.int64)), Dataset.range(60)))
+    assert_refuses(RULE, whole, "its own Cast may make")
+
+
+def with_quotient(x):
+    return x, 6 // x
+
+
+def test_refuses_to_lose_an_error_in_what_a_later_map_ignores_where_the_sequence_is_promised():
+    chosen = Dataset.from_tensor_slices([1, 0, 2]).map(with_quotient).map(lambda x, quotient: x)
+    dataset = Dataset.zip((chosen, Dataset.range(3)))
+    assert_refuses(RULE, dataset, "what is no longer computed cannot", Keeps.SEQUENCE)
+    (step,) = apply(RULE, dataset).steps
+    assert step.keeps is Keeps.ELEMENTS
+
+
+def test_refuses_to_lose_an_error_in_a_side_that_a_later_map_ignores_where_the_sequence_is_promised():
+    def chosen(then):
+        both = Dataset.zip((Dataset.range(9).map(with_quotient), Dataset.range(9)))
+        return apply(RULE, Dataset.zip((both.map(then), Dataset.range(9))), Keeps.SEQUENCE)
+
+    assert any("what is no longer computed cannot" in each.reason for each in chosen(lambda pair, at: at).refusals)
+    assert not chosen(lambda pair, at: (pair[1], at)).refusals
 
 
 def test_refuses_under_ignore_errors():

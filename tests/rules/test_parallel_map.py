@@ -2,6 +2,7 @@ import pytest
 import tensorflow as tf
 
 from autopipe.pipeline.build import build
+from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
 from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 
@@ -55,12 +56,43 @@ def test_calls_a_function_that_reads_a_variable_in_parallel_and_reads_it_live():
     assert [int(x) for x in build(done.after)] == [3 * x for x in range(50)]
 
 
-def test_refuses_a_function_that_reads_what_another_stage_assigns():
-    count = tf.Variable(0, dtype=tf.int64)
-    dataset = tf.data.Dataset.range(50).map(lambda x: x + count).map(lambda x: count.assign_add(x) * 0)
+def added(seen, x):
+    return seen.assign_add([x, 0]) * 0
+
+
+def scattered(seen, x):
+    return seen.scatter_add(tf.IndexedSlices([x], [0])) * 0
+
+
+def in_python(seen, x):
+    return tf.ensure_shape(tf.py_function(lambda y: seen.assign_add([y, 0]) * 0, [x], tf.int64), [2])
+
+
+@pytest.mark.parametrize("note", [added, scattered, in_python])
+def test_refuses_a_function_that_reads_what_another_stage_may_assign(note):
+    seen = tf.Variable([0, 0], dtype=tf.int64)
+    dataset = tf.data.Dataset.range(50).map(lambda x: x + seen[0]).map(lambda x: note(seen, x))
     done = apply(RULE, dataset)
-    assert "assigns one" in " ".join(each.reason for each in done.refusals)
+    assert "<lambda> reads a variable, and <lambda>" in done.refusals[-1].reason
+    assert "which may assign it" in done.refusals[-1].reason
     assert done.after == done.before
+
+
+def test_code_that_is_declared_stateless_assigns_nothing():
+    factor = tf.Variable(2, dtype=tf.int64)
+
+    def negative(x):
+        return tf.ensure_shape(tf.numpy_function(lambda y: -y, [x], tf.int64, stateful=False), ())
+
+    dataset = tf.data.Dataset.range(50).map(lambda x: x * factor).map(negative)
+    assert_rewrites(RULE, dataset, "range(0, 50) | map(<lambda>, calls=AUTOTUNE) | map(negative)")
+
+
+def test_what_reads_no_variable_is_called_in_parallel_whatever_others_assign():
+    count = tf.Variable(0, dtype=tf.int64)
+    dataset = tf.data.Dataset.range(50).map(double).map(lambda x: count.assign_add(x) * 0)
+    done = apply(RULE, dataset)
+    assert one_line(done.after) == "range(0, 50) | map(double, calls=AUTOTUNE) | map(<lambda>)"
 
 
 def test_calls_a_lookup_in_a_table_that_cannot_change_in_parallel():

@@ -152,6 +152,14 @@ def test_parses_ragged_features_by_the_batch():
     assert_rewrites(RULE, dataset.ragged_batch(3), expected, Keeps.SEQUENCE)
 
 
+def test_refuses_a_ragged_batch_of_a_part_of_what_was_parsed():
+    features = {"words": tf.io.RaggedFeature(tf.int64)}
+    dataset = tf.data.Dataset.from_tensor_slices([example(range(n)) for n in (2, 0, 3, 1)]).map(
+        lambda one: tf.io.parse_single_example(one, features)["words"][:1]
+    )
+    assert_refuses(RULE, dataset.ragged_batch(3), "gives a RaggedTensor")
+
+
 def test_refuses_a_ragged_batch_of_what_was_not_parsed():
     assert_refuses(RULE, numbers().map(lambda x: tf.range(x % 3)).ragged_batch(8), "gives a RaggedTensor")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autopipe.functions.batched.batched_ops import has_batched_form
+from autopipe.functions.batched.batched_ops import op_has_batched_form
 from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
 from autopipe.functions.cheaper.compiled import is_compiled
 from autopipe.functions.function import Function
@@ -60,7 +60,7 @@ def split_batchable_part(fn: Function, batch_size: int | None) -> tuple[Function
             if hindrance <= one_by_one:
                 return None
             # Where one is refused, others without a batched form would be, each for the price of a trace.
-            one_by_one |= hindrance | {op for op in of_elements if not has_batched_form(op.type)}
+            one_by_one |= hindrance | {op for op in of_elements if not op_has_batched_form(op.type)}
     return None
 
 

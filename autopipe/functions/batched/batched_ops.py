@@ -14,7 +14,7 @@ from typing import Any
 
 from autopipe.functions.known.ranges import known_length
 
-__all__ = ["BATCHED_OPS", "add_batched_form", "has_batched_form", "is_batched_wrongly"]
+__all__ = ["BATCHED_OPS", "add_batched_form", "is_batched_wrongly", "op_has_batched_form"]
 
 _ONE_BY_ONE = (
     "AsString DecodeBase64 EncodeBase64 RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace "
@@ -32,6 +32,13 @@ _BATCHED_WRONGLY = frozenset(
     "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum".split()
 )
 
+# Its converter makes a loop over the batch of them.
+_LOOPING = frozenset(
+    "StatelessMultinomial StatelessParameterizedTruncatedNormal StatelessRandomBinomial StatelessRandomGammaV2 "
+    "StatelessRandomNormal StatelessRandomPoisson StatelessRandomUniform StatelessRandomUniformFullInt "
+    "StatelessRandomUniformInt StatelessTruncatedNormal".split()
+)
+
 
 def add_batched_form(op: Any) -> None:
     """Give an op that is being traced its batched form, if this module has one for it."""
@@ -39,36 +46,45 @@ def add_batched_form(op: Any) -> None:
         op.pfor_converter = _FORMS[op.type]
 
 
-def has_batched_form(op_type: str) -> bool:
+def op_has_batched_form(op_type: str) -> bool:
     """Return whether an op of that type can be given a batch, by this module or by TensorFlow."""
     from tensorflow.python.ops.parallel_for import pfor
 
-    registered = op_type in pfor._pfor_converter_registry and op_type not in _BATCHED_WRONGLY
+    registered = op_type in pfor._pfor_converter_registry and op_type not in _BATCHED_WRONGLY | _LOOPING
     return registered or op_type in _FORMS
 
 
 def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
-    """Return whether TensorFlow's converter makes something else of an op than the op of each element.
+    """Return whether TensorFlow's converter makes something else of an op than the op of each element, or a loop.
 
-    It pads with 0 whatever it is told, counts a negative axis to roll along from the wrong end, and takes as much from
-    all elements as is left of the one where most is left. Where ``in_call``, the op is in what the function calls, as a
-    branch: no form of this module is used there.
+    It pads with 0 whatever it is told, counts a negative axis to roll along or to transpose from the wrong end, and
+    takes as much from all elements as is left of the one where most is left. Of a line of CSV it forgets what stands
+    for no value, and of a cast that it cuts off what it should round. Where ``in_call``, the op is in what the function
+    calls, as a branch: no form of this module is used there.
     """
     import tensorflow as tf
 
     match op.type:
+        case "Cast":
+            return bool(op.get_attr("Truncate"))
+        case "DecodeCSV":
+            return bool(op.get_attr("na_value"))
+        case "Diag":
+            return bool(op.inputs[0].shape.rank != 1)
+        case "DiagPart":
+            return bool(op.inputs[0].shape.rank != 2)
         case "PadV2":
             filling = tf.get_static_value(op.inputs[2])
             return filling is None or bool(filling != 0)
-        case "Roll":
-            axis = tf.get_static_value(op.inputs[2])
+        case "Roll" | "Transpose" | "ConjugateTranspose":
+            axis = tf.get_static_value(op.inputs[-1])
             return axis is None or bool((axis < 0).any())
         case "Slice":
             begin, size = map(tf.get_static_value, op.inputs[1:])
             return begin is None and (size is None or bool((size < 0).any()))
         case "Squeeze":
             return in_call and not op.get_attr("squeeze_dims")
-    return op.type in _BATCHED_WRONGLY
+    return op.type in _BATCHED_WRONGLY | _LOOPING
 
 
 def _one_by_one(call: Any) -> Any:

@@ -66,7 +66,10 @@ def ragged_parts(output: Any, op: Any) -> tuple[int, int] | None:
         return None
     features = len(op.get_attr("ragged_value_types"))
     first_splits = len(op.outputs) - features
-    place = next((place for place, tensor in enumerate(op.outputs) if tensor is origin(encode.inputs[-1])), 0)
+    encoded = origin(encode.inputs[-1])
+    place = next((place for place, tensor in enumerate(op.outputs) if tensor is encoded), None)
+    if place is None:
+        return None
     feature = place - (first_splits - features)
     return (place, first_splits + feature) if 0 <= feature < features else None
 

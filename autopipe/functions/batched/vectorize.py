@@ -20,7 +20,7 @@ from autopipe.functions.cheaper.compiled import is_compiled
 from autopipe.functions.function import Function
 from autopipe.functions.known.effects import effects
 from autopipe.functions.known.rounding import jumps_after
-from autopipe.functions.memo import remembered
+from autopipe.functions.memo import RefusalError, remembered
 from autopipe.functions.subgraph import (
     called_graphs,
     copy_into_trace,
@@ -34,7 +34,14 @@ from autopipe.functions.subgraph import (
     with_called,
 )
 
-__all__ = ["NotVectorizableError", "computes_exactly", "jumps_in_batch", "rounds_rows_alike", "vectorize"]
+__all__ = [
+    "NotVectorizableError",
+    "computes_exactly",
+    "jumps_in_batch",
+    "rounds_rows_alike",
+    "vectorize",
+    "why_not_vectorizable",
+]
 
 # Each element of the result depends on matching elements of the operands by one IEEE or integer operation, or by
 # moving data: the same bits whether it is computed alone or in a batch. Transcendental functions are not here, since
@@ -56,7 +63,7 @@ _CLIP = "ClipByValue"
 _EXTREMES = frozenset({"Maximum", "Minimum"})
 
 
-class NotVectorizableError(Exception):
+class NotVectorizableError(RefusalError):
     """The function has no batched form; the message says which op is in the way.
 
     Attributes:
@@ -200,6 +207,22 @@ def vectorize(fn: Function, batch_size: int | None) -> Function:
     return replace(vectorized, rows_apart=True)
 
 
+def why_not_vectorizable(fn: Function, batch_size: int | None) -> str | None:
+    """Return why :func:`vectorize` refuses a function; ``None`` if it does not.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import function_of
+    >>> words = tf.data.Dataset.from_tensors("a")
+    >>> [why_not_vectorizable(function_of(words.map(fn)), None) for fn in (tf.strings.upper, tf.io.decode_compressed)]
+    [None, 'its op DecodeCompressed has no batched form']
+    """
+    try:
+        vectorize(fn, batch_size)
+    except NotVectorizableError as reason:
+        return str(reason)
+    return None
+
+
 def _batched(fn: Function, batches: tuple[Any, ...], batch: Any) -> list[Any]:
     """Return the batched outputs: parsed at once, computed from what was parsed, or computed from the inputs."""
     import tensorflow as tf
@@ -250,12 +273,14 @@ def _fill_computed(fn: Function, outputs: list[Any], known: Mapping[Any, Any]) -
     """Compute the outputs that are still missing, each a batched form of what its ops do."""
     import tensorflow as tf
 
+    graph = fn.concrete.graph
+    checks = graph.control_outputs
     missing = [place for place, made in enumerate(outputs) if made is None]
+    if not missing and checks:
+        raise NotVectorizableError(f"{fn} checks what it parses and passes on, which a batch of it would not")
     if not missing:
         return
-    graph = fn.concrete.graph
     wanted = [fn.concrete.outputs[place] for place in missing]
-    checks = graph.control_outputs
     needed = needed_ops([*wanted, *checks], [reference.deref() for reference in known])
     taken = {id(tensor) for tensor in wanted}.union(id(tensor) for op in needed for tensor in op.inputs)
     used = [reference for reference in known if id(reference.deref()) in taken]

@@ -122,7 +122,8 @@ def _image_shape(decode: Any, contents: Any) -> Any:
     def of_jpeg() -> Any:
         stored = tf.image.extract_jpeg_shape(contents)
         channels = decode.get_attr("channels")
-        return tf.concat([stored[:2], [channels]], 0) if channels else stored
+        # Four, which are to be printed with, are decoded to three.
+        return tf.concat([stored[:2], [channels] if channels else tf.minimum(stored[2:], 3)], 0)
 
     return tf.cond(tf.io.is_jpeg(contents), of_jpeg, lambda: tf.shape(_decode_whole(decode, contents)))
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.known.effects import described, ops_with_effects
+from autopipe.functions.memo import RefusalError
 from autopipe.functions.subgraph import copy_into_trace, fed_by, needed_ops, specs, stand_ins, trace
 
 __all__ = ["IllegalCutError", "split"]
 
 
-class IllegalCutError(Exception):
+class IllegalCutError(RefusalError):
     """A function cannot be cut at these tensors; the message says why."""
 
 

@@ -15,7 +15,7 @@ _CSV_ARGUMENTS = "buffer_size header field_delim use_quote_delim na_value select
 
 
 def _tfrecord(ds: Any) -> ir.Node:
-    return _files(ds, "tfrecord", num_parallel_reads=ds._num_parallel_reads)
+    return _files(ds, "tfrecord", num_parallel_reads=scalar(ds._num_parallel_reads))
 
 
 def _text_lines(ds: Any) -> ir.Node:

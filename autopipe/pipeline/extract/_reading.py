@@ -123,8 +123,8 @@ def _read(dataset: Any) -> ir.Node:
         return opaque(dataset, _UNREAD.get(type(dataset).__name__, "autopipe does not know this transformation"))
     try:
         return reader(dataset)
-    except (AttributeError, TypeError, ValueError) as missing:
-        return opaque(dataset, f"this TensorFlow release keeps its arguments elsewhere ({missing})")
+    except (AttributeError, TypeError, ValueError) as failed:
+        return opaque(dataset, _why_unread(failed))
     except HiddenArgumentError as hidden:
         return opaque(dataset, str(hidden))
 
@@ -132,6 +132,12 @@ def _read(dataset: Any) -> ir.Node:
 def _with_orders_of_its_own(node: ir.Node) -> ir.Node:
     """Let go the live generator of a shuffle's orders: who only looks at a pipeline must not draw from it."""
     return replace(node, seed_generator=None) if isinstance(node, ir.Shuffle) else node
+
+
+def _why_unread(failed: Exception) -> str:
+    if isinstance(failed, AttributeError) and type(failed.obj).__module__.startswith("tensorflow"):
+        return f"this TensorFlow release keeps its arguments elsewhere ({failed})"
+    return f"autopipe cannot read its arguments ({type(failed).__name__}: {failed})"
 
 
 def opaque(dataset: Any, reason: str) -> ir.Opaque:

@@ -76,7 +76,7 @@ def small_buffer(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         elements = most_elements(node.input)
     except MeasurementError:
         return
-    known = signature(node.input).cardinality >= 0
+    known = signature(node.input).is_counted
     if node.capacity < (_SHARE_OF_DATA if known else _SHARE_OF_MOST) * elements:
         yield at(
             node,

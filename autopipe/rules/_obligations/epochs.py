@@ -19,7 +19,6 @@ from autopipe.rules._obligations.functions import Deterministic
 
 __all__ = ["NoRepeatAfter", "Reshuffles", "SameElementsEveryEpoch", "SameEveryEpoch", "SameNumbers", "SameOnAllSides"]
 
-_ENDLESS = -1
 # Stages that give the same elements in every epoch when what they read from does.
 _STEADY = (
     ir.Batch,
@@ -137,7 +136,7 @@ class SameEveryEpoch:
 
         What the author's memory cache holds came from the first epoch, whatever comes before it.
         """
-        if _is_freed(site):
+        if trees.frees_order(site.pipeline):
             return Proof(False, "options.deterministic=False frees the order of each repetition")
         changes = (_changes_between_epochs(node, site) for node in _since_a_memory_cache(self.pipeline))
         change = next(filter(None, changes), None)
@@ -206,7 +205,7 @@ def _same_order(source: ir.Node, site: Site) -> Proof:
 
     Results are kept from the first element on: what an author's cache fixes later does not count.
     """
-    freed = _is_freed(site)
+    freed = trees.frees_order(site.pipeline)
     for node in trees.walk(source):
         if freed and not _keeps_order(node):
             return Proof(False, f"options.deterministic=False may free the order of {stage(node)}")
@@ -224,7 +223,7 @@ class SameOnAllSides:
 
     def check(self, site: Site) -> Proof:
         """Look at every stage: shuffles bring both into one order if each draws it from the same seed, for itself."""
-        freed = _is_freed(site)
+        freed = trees.frees_order(site.pipeline)
         first, *others = self.sides
         drawn = {id(node.origin) for side in others for node in trees.walk(side) if is_reseeded(node)}
         for node in trees.walk(first):
@@ -251,7 +250,7 @@ class SameElementsEveryEpoch:
         """Look for what makes something of the order; where the order is the same too, there is nothing to say."""
         if SameEveryEpoch(self.pipeline).check(site).holds:
             return Proof(False, "")
-        endless = next((each for each in trees.walk(self.pipeline) if signature(each).cardinality == _ENDLESS), None)
+        endless = next((each for each in trees.walk(self.pipeline) if signature(each).is_endless), None)
         if endless is not None:
             return Proof(False, f"{stage(endless)} never ends")
         change = _other_elements(self.pipeline, site)
@@ -284,7 +283,7 @@ def _other_elements(node: ir.Node, site: Site) -> str | None:
     if not isinstance(node, (*_ONE_BY_ONE, ir.Shuffle)):
         return f"{stage(node)} makes something of an order that differs between epochs"
     counting = next((fn for fn in trees.called_by(node) if op_that_counts(fn)), None)
-    if counting is not None and (_is_freed(site) or op_of_free_order(counting)):
+    if counting is not None and (trees.frees_order(site.pipeline) or op_of_free_order(counting)):
         return f"{counting} makes something of an order that differs between epochs ({op_that_counts(counting)})"
     proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
     unsteady = next((proof.because for proof in proofs if not proof.holds), None)
@@ -293,11 +292,7 @@ def _other_elements(node: ir.Node, site: Site) -> str | None:
 
 def _is_reordered(pipeline: ir.Node, site: Site) -> bool:
     """Return whether an option frees the order: of sequential maps too, which TensorFlow makes parallel by itself."""
-    return _is_freed(site) and any(node.inputs for node in trees.walk(pipeline))
-
-
-def _is_freed(site: Site) -> bool:
-    return any(options.deterministic is False for options in trees.options_of(site.pipeline))
+    return trees.frees_order(site.pipeline) and any(node.inputs for node in trees.walk(pipeline))
 
 
 def _since_a_memory_cache(pipeline: ir.Node) -> Iterator[ir.Node]:

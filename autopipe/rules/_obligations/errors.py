@@ -25,8 +25,6 @@ __all__ = [
     "leaves_some_over",
 ]
 
-_ENDLESS = -1
-
 
 @dataclass(frozen=True)
 class ErrorsSurface:
@@ -133,10 +131,10 @@ class NoErrorIsLeftOver:
 
 def leaves_some_over(batch: ir.Batch) -> bool:
     """Return whether there may be elements at the end that make no whole batch, and come to nobody."""
-    count = signature(batch.input).cardinality
-    if not batch.drop_remainder or count == _ENDLESS:
+    elements = signature(batch.input)
+    if not batch.drop_remainder or elements.is_endless:
         return False
-    return count < 0 or count % batch.batch_size > 0
+    return not elements.is_counted or elements.cardinality % batch.batch_size > 0
 
 
 def _is_mixed(site: Site) -> bool:

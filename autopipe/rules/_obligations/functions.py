@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
+from autopipe.functions.batched.vectorize import why_not_vectorizable
 from autopipe.functions.function import Function
 from autopipe.functions.known.effects import Effects, effects
 from autopipe.functions.known.rounding import jumps
@@ -91,11 +91,8 @@ class HasBatchedForm:
 
     def check(self, site: Site) -> Proof:
         """Trace the batched form."""
-        try:
-            vectorize(self.fn, self.batch_size)
-        except NotVectorizableError as reason:
-            return Proof(False, str(reason))
-        return Proof(True, f"{self.fn} only computes, and every op of it has a batched form")
+        reason = why_not_vectorizable(self.fn, self.batch_size)
+        return Proof(not reason, reason or f"{self.fn} only computes, and every op of it has a batched form")
 
 
 @dataclass(frozen=True)
@@ -148,8 +145,10 @@ class OrderUnseen:
 
 def _assigned_elsewhere(fn: Function, site: Site) -> Proof:
     for other in trees.functions(site.pipeline):
-        if any("Assign" in op for op in effects(other).other):
-            return Proof(False, f"{fn} reads a variable, and {other} assigns one")
+        found = effects(other)
+        if found.leaves_traces:
+            traces = Effects(python=found.python, other=found.other).describe()
+            return Proof(False, f"{fn} reads a variable, and {other} {traces}, which may assign it")
     because = f"{fn} reads a variable: one assigned in mid-epoch reaches elements up to some dozens later"
     return Proof(True, because, Keeps.TRAINING)
 

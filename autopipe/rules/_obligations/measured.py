@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
+from autopipe.functions.batched.vectorize import why_not_vectorizable
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import MeasurementError, Proof, Site
@@ -338,11 +338,7 @@ def _is_called_for_each(node: ir.Node) -> bool:
     """Return whether a map works on single elements, which no batch could do for all of its own at once."""
     if not isinstance(node, ir.Map) or any(isinstance(each, ir.Batch | ir.PaddedBatch) for each in trees.walk(node)):
         return False
-    try:
-        vectorize(node.fn, None)
-    except NotVectorizableError:
-        return True
-    return False
+    return why_not_vectorizable(node.fn, None) is not None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from autopipe.rules._base import Proof, Site
 
 __all__ = ["ReadToItsEnd", "who_stops_early"]
 
-_ENDLESS = -1
 # Each gives as many elements as it takes.
 _AS_MANY = (ir.AssertCardinality, ir.Cache, ir.Enumerate, ir.Options, ir.Prefetch, ir.Scan, ir.Shuffle, ir.ThreadPool)
 
@@ -79,17 +78,17 @@ def _stops_early(node: ir.Node, read: ir.Node, passing: Callable[[ir.Node], int]
         case ir.Zip():
             return not all(_lasts(other, read, passing) for other in node.inputs if other is not read)
         case ir.ChooseFrom(choices=choices, parts=parts, stop_on_empty=stops):
-            ends = stops and any(signature(part).cardinality != _ENDLESS for part in parts)
-            return read is choices or ends or signature(choices).cardinality != _ENDLESS
+            ends = stops and not all(signature(part).is_endless for part in parts)
+            return read is choices or ends or not signature(choices).is_endless
     return False
 
 
 def _lasts(other: ir.Node, read: ir.Node, passing: Callable[[ir.Node], int]) -> bool:
     """Return whether a pipeline has no fewer elements than one beside it."""
-    most = signature(other).cardinality
-    if most == _ENDLESS or _numbered(other) == _numbered(read):
+    there = signature(other)
+    if there.is_endless or _numbered(other) == _numbered(read):
         return True
-    return 0 <= passing(read) <= most
+    return 0 <= passing(read) <= there.cardinality
 
 
 def _numbered(node: ir.Node) -> ir.Node:

@@ -10,7 +10,7 @@ from autopipe.functions.known.failures import may_fail
 from autopipe.pipeline import ir
 from autopipe.pipeline.by_itself import does_by_itself
 from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
-from autopipe.pipeline.signature import signature
+from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.rules._base import Keeps, Proof, Site
@@ -38,10 +38,15 @@ class AsWellKnown:
         """Build both and compare: ``fit()`` counts its steps with one, and makes its model with the other."""
         old, new = signature(self.before), signature(self.after)
         if old.cardinality != new.cardinality:
-            return Proof(False, f"the number of elements would no longer be known after {stage(self.after)}")
+            after = f"the number of elements after {stage(self.after)}"
+            return Proof(False, f"{after} would be {_number(new)}, where it is {_number(old)}")
         if old.element_spec != new.element_spec:
             return Proof(False, f"the type of elements would be {new.element_spec}, no longer {old.element_spec}")
         return Proof(True, "the type and number of elements are as well known as before")
+
+
+def _number(known: Signature) -> str:
+    return "without end" if known.is_endless else f"{known.cardinality:,}" if known.is_counted else "unknown"
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ FUNCTIONS = {
     "rescaling layer": (keras.layers.Rescaling(2.0, offset=1.0), True),
     "gamma": (lambda x: x**2.2, False),
     "reduction": (lambda x: tf.reduce_mean(x, axis=[0, 1]), False),
+    "diagonal": (lambda x: (tf.linalg.tensor_diag(x[0, 0]), tf.linalg.tensor_diag_part(x[:3, 0])), False),
     "matrix": (lambda x: tf.linalg.matmul(x[..., 0], x[..., 1], transpose_b=True), False),
     "branch": (lambda x: tf.cond(x[0, 0, 0] > 0.5, lambda: x * 2, lambda: x), False),
     "argmax": (lambda x: tf.argmax(tf.reshape(x, [-1])), False),
@@ -34,6 +35,7 @@ FUNCTIONS = {
     "roll": (lambda x: tf.roll(x, 1, 1), False),
     "pad": (lambda x: tf.pad(x, [[1, 0], [0, 1], [0, 0]]), False),
     "checked": (lambda x: (tf.debugging.assert_less(x, 2.0), x)[1], False),
+    "transposed": (lambda x: tf.transpose(x, [2, 0, 1]), True),
     "clip": (lambda x: tf.clip_by_value(x, 0.2, 0.8), True),
 }
 
@@ -155,6 +157,9 @@ def test_an_op_without_a_batched_form_is_named():
         (lambda x: tf.switch_case(tf.cast(x[0, 0, 0], tf.int32), [lambda: x, lambda: x * 2]), "StatelessCase"),
         (lambda x: tf.pad(x, [[1, 0], [0, 1], [0, 0]], constant_values=7.0), "PadV2"),
         (lambda x: tf.roll(x, 1, -1), "Roll"),
+        (lambda x: tf.transpose(x, [-1, 0, 1]), "Transpose"),
+        (lambda x: tf.cast(tf.raw_ops.Cast(x=x, DstT=tf.bfloat16, Truncate=True), tf.float32), "Cast"),
+        (lambda x: tf.io.decode_csv(tf.strings.as_string(x[0, 0, 0]), [[0.0]], na_value="NA"), "DecodeCSV"),
         (lambda x: tf.strings.format("{}", (x,)), "StringFormat"),
         (lambda x: tf.reduce_sum(tf.slice(x, [tf.cast(x[0, 0, 0] * 3, tf.int32), 0, 0], [-1, 5, 3])), "Slice"),
         (lambda x: tf.math.unsorted_segment_sum(x, tf.cast(x[:, 0, 0] * 3, tf.int32), 2), "UnsortedSegmentSum"),
@@ -163,6 +168,24 @@ def test_an_op_without_a_batched_form_is_named():
     ],
 )
 def test_an_op_that_tensorflow_batches_wrongly_is_named(function, op):
+    made = tf.data.Dataset.from_tensor_slices(IMAGES).map(function)
+    with pytest.raises(NotVectorizableError, match=f"its op {op} has no batched form"):
+        vectorize(extract(made).fn, None)
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (lambda x: tf.random.stateless_categorical(x[0], 2, [1, 2]), "StatelessMultinomial"),
+        (
+            lambda x: tf.raw_ops.StatelessRandomUniform(shape=[3], seed=tf.cast(x[0, 0, :2], tf.int32)),
+            "StatelessRandomUniform",
+        ),
+        (lambda x: tf.linalg.tensor_diag(x[0]), "Diag"),
+        (lambda x: tf.linalg.tensor_diag_part(tf.reshape(x[:4, :4, 0], [2, 2, 2, 2])), "DiagPart"),
+    ],
+)
+def test_an_op_of_which_a_batch_would_be_a_loop_is_named(function, op):
     made = tf.data.Dataset.from_tensor_slices(IMAGES).map(function)
     with pytest.raises(NotVectorizableError, match=f"its op {op} has no batched form"):
         vectorize(extract(made).fn, None)
@@ -298,3 +321,13 @@ def test_ragged_features_are_parsed_by_the_batch(use, splits):
 def test_what_is_parsed_with_a_changing_length_is_refused_unless_it_is_only_passed_on(features, use):
     with pytest.raises(NotVectorizableError, match="may differ|SparseTensor"):
         vectorize(extract(parsed(features, use)).fn, None)
+
+
+def with_tags_of_one_letter(one):
+    tf.debugging.assert_equal(tf.strings.length(one["tags"].values), 1)
+    return one["tags"]
+
+
+def test_what_checks_parts_that_are_only_passed_on_is_refused():
+    with pytest.raises(NotVectorizableError, match="checks what it parses"):
+        vectorize(extract(parsed(SPARSE, with_tags_of_one_letter)).fn, None)

@@ -1,0 +1,29 @@
+"""Rewrites after which floats may round differently."""
+
+from autopipe.pipeline.ir import Node
+from autopipe.rules._base import Keeps, Obligation, Rewrite
+from autopipe.rules._obligations import RoundingUnseen
+
+__all__ = ["up_to_rounding"]
+
+
+def up_to_rounding(
+    result: Node,
+    safe: tuple[Obligation, ...],
+    measured: tuple[Obligation, ...] = (),
+    *,
+    exact: bool,
+    unseen: RoundingUnseen,
+) -> Rewrite:
+    """Return what a site becomes: elements are kept, and where the bits are the same, as much as its rule keeps.
+
+    Args:
+        result: what it becomes.
+        safe: what must be proved, however floats round.
+        measured: what is asked after all else.
+        exact: whether all bits are the same.
+        unseen: what must be proved too where they may differ.
+    """
+    if exact:
+        return Rewrite(result, (*safe, *measured))
+    return Rewrite(result, (*safe, unseen, *measured), Keeps.ELEMENTS)
