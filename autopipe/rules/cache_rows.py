@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from autopipe.functions.batched.vectorize import jumps_in_batch, rounds_rows_alike
+from autopipe.functions.batched.exact import jumps_in_batch, rounds_rows_alike
 from autopipe.functions.function import Function
 from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.known.work import does_work

@@ -3,8 +3,9 @@
 from math import prod
 from typing import Any
 
+from autopipe.functions.batched.exact import computes_exactly
 from autopipe.functions.batched.mask import mask
-from autopipe.functions.batched.vectorize import NotVectorizableError, computes_exactly
+from autopipe.functions.batched.vectorize import NotVectorizableError
 from autopipe.pipeline.failing import who_may_fail
 from autopipe.pipeline.ir import Batch, Filter, Map, Node, Rebatch
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from autopipe.functions.batched.vectorize import NotVectorizableError, computes_exactly, jumps_in_batch, vectorize
+from autopipe.functions.batched.exact import computes_exactly, jumps_in_batch
+from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
 from autopipe.functions.joined.compose import compose
 from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule

@@ -11,7 +11,8 @@ import tensorflow as tf
 from real_functions import COUNT, FUNCTIONS
 
 from autopipe.functions.batched.batchable_part import split_batchable_part
-from autopipe.functions.batched.vectorize import NotVectorizableError, computes_exactly, vectorize
+from autopipe.functions.batched.exact import computes_exactly
+from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
 from autopipe.functions.known.effects import Effects, effects
 from autopipe.functions.known.failures import may_fail
 from autopipe.functions.known.rounding import rounds_alike

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autopipe.functions.batched.vectorize import NotVectorizableError, computes_exactly, vectorize
+from autopipe.functions.batched.exact import computes_exactly
+from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
 from autopipe.functions.joined.compose import compose
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
