@@ -39,6 +39,8 @@ _OF_MANY = (ir.FlatMap, ir.GroupByWindow, ir.Interleave, ir.LegacyInterleave, ir
 # What TensorFlow adds by itself.
 _ADDED = frozenset({"Root", "Prefetch"})
 _ONLY_OPTIONS = (ir.Options, ir.ThreadPool, ir.End)
+# The stage in which TensorFlow counts how long it takes to each element.
+_METER = "LatencyStats"
 # How many elements these take for one of theirs is not what their kind has TensorFlow say, but is exact when counted.
 _COUNTED = frozenset({"Concatenate", "DirectedInterleave", "IgnoreErrors", "Shard"})
 
@@ -125,11 +127,14 @@ def counters_in(model: Any, tree: ir.Node, *, metered: bool = False) -> dict[ir.
 
 
 def _below_meter(model: Any) -> int:
-    """Return the end of the user's pipeline: under the root and the two stages of the meter."""
-    number = int(model.output)
-    for _ in range(3):
-        number = model.nodes[number].inputs[-1] if model.nodes[number].inputs else 0
-    return number
+    """Return the end of the user's pipeline: under the meter, wherever that stands below what notes the end."""
+    waiting = [int(model.output)]
+    while waiting:
+        node = model.nodes[waiting.pop()]
+        if _kind(node.name) == _METER:
+            return int(node.inputs[-1]) if node.inputs else 0
+        waiting.extend(number for number in node.inputs if number in model.nodes)
+    return 0
 
 
 @dataclass(frozen=True)

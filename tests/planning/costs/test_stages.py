@@ -14,6 +14,8 @@ from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import stage
 from autopipe.planning.costs.stages import counters_in, model_of
+from autopipe.runtime.ending import telling_its_end
+from autopipe.runtime.requests import Requests
 from autopipe.telemetry.stall import StallCounter, metered
 
 Dataset = tf.data.Dataset
@@ -308,6 +310,16 @@ class TestCounters:
             next(iterator)
         found = count_stages(iterator, tree, metered=True)
         assert {stage(node): each.needed for node, each in found.items()} == {"map(plus_one)": 1, "range(0, 1000)": 4}
+
+    @pytest.mark.parametrize("last", [lambda made: made, lambda made: made.filter(lambda x: True)])
+    def test_so_is_one_that_takes_note_of_its_end_as_where_caches_fill(self, last):
+        tree = extract(last(NUMBERS.map(plus_one).batch(4)))
+        timed = metered(build(tree), StallCounter(), inner_prefetch=True)
+        iterator = iter(autotuned(telling_its_end(timed, lambda: None, Requests(), inner_prefetch=False)))
+        for _ in range(5):
+            next(iterator)
+        found = count_stages(iterator, tree, metered=True)
+        assert {"map(plus_one)", "range(0, 1000)"} <= {stage(node) for node in found}
 
     def test_before_the_first_element_nothing_was_done(self):
         _, found = counted(NUMBERS.batch(2), 0)
