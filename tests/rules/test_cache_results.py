@@ -12,6 +12,7 @@ from autopipe.optimizer import rewrite
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
+from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps, catalogue
@@ -372,7 +373,9 @@ def test_whatever_moves_elements_before_and_after_they_are_the_same(before, afte
         keeps=Keeps.SEQUENCE,
         measurements=AlwaysFaster(),
     )
-    assert compare(dataset, build(done.after), Keeps.SEQUENCE, epochs=3) is None
+    # How many orders a part of repeated ones has drawn from a seed depends on how far TensorFlow read ahead.
+    epochs = 1 if repeats_a_seeded_shuffle(done.before) else 3
+    assert compare(dataset, build(done.after), Keeps.SEQUENCE, epochs=epochs) is None
 
 
 def test_numbers_that_would_shift_where_python_code_fails_in_one_epoch_only_are_left():
