@@ -142,8 +142,7 @@ def used_knobs(tree: ir.Node) -> tuple[Knob, ...]:
 
 def _may_use_threads(node: ir.Node) -> bool:
     unknown = type(node) is ir.Source or isinstance(node, ir.Opaque)
-    at_once = (getattr(node, name, None) for name in ("num_parallel_calls", "num_parallel_reads"))
-    return unknown or bool(trees.called_by(node)) or any(each is not None for each in at_once)
+    return unknown or bool(trees.called_by(node)) or node.is_parallel
 
 
 def with_knobs(tree: ir.Node, values: Mapping[str, int]) -> ir.Node:

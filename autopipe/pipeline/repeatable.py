@@ -47,7 +47,7 @@ def draws_race(tree: ir.Node) -> bool:
     return any(
         effects(fn).seeded_random
         for node in trees.walk(tree)
-        if isinstance(node, ir.Opaque) or getattr(node, "num_parallel_calls", None) is not None
+        if isinstance(node, ir.Opaque) or node.is_parallel
         for fn in trees.called_by(node)
     )
 

@@ -92,11 +92,7 @@ def _read_in_order(taking: ir.Node) -> Iterator[ir.Cache]:
 def _is_drawn(cache: ir.Cache, tree: ir.Node) -> bool:
     """Return whether elements, or their order, may be others where they are made once more."""
     freed = trees.frees_order(tree)
-    return any(_draws(node) or (freed and _is_parallel(node)) for node in trees.walk_through(cache.input))
-
-
-def _is_parallel(node: ir.Node) -> bool:
-    return getattr(node, "num_parallel_calls", None) is not None
+    return any(_draws(node) or (freed and node.is_parallel) for node in trees.walk_through(cache.input))
 
 
 def _draws(node: ir.Node) -> bool:

@@ -113,5 +113,5 @@ class Reading:
     def ends_synchronously(self) -> bool:
         """Whether TensorFlow would put a prefetch of its own at the end of that."""
         last = trees.last_stage(self.tree)
-        asynchronous = isinstance(last, ir.Prefetch) or getattr(last, "num_parallel_calls", None) is not None
+        asynchronous = isinstance(last, ir.Prefetch) or last.is_parallel
         return not asynchronous and does_by_itself(self.tree, "inject_prefetch")

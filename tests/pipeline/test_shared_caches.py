@@ -215,6 +215,7 @@ def test_order_that_is_freed_after_a_cache_is_free_in_it():
     free.deterministic = False
     parallel, one_by_one = (Dataset.range(9).map(double, num_parallel_calls=calls).cache() for calls in (2, None))
     assert is_left(parallel.take(3).with_options(free))
+    assert is_left(tf.data.TextLineDataset(["a", "b"], num_parallel_reads=2).cache().take(3).with_options(free))
     assert not is_left(one_by_one.take(3).with_options(free))
     assert not is_left(parallel.take(3))
 

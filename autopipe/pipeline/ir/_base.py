@@ -29,6 +29,12 @@ class Node:
         """The nodes this one reads from, in order."""
         return ()
 
+    @property
+    def is_parallel(self) -> bool:
+        """Whether it makes, or reads, several elements at once."""
+        at_once = (getattr(self, name, None) for name in ("num_parallel_calls", "num_parallel_reads"))
+        return any(number is not None for number in at_once)
+
     def on(self, *inputs: Node) -> Self:
         """Return the same transformation on other inputs."""
         if inputs:

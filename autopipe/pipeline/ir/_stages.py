@@ -314,6 +314,11 @@ class LegacyInterleave(Unary):
     buffer_output_elements: int
     prefetch_input_elements: int
 
+    @property
+    def is_parallel(self) -> bool:
+        """Whether it makes several elements at once: it does, always."""
+        return True
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scan(Unary):

@@ -174,7 +174,7 @@ class SameNumbers:
 
 def _keeps_order(node: ir.Node) -> bool:
     """Return whether a stage has its order also where an option frees that of others."""
-    return isinstance(node, _IN_ORDER) and getattr(node, "num_parallel_reads", None) is None
+    return isinstance(node, _IN_ORDER) and not node.is_parallel
 
 
 def _up_to_numbers(node: ir.Node) -> Iterator[ir.Node]:
