@@ -97,6 +97,7 @@ def test_epochs_that_follow_one_another_take_the_same_part():
     assert {int(number) for number in [*seen, *(each for batch in iterator for each in batch)]} == first
 
 
+@pytest.mark.usefixtures("as_fast")
 def test_what_comes_after_is_rewritten_and_what_comes_before_is_not():
     training = autopipe.optimize(shuffled().cache().skip(10).prefetch(2).prefetch(3).batch(4), keeps="sequence")
     assert one_line(training.tree).startswith("cache() | skip(10) | prefetch(3) | batch(4) | prefetch(AUTOTUNE)")
