@@ -54,7 +54,8 @@ def optimize(
             it found to be faster is not measured again. Of its promise and ``keeps`` the stronger one counts. On a
             machine with other cores, its parallel calls and threads are scaled with them; ``explain()`` says so.
         ram_budget: bytes of memory that may be added for caches; by default half of what the process can get, and 0
-            for no new cache. With room for that, memory that batches leave stays with the process for the next ones.
+            for no new cache. With room for that, memory that batches leave stays with the process for the next ones:
+            from before measuring on and until the process ends, also where an error is raised after that.
         disk_cache: a folder where caches that are too large for memory may be kept, also for the next run. What is
             found there is read only if nothing that decides its elements has changed since.
         rules: the names of the rules that may be used (``autopipe rules`` lists them); by default all.
