@@ -13,6 +13,7 @@ from autopipe.errors import AutopipeError, RewriteError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
 from autopipe.pipeline.fusing import maps_batched_at_once, neighbours_lost_at_once, shuffles_repeated_at_once
+from autopipe.pipeline.knobs import with_thread_pool
 from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import one_line, stage
 from autopipe.rules import (
@@ -97,6 +98,11 @@ class Rewriting:
     refusals: tuple[Refusal, ...]
     new_cache_bytes: int = 0
     verified: str | None = None
+
+    @property
+    def tunable(self) -> ir.Node:
+        """The pipeline as it will run, with the threads it runs on unless its author chose them: its knobs are all."""
+        return with_thread_pool(self.after)
 
 
 def rewrite(

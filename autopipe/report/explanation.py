@@ -85,7 +85,7 @@ class Explanation:
     @property
     def unset(self) -> dict[str, int]:
         """The knobs as they would be without a plan, or a search for them."""
-        return knob_values(ir.ThreadPool(input=self.rewriting.after))
+        return knob_values(self.rewriting.tunable)
 
     @cached_property
     def as_run(self) -> ir.Node:
