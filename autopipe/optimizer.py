@@ -164,7 +164,7 @@ def _new_cache_bytes(before: ir.Node, after: ir.Node, measurements: Measurements
 def new_caches(before: ir.Node, after: ir.Node) -> list[ir.Keeping]:
     """Return what keeps elements in a rewritten pipeline where its author did not write it."""
     written = set(trees.walk(before))
-    return [node for node in trees.walk(after) if isinstance(node, ir.Keeping) and node not in written]
+    return [node for node in trees.keeping(after) if node not in written]
 
 
 def _checked(step: Step, before: Signature) -> Signature:
@@ -191,7 +191,7 @@ class _Driver:
         self, state: ir.End, rules: Sequence[Rule], only_at: int | None = None
     ) -> tuple[ir.End, Step] | None:
         """Return what becomes of the pipeline by the first rewrite that is allowed, and the record of it."""
-        cached = {below for node in trees.walk(state) if isinstance(node, ir.Keeping) for below in trees.walk(node)}
+        cached = {below for node in trees.keeping(state) for below in trees.walk(node)}
         for rule in rules:
             if self.measurements.exhausted and rule.measures:
                 self.not_tried[rule.name] = Refusal(rule.name, "the pipeline", self.measurements.exhausted)

@@ -21,7 +21,7 @@ from autopipe.arguments import (
 )
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
-from autopipe.pipeline import ir, trees
+from autopipe.pipeline import trees
 from autopipe.planning.memory.machine import Machine
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.printing import show
@@ -340,7 +340,7 @@ class PipelineTuner(WatchingCallback):
         """Return a search of the dataset that is read; ``None`` while its cache is being filled."""
         dataset, is_first = reading.dataset, self._first is None
         self._first, self.dataset = self._first or reading, dataset
-        if self._filling and reading is self._first and _keeps_in_memory(dataset.tree):
+        if self._filling and reading is self._first and any(node.in_memory for node in trees.keeping(dataset.tree)):
             if is_first:
                 # What is wrong with the space is told at the first step, and not an epoch later.
                 live_space(self.space, dataset)
@@ -364,7 +364,3 @@ class PipelineTuner(WatchingCallback):
             gpu=self._gpu,
             in_loop=self._in_loop,
         )
-
-
-def _keeps_in_memory(tree: ir.Node) -> bool:
-    return any(isinstance(node, ir.Keeping) and node.in_memory for node in trees.walk(tree))
