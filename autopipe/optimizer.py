@@ -30,7 +30,8 @@ from autopipe.rules import (
 
 __all__ = ["Refusal", "Rewriting", "Step", "new_caches", "rewrite"]
 
-_MOST_STEPS = 200
+# More than any pipeline has been seen to take: of a hundred parts that are drawn among, each takes two or three.
+_MOST_STEPS, _MOST_STEPS_FOR_A_STAGE = 200, 20
 _PARALLEL = (ir.Map, ir.MemoizedMap, ir.Interleave)
 _BATCHED_AT_ONCE = (
     "a map would come right before a batch: TensorFlow then makes one of the two, which fails on elements of different "
@@ -127,13 +128,14 @@ def rewrite(
         The rewritten pipeline, its steps and what was refused.
 
     Raises:
-        RewriteError: if a rule changes the type or the number of elements; the rule is named.
+        RewriteError: if a rule changes the type or the number of elements, or never comes to an end; it is named.
     """
     state = ir.End(input=tree)
     known = signature(tree)
     driver = _Driver(keeps, measurements)
     steps: list[Step] = []
     filled = 0
+    most = _MOST_STEPS + _MOST_STEPS_FOR_A_STAGE * len(list(trees.inputs_first(tree)))
     for turn, place in chain((((each,), place) for each, place in script), repeat((rules, None))):
         found = driver.first_rewrite(state, turn, place)
         if found is None:
@@ -143,8 +145,11 @@ def rewrite(
         known = _checked(step, known)
         if decides_caches(step.rule):
             filled = _new_cache_bytes(tree, state.input, measurements, filled)
-        if len(steps) > _MOST_STEPS:
-            raise RewriteError(f"Rules must come to an end, but {step.rule} was applied {_MOST_STEPS} steps on.")
+        if len(steps) > most:
+            raise RewriteError(
+                f"Rules must come to an end, but {step.rule} was still applied after {most} steps. "
+                "Leave it out with optimize(rules=...), and report this."
+            )
     filled = _new_cache_bytes(tree, state.input, measurements, filled)
     return Rewriting(tree, state.input, tuple(steps), driver.standing_refusals(state), filled)
 
