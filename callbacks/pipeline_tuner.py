@@ -200,8 +200,16 @@ class PipelineTuner(WatchingCallback):
         self._count_steps()
         self._steps.look_at_next()
         super()._follow(reading)
+        # Within fit() one iterator is the epoch's: those after an exception are not to be taken for it.
+        begins, self._epoch_begins = self._epoch_begins, False
         if self._live is not None:
-            self._live.iterator_started(reading, epoch_begins=self._epoch_begins)
+            self._live.iterator_started(reading, epoch_begins=begins)
+
+    def _steps_begin(self) -> None:
+        """Have no other iterator run with the knobs of a challenger, where the epoch's own was made before."""
+        self._epoch_begins = False
+        if self._live is not None:
+            self._live.try_out_next(take_back=True)
 
     def _step_ended(self) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
@@ -209,10 +217,6 @@ class PipelineTuner(WatchingCallback):
             self._look()
 
     def _look(self) -> None:
-        if self._epoch_begins and not self._in_loop:
-            self._epoch_begins = False
-            if self._live is not None:
-                self._live.try_out_next(take_back=True)
         reading = self._reading
         if reading is None or reading.stall is None or not self._is_tuned(reading):
             self._steps.take()
