@@ -54,7 +54,8 @@ def optimize(
             it found to be faster is not measured again. Of its promise and ``keeps`` the stronger one counts. On a
             machine with other cores, its parallel calls and threads are scaled with them; ``explain()`` says so.
         ram_budget: bytes of memory that may be added for caches; by default half of what the process can get, and 0
-            for no new cache. With room for that, memory that batches leave stays with the process for the next ones.
+            for no new cache. With room for that, memory that batches leave stays with the process for the next ones:
+            from before measuring on and until the process ends, also where an error is raised after that.
         disk_cache: a folder where caches that are too large for memory may be kept, also for the next run. What is
             found there is read only if nothing that decides its elements has changed since.
         rules: the names of the rules that may be used (``autopipe rules`` lists them); by default all.
@@ -335,20 +336,20 @@ def _check_plan(plan: Plan, identity: str) -> None:
 
 def _done(identity: str, keeps: Keeps, rewriting: Rewriting, given: Plan | None) -> Plan:
     """Return the plan of what was done; with the numbers of one that was given, as they are on this machine."""
-    from autopipe.pipeline.knobs import read_knobs, with_thread_pool
+    from autopipe.pipeline.knobs import read_knobs
     from autopipe.planning.memory.machine import Machine
     from autopipe.planning.plans.carry_over import carry_over
 
     rules, places = tuple(step.rule for step in rewriting.steps), tuple(step.place for step in rewriting.steps)
     done = Plan(identity, str(keeps), rules, places, machine=asdict(Machine.here()), versions=_versions())
-    return done if given is None else carry_over(given, done, read_knobs(with_thread_pool(rewriting.after)))
+    return done if given is None else carry_over(given, done, read_knobs(rewriting.tunable))
 
 
 def _check_knobs(rewriting: Rewriting, done: Plan) -> None:
-    from autopipe.pipeline.knobs import with_knobs, with_thread_pool
+    from autopipe.pipeline.knobs import with_knobs
 
     try:
-        with_knobs(with_thread_pool(rewriting.after), done.knobs)
+        with_knobs(rewriting.tunable, done.knobs)
     except KnobError as error:
         raise KnobError(
             f"{error} It is a number of the plan: take it out of there, or make a new one with: {MAKING_PLANS}"

@@ -35,7 +35,7 @@ class AutopipeError(Exception):
     ag_pass_through = True
 
 
-class DatasetError(AutopipeError, TypeError):
+class DatasetError(AutopipeError, ValueError):
     """What was given is not a ``tf.data.Dataset``, or cannot be run as one."""
 
 

@@ -13,6 +13,7 @@ from autopipe.errors import AutopipeError, RewriteError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
 from autopipe.pipeline.fusing import maps_batched_at_once, neighbours_lost_at_once, shuffles_repeated_at_once
+from autopipe.pipeline.knobs import with_thread_pool
 from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import one_line, stage
 from autopipe.rules import (
@@ -29,7 +30,8 @@ from autopipe.rules import (
 
 __all__ = ["Refusal", "Rewriting", "Step", "new_caches", "rewrite"]
 
-_MOST_STEPS = 200
+# More than any pipeline has been seen to take: of a hundred parts that are drawn among, each takes two or three.
+_MOST_STEPS, _MOST_STEPS_FOR_A_STAGE = 200, 20
 _PARALLEL = (ir.Map, ir.MemoizedMap, ir.Interleave)
 _BATCHED_AT_ONCE = (
     "a map would come right before a batch: TensorFlow then makes one of the two, which fails on elements of different "
@@ -98,6 +100,11 @@ class Rewriting:
     new_cache_bytes: int = 0
     verified: str | None = None
 
+    @property
+    def tunable(self) -> ir.Node:
+        """The pipeline as it will run, with the threads it runs on unless its author chose them: its knobs are all."""
+        return with_thread_pool(self.after)
+
 
 def rewrite(
     tree: ir.Node,
@@ -121,13 +128,14 @@ def rewrite(
         The rewritten pipeline, its steps and what was refused.
 
     Raises:
-        RewriteError: if a rule changes the type or the number of elements; the rule is named.
+        RewriteError: if a rule changes the type or the number of elements, or never comes to an end; it is named.
     """
     state = ir.End(input=tree)
     known = signature(tree)
     driver = _Driver(keeps, measurements)
     steps: list[Step] = []
     filled = 0
+    most = _MOST_STEPS + _MOST_STEPS_FOR_A_STAGE * len(list(trees.inputs_first(tree)))
     for turn, place in chain((((each,), place) for each, place in script), repeat((rules, None))):
         found = driver.first_rewrite(state, turn, place)
         if found is None:
@@ -137,8 +145,11 @@ def rewrite(
         known = _checked(step, known)
         if decides_caches(step.rule):
             filled = _new_cache_bytes(tree, state.input, measurements, filled)
-        if len(steps) > _MOST_STEPS:
-            raise RewriteError(f"Rules must come to an end, but {step.rule} was applied {_MOST_STEPS} steps on.")
+        if len(steps) > most:
+            raise RewriteError(
+                f"Rules must come to an end, but {step.rule} was still applied after {most} steps. "
+                "Leave it out with optimize(rules=...), and report this."
+            )
     filled = _new_cache_bytes(tree, state.input, measurements, filled)
     return Rewriting(tree, state.input, tuple(steps), driver.standing_refusals(state), filled)
 
@@ -158,7 +169,7 @@ def _new_cache_bytes(before: ir.Node, after: ir.Node, measurements: Measurements
 def new_caches(before: ir.Node, after: ir.Node) -> list[ir.Keeping]:
     """Return what keeps elements in a rewritten pipeline where its author did not write it."""
     written = set(trees.walk(before))
-    return [node for node in trees.walk(after) if isinstance(node, ir.Keeping) and node not in written]
+    return [node for node in trees.keeping(after) if node not in written]
 
 
 def _checked(step: Step, before: Signature) -> Signature:
@@ -185,7 +196,7 @@ class _Driver:
         self, state: ir.End, rules: Sequence[Rule], only_at: int | None = None
     ) -> tuple[ir.End, Step] | None:
         """Return what becomes of the pipeline by the first rewrite that is allowed, and the record of it."""
-        cached = {below for node in trees.walk(state) if isinstance(node, ir.Keeping) for below in trees.walk(node)}
+        cached = {below for node in trees.keeping(state) for below in trees.walk(node)}
         for rule in rules:
             if self.measurements.exhausted and rule.measures:
                 self.not_tried[rule.name] = Refusal(rule.name, "the pipeline", self.measurements.exhausted)

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from autopipe.digests import EpochDigest, Row, read_epochs
 from autopipe.errors import VerificationError
 from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.optimizer import Rewriting
@@ -25,6 +24,7 @@ from autopipe.pipeline.repeatable import (
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.rules import Keeps
+from autopipe.runtime.digests import EpochDigest, Row, read_epochs
 
 __all__ = ["compare", "verify"]
 

@@ -187,7 +187,12 @@ class WatchingCallback(keras.callbacks.Callback):
         """
         if self._step_begun:
             self._step_ended()
+            return
         self._step_begun = True
+        self._steps_begin()
+
+    def _steps_begin(self) -> None:
+        """Do what is to be done before the first step of an epoch within ``fit``, whose iterator is there by now."""
 
     def _step_ended(self) -> None:
         """Do what is to be done between two steps; Keras does not tell of the end of an epoch's last one."""

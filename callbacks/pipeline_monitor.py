@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from autopipe.callbacks._watching import WatchingCallback
+from autopipe.pipeline import ir
 from autopipe.planning.costs.profile import Profile, Stretch
 from autopipe.planning.costs.profiling import Epoch, Looks, profile_of
 from autopipe.report.epochs import epochs_table
@@ -50,6 +51,8 @@ class PipelineMonitor(WatchingCallback):
     def _reset(self) -> None:
         super()._reset()
         self._looks: Looks | None = None
+        # Of the iterators that run the same stages, the first one's: a tuner makes other stages of them in its stead.
+        self._tree: ir.Node | None = None
         self._batches_in_step = 1
         self._epochs: list[Epoch] = []
         self._epoch_was_seen = False
@@ -66,12 +69,15 @@ class PipelineMonitor(WatchingCallback):
         ``options.autotune.enabled`` is ``False``.
         """
         seen = [*self._epochs, *([self._looks.epoch()] if self._looks else [])]
-        return profile_of(self._reading.tree, seen) if self._reading and any(e.looks for e in seen) else None
+        return profile_of(self._tree, seen) if self._tree and any(e.looks for e in seen) else None
 
     def _follow(self, reading: Reading) -> None:
         """Look at the stages of a new iterator from now on; Keras makes one for every epoch."""
+        before = self._reading
         super()._follow(reading)
         self._keep_looks()
+        if self._tree is None or before is None or not reading.has_stages_of(before):
+            self._tree = reading.tree
         self._look_at(reading)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -83,9 +89,11 @@ class PipelineMonitor(WatchingCallback):
     def _look_at(self, reading: Reading) -> None:
         # In a training loop of one's own there is no model.
         self._batches_in_step = int(getattr(self.model, "steps_per_execution", 1) or 1)
-        if reading.iterator() is not None and reading.counts_its_stages and self._may_look():
+        if self._tree is None or reading.iterator() is None:
+            return
+        if reading.counts_its_stages and self._may_look():
             metered = reading.stall is not None
-            self._looks = Looks(reading.tree, reading.iterator, metered=metered, distance=_SECONDS_BETWEEN_LOOKS)
+            self._looks = Looks(self._tree, reading.iterator, metered=metered, distance=_SECONDS_BETWEEN_LOOKS)
 
     def _may_look(self) -> bool:
         most = _SHARE_FOR_LOOKS * (time.perf_counter() - self._began)

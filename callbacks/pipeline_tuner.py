@@ -21,7 +21,7 @@ from autopipe.arguments import (
 )
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
-from autopipe.pipeline import ir, trees
+from autopipe.pipeline import trees
 from autopipe.planning.memory.machine import Machine
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.printing import show
@@ -74,7 +74,8 @@ class PipelineTuner(WatchingCallback):
             training waits for data for less than a tenth of the time it is so much less, down to a fifth: there is
             that much less to win. With ``objective="rate"``, and where it is ``math.inf``, it is what it is.
         ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. A
-            challenger that crosses it is taken back at once.
+            challenger that crosses it is taken back at once. What it grows by between two epochs does not count: that
+            is a validation dataset that is cached, or a checkpoint.
         seed: for Optuna's sampler.
         study: an Optuna study that maximizes: it proposes, and is told; by default one in memory. One whose trials
             chose among other values for the same knobs is left alone, with a warning.
@@ -199,8 +200,16 @@ class PipelineTuner(WatchingCallback):
         self._count_steps()
         self._steps.look_at_next()
         super()._follow(reading)
+        # Within fit() one iterator is the epoch's: those after an exception are not to be taken for it.
+        begins, self._epoch_begins = self._epoch_begins, False
         if self._live is not None:
-            self._live.iterator_started(reading, epoch_begins=self._epoch_begins)
+            self._live.iterator_started(reading, epoch_begins=begins)
+
+    def _steps_begin(self) -> None:
+        """Have no other iterator run with the knobs of a challenger, where the epoch's own was made before."""
+        self._epoch_begins = False
+        if self._live is not None:
+            self._live.try_out_next(take_back=True)
 
     def _step_ended(self) -> None:
         """Count the step; at the end of a window, set the knobs of the next."""
@@ -208,10 +217,6 @@ class PipelineTuner(WatchingCallback):
             self._look()
 
     def _look(self) -> None:
-        if self._epoch_begins and not self._in_loop:
-            self._epoch_begins = False
-            if self._live is not None:
-                self._live.try_out_next(take_back=True)
         reading = self._reading
         if reading is None or reading.stall is None or not self._is_tuned(reading):
             self._steps.take()
@@ -339,7 +344,7 @@ class PipelineTuner(WatchingCallback):
         """Return a search of the dataset that is read; ``None`` while its cache is being filled."""
         dataset, is_first = reading.dataset, self._first is None
         self._first, self.dataset = self._first or reading, dataset
-        if self._filling and reading is self._first and _keeps_in_memory(dataset.tree):
+        if self._filling and reading is self._first and any(node.in_memory for node in trees.keeping(dataset.tree)):
             if is_first:
                 # What is wrong with the space is told at the first step, and not an epoch later.
                 live_space(self.space, dataset)
@@ -363,7 +368,3 @@ class PipelineTuner(WatchingCallback):
             gpu=self._gpu,
             in_loop=self._in_loop,
         )
-
-
-def _keeps_in_memory(tree: ir.Node) -> bool:
-    return any(isinstance(node, ir.Keeping) and node.in_memory for node in trees.walk(tree))

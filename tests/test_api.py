@@ -28,6 +28,12 @@ def test_what_is_not_a_dataset_is_named(given):
         autopipe.optimize(given)
 
 
+def test_what_is_wrong_with_a_dataset_is_no_mistake_of_types_in_the_program():
+    """A file pattern that matches nothing must not be taken for one."""
+    assert issubclass(DatasetError, ValueError)
+    assert not issubclass(DatasetError, TypeError)
+
+
 @pytest.mark.parametrize("empty", [Dataset.range(0), Dataset.range(9).take(0).map(double).batch(2)])
 def test_an_empty_dataset_is_refused(empty):
     with pytest.raises(DatasetError, match="must have elements.*a file pattern that matches nothing"):

@@ -106,7 +106,7 @@ def test_of_a_pipeline_without_end_the_beginning_is_compared():
 @pytest.mark.parametrize(("limit", "aside"), [(9, 2), (2, 0)], ids=["read whole", "left while it may draw"])
 def test_nobody_waits_for_the_end_of_an_iterator_that_does_nothing_any_more(limit, aside, monkeypatch):
     seen = []
-    monkeypatch.setattr("autopipe.digests.dispose_aside", seen.append)
+    monkeypatch.setattr("autopipe.runtime.digests.dispose_aside", seen.append)
     assert compare(Dataset.range(3), Dataset.range(3), Keeps.SEQUENCE, epochs=1, limit=limit) is None
     assert len(seen) == aside
 

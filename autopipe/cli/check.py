@@ -200,7 +200,7 @@ def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
     with OwnCaches(before) as old, OwnCaches(after) as new:
         run = old.moved(before), new.moved(after)
         sides = [taking_turns(ir.Repeat(input=tree)) for tree in run]
-        cached = [any(isinstance(node, ir.Keeping) for node in trees.walk(tree)) for tree in run]
+        cached = [any(trees.keeping(tree)) for tree in run]
         epoch = _elements_in_epoch(old.build(before), before) if any(cached) else 0
         for side in compress(sides, cached):
             for _ in islice(side, epoch + 1):

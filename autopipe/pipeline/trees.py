@@ -16,6 +16,7 @@ __all__ = [
     "frees_order",
     "functions",
     "inputs_first",
+    "keeping",
     "last_stage",
     "on",
     "options_of",
@@ -98,6 +99,11 @@ def called_by(node: ir.Node) -> tuple[Function, ...]:
         case ir.Opaque(functions=hidden):
             return hidden
     return ()
+
+
+def keeping(tree: ir.Node) -> Iterator[ir.Keeping]:
+    """Yield every stage that keeps elements, or results, for later epochs; in memory or on disk."""
+    return (node for node in walk(tree) if isinstance(node, ir.Keeping))
 
 
 def last_stage(tree: ir.Node) -> ir.Node:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from io import StringIO
 from itertools import groupby
 from typing import Any
 
@@ -26,6 +25,7 @@ from autopipe.planning.figures import bytes_text
 from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Carried, Plan
 from autopipe.report.findings import Finding, findings
+from autopipe.report.printing import as_text
 
 __all__ = ["Explanation"]
 
@@ -49,9 +49,7 @@ class Explanation:
     witness: str | None = None
 
     def __str__(self) -> str:
-        out = StringIO()
-        Console(file=out, width=110, color_system=None).print(self)
-        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        return as_text(self, width=110)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as plain values."""
@@ -85,7 +83,7 @@ class Explanation:
     @property
     def unset(self) -> dict[str, int]:
         """The knobs as they would be without a plan, or a search for them."""
-        return knob_values(ir.ThreadPool(input=self.rewriting.after))
+        return knob_values(self.rewriting.tunable)
 
     @cached_property
     def as_run(self) -> ir.Node:

@@ -1,13 +1,26 @@
-"""Printing in the midst of somebody else's program, whose output may be anything."""
+"""Printing in the midst of somebody else's program, whose output may be anything, and into a text."""
 
 from __future__ import annotations
 
 import sys
+from io import StringIO
 from typing import Any
 
 from rich.console import Console
 
-__all__ = ["show"]
+__all__ = ["as_text", "show"]
+
+
+def as_text(drawn: Any, width: int) -> str:
+    """Return what can be printed as plain text in so many columns.
+
+    >>> from rich.padding import Padding
+    >>> as_text(Padding("busy", (0, 0, 0, 2)), width=20)
+    '  busy'
+    """
+    out = StringIO()
+    Console(file=out, width=width, color_system=None).print(drawn)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def show(*parts: Any) -> None:

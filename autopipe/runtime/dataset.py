@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.knobs import knob_values, with_knobs, with_thread_pool
+from autopipe.pipeline.knobs import knob_values, with_knobs
 from autopipe.planning.disk.disk_cache import DiskCache
 from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
@@ -56,7 +56,7 @@ class OptimizedDataset(Followable):
         self._freed = freed
         self._rewriting = rewriting
         self._plan = plan
-        self._written = with_thread_pool(rewriting.after)
+        self._written = rewriting.tunable
         tree = with_knobs(self._written, plan.knobs)
         self._autopipe_tree = trees.transform(tree, with_own_state)
         self._tables = Tables(self._autopipe_tree)

@@ -94,9 +94,13 @@ class Reading:
 
     @property
     def tree(self) -> ir.Node:
-        """The pipeline that the iterator runs, to its last stage."""
+        """The stages that the iterator runs, to the last one, with the knobs of the dataset: its own may be others."""
         tree = tree_after(self.dataset.tree, self.after)
         return while_filling(tree) if self.fills else tree
+
+    def has_stages_of(self, other: Reading) -> bool:
+        """Return whether it runs the stages that another one does, perhaps with other knobs."""
+        return (self.dataset, self.after, self.fills) == (other.dataset, other.after, other.fills)
 
     @property
     def notes(self) -> bool:

@@ -21,7 +21,10 @@ class Requests:
         in_vain: how often there was none.
 
     >>> requests = Requests()
-    >>> iterator = iter(requests.counted(tf.data.Dataset.range(3).map(lambda x: 6 // x)))
+    >>> options = tf.data.Options()
+    >>> options.experimental_optimization.inject_prefetch = False
+    >>> counted = requests.counted(tf.data.Dataset.range(3).map(lambda x: 6 // x))
+    >>> iterator = iter(counted.with_options(options))
     >>> try:
     ...     next(iterator)
     ... except tf.errors.InvalidArgumentError:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["DeviceReading", "GpuReading", "HostReading", "Span", "StallReading", "TelemetryWarning"]
+__all__ = ["DeviceReading", "GpuReading", "Span", "StallReading", "TelemetryWarning"]
 
 
 class TelemetryWarning(UserWarning):
@@ -44,14 +44,12 @@ class DeviceReading:
         index: the driver's number of the GPU, as ``nvidia-smi`` shows it.
         name: what the maker calls it.
         utilization: share of the driver's last sampling period in which a kernel ran, 0 to 1.
-        memory_used_bytes: memory in use, by all processes.
         memory_total_bytes: memory there is.
     """
 
     index: int
     name: str
     utilization: float
-    memory_used_bytes: int
     memory_total_bytes: int
 
 
@@ -59,11 +57,10 @@ class DeviceReading:
 class GpuReading:
     """The GPUs this process uses, at one moment; never empty.
 
-    >>> one = DeviceReading(0, "A100", utilization=0.25, memory_used_bytes=1, memory_total_bytes=8)
-    >>> two = DeviceReading(1, "A100", utilization=0.75, memory_used_bytes=2, memory_total_bytes=8)
-    >>> both = GpuReading((one, two))
-    >>> both.utilization, both.memory_used_bytes, both.memory_total_bytes
-    (0.5, 3, 16)
+    >>> one = DeviceReading(0, "A100", utilization=0.25, memory_total_bytes=8)
+    >>> two = DeviceReading(1, "A100", utilization=0.75, memory_total_bytes=8)
+    >>> GpuReading((one, two)).utilization
+    0.5
     """
 
     devices: tuple[DeviceReading, ...]
@@ -72,35 +69,6 @@ class GpuReading:
     def utilization(self) -> float:
         """Mean utilization of the devices, 0 to 1."""
         return sum(device.utilization for device in self.devices) / len(self.devices)
-
-    @property
-    def memory_used_bytes(self) -> int:
-        """Memory in use on all the devices together."""
-        return sum(device.memory_used_bytes for device in self.devices)
-
-    @property
-    def memory_total_bytes(self) -> int:
-        """Memory there is on all the devices together."""
-        return sum(device.memory_total_bytes for device in self.devices)
-
-
-@dataclass(frozen=True, slots=True)
-class HostReading:
-    """The running process and its host, since the reading before.
-
-    Attributes:
-        utilization: share of the cores open to this process that it kept busy, 0 to 1.
-        host_utilization: share of all the host's cores that anyone kept busy, 0 to 1; None when the kernel's
-            clock has not moved since the reading before.
-        process_bytes: resident memory of this process.
-        available_bytes: memory the host can still give without swapping. A container may get less:
-            see ``Machine.available_bytes``.
-    """
-
-    utilization: float
-    host_utilization: float | None
-    process_bytes: int
-    available_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ def _supported(nvml: Any, gpus: tuple[_Gpu, ...], tell: Callable[[Any, _Gpu], To
 def _figures(nvml: Any, gpu: _Gpu) -> DeviceReading:
     percent = nvml.nvmlDeviceGetUtilizationRates(gpu.handle).gpu
     memory = nvml.nvmlDeviceGetMemoryInfo(gpu.handle)
-    return DeviceReading(gpu.index, gpu.name, percent / 100, memory.used, memory.total)
+    return DeviceReading(gpu.index, gpu.name, percent / 100, memory.total)
 
 
 def _warn_once(error: Exception) -> None:

@@ -55,8 +55,9 @@ def test_where_a_swap_takes_longer_than_an_epoch_is_worth_only_their_iterators_d
     assert any(knobs != best for reading in later for knobs, best in reading)
 
 
+@pytest.mark.parametrize("in_first_step", [False, True], ids=["in mid-epoch", "in the first step"])
 @pytest.mark.parametrize("steps_per_epoch", [None, 10], ids=["an iterator an epoch", "one for all"])
-def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_dataset(steps_per_epoch):
+def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_dataset(steps_per_epoch, in_first_step):
     # The first epoch is too short for a search to end in it.
     repeats = 5 if steps_per_epoch is None else 2000
     dataset = autopipe.optimize(rows().repeat(repeats).map(identity).batch(4), seconds=0)
@@ -64,8 +65,8 @@ def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_datas
 
     class Boom(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            begun = batch > 0 and self.epoch > 0
-            if begun and tuner.search is not None and tuner.search.challenging:
+            is_here = self.epoch > 0 and in_first_step is (batch == 0)
+            if is_here and tuner.search is not None and tuner.search.challenging:
                 raise RuntimeError("boom")
 
         def on_epoch_begin(self, epoch, logs=None):
@@ -73,12 +74,27 @@ def test_an_exception_in_the_middle_of_a_trial_leaves_no_challenger_in_the_datas
 
     with pytest.raises(RuntimeError, match="boom"):
         Recorder().fit(dataset, epochs=99, steps_per_epoch=steps_per_epoch, verbose=0, callbacks=[tuner, Boom()])
-        pytest.fail(f"no challenger ran at the end of a step in mid-epoch: {tuner.summary()}")
+        pytest.fail(f"no challenger ran at the end of such a step: {tuner.summary()}")
     assert tuner.search.running != dataset.knobs == tuner.best
     for _ in range(2):
         iterator = iter(dataset)
         assert iterator._autopipe_reading.knobs == tuner.best
         assert next(iterator) is not None
+
+
+def test_an_exception_before_the_first_step_leaves_a_challenger_in_one_iterator_at_the_most():
+    dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
+    tuner = PipelineTuner(trials=99, window_seconds=0.001, most_loss=math.inf, objective="rate", verbose=0, seed=1)
+
+    class Boom(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if tuner.search is not None and tuner.search.challenging:
+                raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        Recorder().fit(dataset, epochs=MOST_EPOCHS, verbose=0, callbacks=[tuner, Boom()])
+    _, *others = (iter(dataset) for _ in range(3))
+    assert [each._autopipe_reading.knobs for each in others] == [tuner.best, tuner.best]
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")

@@ -208,6 +208,20 @@ def test_nothing_is_printed_of_a_training_it_did_not_see(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_all_stages_are_told_where_somebody_changes_their_knobs_between_epochs():
+    pairs = tf.data.Dataset.from_tensors(([[1.0]], [[2.0]])).repeat(40)
+    dataset = autopipe.optimize(pairs.map(lambda x, y: (2 * x, y), 2).prefetch(2), rules=())
+
+    class Retune(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            dataset.retune({"map[<lambda>].num_parallel_calls": 3 + epoch})
+
+    monitor = PipelineMonitor()
+    model().fit(dataset, epochs=2, verbose=0, callbacks=[monitor, Retune()])
+    assert [each.stage for each in monitor.profile.stages][-2:] == ["map(<lambda>, calls=2)", "prefetch(2)"]
+    assert monitor.profile.stages[-2].elements > 40
+
+
 def test_an_iterator_that_is_swapped_between_looks_trains_on_and_what_was_seen_of_it_stays():
     data = tf.data.Dataset.from_tensors(([[1.0]], [[2.0]])).repeat(40).map(lambda x, y: (x, y), num_parallel_calls=2)
     dataset = autopipe.optimize(data, rules=())

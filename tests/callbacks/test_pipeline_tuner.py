@@ -213,6 +213,30 @@ def test_what_fills_a_cache_is_no_growth_that_a_challenger_answers_for(monkeypat
     assert [trial.failure for trial in tuner.search.trials] == [""]
 
 
+def test_what_a_validation_dataset_keeps_is_no_growth_that_a_challenger_answers_for(monkeypatch):
+    from autopipe.tuning.live import memory_guard
+
+    trials_before = []
+
+    class Validate(keras.callbacks.Callback):
+        def on_test_begin(self, logs=None):
+            if tuner.search is not None:
+                trials_before.append(len(tuner.search.trials))
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.stop_training = bool(trials_before) and len(tuner.search.trials) > trials_before[0]
+
+    dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
+    monkeypatch.setattr(memory_guard, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(memory_guard, "resident_bytes", lambda: 10**9 if trials_before else 0)
+    tuner = PipelineTuner(window_seconds=0.001, objective="rate", most_loss=math.inf, ram_budget=1, verbose=0)
+    Recorder().fit(
+        dataset, validation_data=rows().batch(4), epochs=MOST_EPOCHS, verbose=0, callbacks=[tuner, Validate()]
+    )
+    assert len(tuner.search.trials) > trials_before[0]
+    assert {trial.failure for trial in tuner.search.trials} == {""}
+
+
 def test_what_crosses_the_memory_budget_is_taken_back_at_once(monkeypatch):
     from autopipe.tuning.live import memory_guard
 

@@ -20,7 +20,7 @@ def autopipe(*arguments: str) -> Result:
 class FakeMeter:
     """Reads one GPU, or warns."""
 
-    reading: GpuReading | None = GpuReading((DeviceReading(0, "H200 [test]", 0.25, 0, 8 * 2**30),))
+    reading: GpuReading | None = GpuReading((DeviceReading(0, "H200 [test]", 0.25, 8 * 2**30),))
 
     def read(self) -> GpuReading | None:
         if self.reading is None:

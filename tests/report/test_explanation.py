@@ -21,6 +21,14 @@ def test_steps_and_findings_of_branches_that_are_alike_stand_once_and_are_counte
     assert [finding["code"] for finding in told["findings"]].count("AP108") == 6
 
 
+def test_unset_knobs_are_those_of_the_dataset_also_where_its_author_chose_the_threads():
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 3
+    for written in (Dataset.range(9).batch(2), Dataset.range(9).batch(2).with_options(options)):
+        dataset = autopipe.optimize(written, seconds=0)
+        assert dataset.explain().unset == dataset.knobs
+
+
 def test_a_single_step_and_a_single_finding_are_not_counted():
     text = str(autopipe.optimize(Dataset.range(100).take(-1).shuffle(20), seconds=0).explain())
     assert "  1. drop_idle_stage  keeps sequence" in text

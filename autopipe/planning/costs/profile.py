@@ -1,25 +1,20 @@
-"""What each stage of a pipeline costs: the figures, and the table they are shown in."""
+"""What each stage of a pipeline costs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from io import StringIO
 from typing import Any
 
-from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
-from rich.text import Text
 
 from autopipe.pipeline import ir
-from autopipe.planning.figures import bar, bytes_text, duration_text, rate_text
+from autopipe.planning.figures import rate_text
 from autopipe.planning.memory.machine import Machine
+from autopipe.report.costs import costs_table
+from autopipe.report.printing import as_text
 
 __all__ = ["Profile", "StageProfile", "Stretch"]
-
-# The columns after the stage, and how wide a terminal is that has room for all up to them.
-_COLUMNS = {"Time": 0, "Work": 0, "Calls": 56, "Gives": 64, "Holds": 72}
 
 
 @dataclass(frozen=True)
@@ -59,18 +54,6 @@ class StageProfile:
     parallelism: int | None
     ahead: bool
     fused_with: str | None = None
-
-    def row(self) -> tuple[str | Text, ...]:
-        """Return the figures as they stand in the table of a profile."""
-        name = f"{self.stage} + {self.fused_with}" if self.fused_with else self.stage
-        return (
-            Text.assemble(name, (f"  {self.line}", "dim")) if self.line else Text(name),
-            duration_text(self.seconds_per_element),
-            f"{bar(self.share)} {self.share:4.0%}",
-            "" if self.parallelism is None else str(self.parallelism),
-            bytes_text(self.bytes_per_element),
-            bytes_text(self.buffered_bytes) if self.buffered_bytes else "",
-        )
 
 
 @dataclass(frozen=True)
@@ -146,28 +129,10 @@ class Profile:
         return next((each for each in self.stages if each.node == node), None)
 
     def __str__(self) -> str:
-        out = StringIO()
-        Console(file=out, width=140, color_system=None).print(self)
-        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        return as_text(self, width=140)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Show the stages, source first, with what each costs for one element of the pipeline."""
-        filling = ", in a first epoch, in which its cache fills" if self.filling else ""
-        busy = f"{self.stretch.cores:.1f} of {self.machine.cores:g} cores busy"
-        one = "one element of the pipeline" if self.batch is None else "one batch"
-        caption = f"{self.in_words(self.stretch.rate)} with {busy}; times are for {one}{filling}"
-        if self.failed:
-            several = "elements" if self.failed > 1 else "element"
-            caption += f"\n{self.failed:,} {several} raised and were passed over, the first: {self.failure}"
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
-        table.add_column("Stage", overflow="fold")
-        shown = [name for name, width in _COLUMNS.items() if options.max_width >= width]
-        for name in shown:
-            table.add_column(name, justify="left" if name == "Work" else "right", no_wrap=True)
-        largest = max((each.share for each in self.stages), default=0.0)
-        for each in self.stages:
-            table.add_row(*each.row()[: 1 + len(shown)], style="bold red" if each.share == largest else "")
-        yield table
+        yield costs_table(self, options.max_width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the profile as plain values; seconds and bytes."""

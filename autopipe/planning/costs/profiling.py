@@ -123,7 +123,7 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
             # It gives its elements once, as one generator does.
             break
         read.append(look.epoch())
-        if len(read) == 1 and read[0].complete and _has_cache(tree):
+        if len(read) == 1 and read[0].complete and any(trees.keeping(tree)):
             end = max(end, time.perf_counter() + _SHARE_OF_LATER_EPOCHS * seconds)
     return read
 
@@ -136,10 +136,6 @@ def _no_elements(failures: Failures) -> str:
         f"{law}, but all {failures.count} that were tried raised: {failures.first} "
         "Mend the function or its input; single bad elements can be left out with ignore_errors()."
     )
-
-
-def _has_cache(tree: ir.Node) -> bool:
-    return any(isinstance(node, ir.Keeping) for node in trees.walk(tree))
 
 
 @dataclass(frozen=True)
@@ -273,7 +269,7 @@ class Looks:
 
 def profile_of(tree: ir.Node, read: Sequence[Epoch]) -> Profile:
     """Return the cost of each stage. With a cache, the epochs after the first count, once there are any."""
-    cached = _has_cache(tree)
+    cached = any(trees.keeping(tree))
     later = read[1:] if cached else read
     steady = later or read
     return Profile(

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from autopipe.optimizer import Rewriting, Step, rewrite
 from autopipe.pipeline import ir
-from autopipe.pipeline.knobs import read_knobs, with_thread_pool
+from autopipe.pipeline.knobs import read_knobs
 from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.planning.plans.plan import Plan
 from autopipe.rules import Keeps, Proof, Rule
@@ -48,7 +48,7 @@ def replay(
     found = rewrite(tree, () if plan.places else rules, keeps=keeps, measurements=granted, script=script)
     if tuple(step.rule for step in found.steps) != plan.rules:
         return None
-    if not plan.knobs.keys() <= {knob.name for knob in read_knobs(with_thread_pool(found.after))}:
+    if not plan.knobs.keys() <= {knob.name for knob in read_knobs(found.tunable)}:
         return None
     beside = granted.bytes_beside_caches(found.after)
     if found.new_cache_bytes and found.new_cache_bytes + beside > granted.ram_budget:

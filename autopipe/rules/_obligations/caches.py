@@ -41,8 +41,7 @@ class NotCachedYet:
 
     def check(self, site: Site) -> Proof:
         """Look for a cache above; where there is one, there is nothing to say."""
-        caches = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.Keeping))
-        cached = any(self.stage in trees.walk(cache) for cache in caches)
+        cached = any(self.stage in trees.walk(cache) for cache in trees.keeping(site.pipeline))
         return Proof(False, "") if cached else Proof(True, "no cache keeps its results yet")
 
 

@@ -179,7 +179,7 @@ def _against_budget(pipeline: ir.Node, site: Site, others: Sequence[ir.Node] = (
 def _held_elsewhere(site: Site) -> int:
     """Return the bytes of the caches that stand neither above nor below the site."""
     below = set(trees.walk(site.node))
-    caches = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.Keeping) and node.in_memory)
+    caches = (node for node in trees.keeping(site.pipeline) if node.in_memory)
     beside = (node for node in caches if node not in below and site.node not in trees.walk(node))
     return sum(site.measurements.cache_bytes(node.kept) for node in beside)
 

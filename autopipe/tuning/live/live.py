@@ -118,8 +118,9 @@ class LiveSearch:
         return self._windows.least_seconds
 
     def pause(self) -> None:
-        """Leave out the time until the next step."""
+        """Leave out the time since the last step and until the next, and what the process grew by meanwhile."""
         self._windows.pause()
+        self._guard.leave_out()
 
     def iterator_started(self, reading: Reading, *, epoch_begins: bool) -> None:
         """Take note of a new iterator; a challenger has it too if an epoch begins with it."""

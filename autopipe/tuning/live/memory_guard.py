@@ -26,13 +26,38 @@ class MemoryGuard:
 
     def __init__(self, budget: int | None = None) -> None:
         self.budget = int(Machine.here().available_bytes * _SHARE_OF_AVAILABLE) if budget is None else budget
-        self._limit = resident_bytes() + self.budget
+        self._seen = self._highest = resident_bytes()
+        self._limit = self._seen + self.budget
         self._looked = 0.0
 
     def is_exceeded(self, *, trying: bool = True) -> bool:
         """Look, twenty times a second at the most, or twice if nothing is being tried; in between it says no."""
+        if not self._is_time_to_look(_LOOK_SECONDS if trying else _SECONDS_WHERE_NOTHING_IS_TRIED):
+            return False
+        self._seen = resident_bytes()
+        return self._seen > self._limit
+
+    def leave_out(self) -> None:
+        """Allow what the process grew by since the last look: others did, as a validation dataset that is cached.
+
+        The buffers of an iterator that starts meanwhile do too, epoch by epoch, and others go. So only what is more
+        than after any such time before is allowed, or the limit would rise with each.
+
+        >>> guard = MemoryGuard(budget=0)
+        >>> others = bytearray(2**26)
+        >>> guard.leave_out()
+        >>> guard.is_exceeded()
+        False
+        """
+        if not self._is_time_to_look(_LOOK_SECONDS):
+            return
+        before, self._seen = self._seen, resident_bytes()
+        self._limit += max(self._seen - max(before, self._highest), 0)
+        self._highest = max(self._highest, self._seen)
+
+    def _is_time_to_look(self, seconds: float) -> bool:
         now = time.perf_counter()
-        if now - self._looked < (_LOOK_SECONDS if trying else _SECONDS_WHERE_NOTHING_IS_TRIED):
+        if now - self._looked < seconds:
             return False
         self._looked = now
-        return resident_bytes() > self._limit
+        return True

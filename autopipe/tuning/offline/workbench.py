@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from autopipe.pipeline import ir, trees
+from autopipe.pipeline import trees
 from autopipe.planning.measuring.whole_epochs import elements_of_epoch, elements_within
 from autopipe.tuning.offline.choices import Choice, Choices
 
@@ -112,7 +112,7 @@ class LocalWorkbench:
         if int(dataset.cardinality()) == _ENDLESS:
             return False
         longest = _LONGEST_EPOCH * self.seconds
-        cached = any(isinstance(node, ir.Keeping) for node in trees.walk(dataset.tree))
+        cached = any(trees.keeping(dataset.tree))
         filled = elements_of_epoch(dataset, dataset.tree) if cached else 0
         if filled is None:
             return False

@@ -3,7 +3,9 @@
 import time
 
 import numpy as np
+import pytest
 
+from autopipe.tuning.live import memory_guard
 from autopipe.tuning.live.memory_guard import MemoryGuard
 
 
@@ -24,6 +26,49 @@ def test_where_nothing_is_tried_it_looks_twice_a_second():
     assert guard.is_exceeded(trying=False)
     time.sleep(0.06)
     assert not guard.is_exceeded(trying=False)
+    assert guard.is_exceeded()
+
+
+@pytest.fixture
+def resident(monkeypatch):
+    """Looks at so many bytes, as often as it is asked to."""
+    held = {"bytes": 0}
+    monkeypatch.setattr(memory_guard, "resident_bytes", lambda: held["bytes"])
+    monkeypatch.setattr(memory_guard, "_LOOK_SECONDS", 0.0)
+    return held
+
+
+def test_what_is_left_out_is_allowed_and_the_budget_stays(resident):
+    guard = MemoryGuard(budget=10)
+    resident["bytes"] = 8
+    assert not guard.is_exceeded()
+    resident["bytes"] = 108
+    guard.leave_out()
+    assert not guard.is_exceeded()
+    resident["bytes"] = 110
+    assert not guard.is_exceeded()
+    resident["bytes"] = 111
+    assert guard.is_exceeded()
+
+
+def test_what_was_taken_back_before_leaves_room_for_what_is_left_out(resident):
+    guard = MemoryGuard(budget=10)
+    for held, exceeded in ((20, True), (0, False)):
+        resident["bytes"] = held
+        assert guard.is_exceeded() is exceeded
+    resident["bytes"] = 100
+    guard.leave_out()
+    assert not guard.is_exceeded()
+
+
+def test_buffers_that_fill_again_in_every_epoch_do_not_raise_the_limit_with_each(resident):
+    guard = MemoryGuard(budget=10)
+    for _ in range(9):
+        resident["bytes"] = 0
+        assert not guard.is_exceeded()
+        resident["bytes"] = 8
+        guard.leave_out()
+    resident["bytes"] = 19
     assert guard.is_exceeded()
 
 

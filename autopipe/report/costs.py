@@ -1,0 +1,63 @@
+"""What each stage of a pipeline costs, as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from autopipe.planning.figures import bar, bytes_text, duration_text
+
+__all__ = ["costs_table"]
+
+# The columns after the stage, and how wide a terminal is that has room for all up to them.
+_COLUMNS = {"Time": 0, "Work": 0, "Calls": 56, "Gives": 64, "Holds": 72}
+
+
+def costs_table(profile: Any, width: int) -> Table:
+    """Return a table of the stages, source first, with what each costs for one element of the pipeline.
+
+    Args:
+        profile: an ``autopipe.planning.costs.profile.Profile``, which shows itself by this.
+        width: how many columns the terminal has.
+
+    >>> import tensorflow as tf, autopipe
+    >>> profile = autopipe.profile(tf.data.Dataset.range(100_000).batch(10), seconds=0.2)
+    >>> table = costs_table(profile, width=60)
+    >>> [column.header for column in table.columns], table.row_count
+    (['Stage', 'Time', 'Work', 'Calls'], 2)
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=_caption(profile), caption_justify="left")
+    table.add_column("Stage", overflow="fold")
+    shown = [name for name, least in _COLUMNS.items() if width >= least]
+    for name in shown:
+        table.add_column(name, justify="left" if name == "Work" else "right", no_wrap=True)
+    largest = max((each.share for each in profile.stages), default=0.0)
+    for each in profile.stages:
+        table.add_row(*_row(each)[: 1 + len(shown)], style="bold red" if each.share == largest else "")
+    return table
+
+
+def _caption(profile: Any) -> str:
+    filling = ", in a first epoch, in which its cache fills" if profile.filling else ""
+    busy = f"{profile.stretch.cores:.1f} of {profile.machine.cores:g} cores busy"
+    one = "one element of the pipeline" if profile.batch is None else "one batch"
+    caption = f"{profile.in_words(profile.stretch.rate)} with {busy}; times are for {one}{filling}"
+    if not profile.failed:
+        return caption
+    several = "elements" if profile.failed > 1 else "element"
+    return f"{caption}\n{profile.failed:,} {several} raised and were passed over, the first: {profile.failure}"
+
+
+def _row(stage: Any) -> tuple[str | Text, ...]:
+    name = f"{stage.stage} + {stage.fused_with}" if stage.fused_with else stage.stage
+    return (
+        Text.assemble(name, (f"  {stage.line}", "dim")) if stage.line else Text(name),
+        duration_text(stage.seconds_per_element),
+        f"{bar(stage.share)} {stage.share:4.0%}",
+        "" if stage.parallelism is None else str(stage.parallelism),
+        bytes_text(stage.bytes_per_element),
+        bytes_text(stage.buffered_bytes) if stage.buffered_bytes else "",
+    )
