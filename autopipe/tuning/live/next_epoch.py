@@ -6,6 +6,8 @@ import time
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.reading import Reading
 
@@ -82,7 +84,11 @@ class NextEpoch:
 
     def _start(self, reading: Reading) -> Any:
         began = time.perf_counter()
-        iterator = reading.dataset.start_early(reading.after)
+        try:
+            iterator = reading.dataset.start_early(reading.after)
+        except (MemoryError, tf.errors.OpError):
+            # Two at once may be too many. What is wrong with one alone is told by the next one, at its time.
+            iterator = None
         self._start_seconds = time.perf_counter() - began
         return iterator
 
