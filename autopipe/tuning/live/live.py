@@ -81,6 +81,7 @@ class LiveSearch:
 
     _switch: Switch
     _windows: WindowMeter
+    _watch: Watch | None
 
     def __init__(
         self,
@@ -101,7 +102,6 @@ class LiveSearch:
         self._next_epoch = next_epoch
         self._gpu = gpu
         self._in_loop = in_loop
-        self._watch: Watch | None = None
         self._cold = True
         self._challenged = 0.0
         self._begin(settings.objective, study)
@@ -201,6 +201,7 @@ class LiveSearch:
             on_trial=self._settings.on_trial,
         )
         self.searches.append(search)
+        self._watch = None
         self._switch = Switch(search, self._next_epoch, self._settings.most_loss, in_loop=self._in_loop)
         self._windows = WindowMeter(self._watching_seconds if search.finished else self._window_seconds)
 

@@ -11,6 +11,8 @@ from autopipe.runtime.reading import observe
 from autopipe.tuning.live.live import LiveSearch, Settings, live_space
 from autopipe.tuning.live.memory_guard import MemoryGuard
 from autopipe.tuning.live.next_epoch import NextEpoch
+from autopipe.tuning.live.watch import Watch
+from autopipe.tuning.search.window import Window
 
 MOST_EPOCHS = 300
 
@@ -76,6 +78,18 @@ def test_what_won_stays_while_memory_of_a_challenger_is_let_go_and_is_given_up_i
     monkeypatch.setattr("autopipe.tuning.live.live._SECONDS_TO_LET_GO", 0.0)
     live.steps_ended(reader.reading, 1)
     assert live.search.finished
+
+
+def test_a_search_that_was_ended_for_want_of_memory_is_not_followed_by_another(dataset):
+    live = search_of(dataset, Guard())
+    live._watch = Watch("rate", Window(100, 1.0, 0.0))
+    slow = Window(10, 1.0, 0.0)
+    while len(live.searches) == 1:
+        live._look_on(slow)
+    live.search.retreat()
+    for _ in range(9):
+        live._look_on(slow)
+    assert len(live.searches) == 2
 
 
 def test_a_search_is_told_of_steps_and_leaves_what_is_read_whole(dataset):
