@@ -62,7 +62,8 @@ class PipelineTuner(WatchingCallback):
     The iterator that fills a memory cache says nothing about the others: with one in the pipeline, and more epochs to
     come, the search begins when the cache is full, or another iterator is read.
 
-    In a training loop of your own, the tuner is a context manager, and is told of every step with :meth:`step`.
+    In a training loop of your own, the tuner is a context manager, and is told of every step with :meth:`step`. Of
+    several trainings at once, in threads, each needs a tuner of its own.
 
     Args:
         trials: challengers to measure at the most.

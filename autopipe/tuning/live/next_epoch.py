@@ -19,7 +19,8 @@ class NextEpoch:
 
     A new iterator is cold: TensorFlow rewrites its pipeline, its shuffle buffers are to be filled, its files to be
     opened. How long that takes, and how long an epoch is, is known from the epochs before. It is made on a thread of
-    its own, so that no step waits for it. Where one iterator serves several epochs there is nothing to do.
+    its own, so that no step within ``fit`` waits for it; in a loop of one's own, where nobody tells that an epoch is
+    over, one step waits until it can be offered. Where one iterator serves several epochs there is nothing to do.
 
     Args:
         executor: runs what makes it; by default one with a thread.
