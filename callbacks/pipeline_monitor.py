@@ -28,6 +28,7 @@ class PipelineMonitor(WatchingCallback):
     epoch, all 0 to 1, and ``steps_per_second``, so that ``History``, ``CSVLogger`` and ``TensorBoard`` show them. The
     dataset given to ``fit`` must be one that ``autopipe.optimize`` returned; with ``rules=()`` it is the pipeline as
     it was written. In a training loop of your own it is a context manager, and is told of every step with ``step()``.
+    Of several trainings at once, in threads, each needs a monitor of its own.
 
     Args:
         verbose: 1 prints these figures, and what each stage cost, when training ends.

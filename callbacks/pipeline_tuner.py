@@ -22,6 +22,7 @@ from autopipe.arguments import (
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
 from autopipe.pipeline import trees
+from autopipe.planning.costs.profile import Stretch
 from autopipe.planning.memory.machine import Machine
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.printing import show
@@ -61,7 +62,8 @@ class PipelineTuner(WatchingCallback):
     The iterator that fills a memory cache says nothing about the others: with one in the pipeline, and more epochs to
     come, the search begins when the cache is full, or another iterator is read.
 
-    In a training loop of your own, the tuner is a context manager, and is told of every step with :meth:`step`.
+    In a training loop of your own, the tuner is a context manager, and is told of every step with :meth:`step`. Of
+    several trainings at once, in threads, each needs a tuner of its own.
 
     Args:
         trials: challengers to measure at the most.
@@ -262,6 +264,11 @@ class PipelineTuner(WatchingCallback):
         """Look away while a validation dataset is read: its time is none of the epoch's steps."""
         super().on_test_begin(logs)
         self._count_steps()
+
+    def _looked_away(self, stretch: Stretch) -> None:
+        """Leave it out of the window under way too, and what the process grew by in it."""
+        if self._live is not None:
+            self._live.pause()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs, and how many settings were tried so far."""

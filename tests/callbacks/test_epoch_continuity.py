@@ -183,6 +183,20 @@ def test_a_loop_of_ones_own_goes_on_without_a_pause(early):
     assert len(early) == EPOCHS - 1
 
 
+@pytest.mark.parametrize("error", [MemoryError("full"), tf.errors.ResourceExhaustedError(None, None, "full")])
+def test_one_that_cannot_be_started_early_is_started_at_its_time(error, monkeypatch):
+    tried = []
+
+    def failing(self, after=()):
+        tried.append(after)
+        raise error
+
+    monkeypatch.setattr(OptimizedDataset, "start_early", failing)
+    model, _ = train(autopipe.optimize(GIVES["plain"](), rules=(), seconds=0))
+    assert tried
+    assert model.sorted_epochs == [WHOLE] * EPOCHS
+
+
 def test_two_that_ask_at_once_get_two_iterators():
     dataset = autopipe.optimize(rows().map(same).batch(4), rules=(), seconds=0)
     held = dataset.start_early()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ __all__ = ["LiveSearch", "Settings", "live_space"]
 _MOST_SEARCHES = 4
 # A window that only looks whether all is as it was need not be short.
 _WATCHING_SECONDS = 2.0
+# What a challenger holds is let go beside the training, after it was taken back.
+_SECONDS_TO_LET_GO = 1.0
 # The first of the driver's samples in a window may be of what ran before, and the latest may not be told yet.
 _LEAST_GPU_SAMPLES_IN_WINDOW = 5
 
@@ -78,6 +81,7 @@ class LiveSearch:
 
     _switch: Switch
     _windows: WindowMeter
+    _watch: Watch | None
 
     def __init__(
         self,
@@ -98,8 +102,8 @@ class LiveSearch:
         self._next_epoch = next_epoch
         self._gpu = gpu
         self._in_loop = in_loop
-        self._watch: Watch | None = None
         self._cold = True
+        self._challenged = 0.0
         self._begin(settings.objective, study)
 
     @property
@@ -144,6 +148,8 @@ class LiveSearch:
     def steps_ended(self, reading: Reading, steps: int) -> None:
         """Count steps, the last of which has just ended; at the end of a window, set the knobs of the next."""
         assert reading.stall is not None
+        if self.search.challenging:
+            self._challenged = time.perf_counter()
         if self._guard.is_exceeded(trying=not self.is_quiet):
             self._give_memory_back(reading)
             return
@@ -195,6 +201,7 @@ class LiveSearch:
             on_trial=self._settings.on_trial,
         )
         self.searches.append(search)
+        self._watch = None
         self._switch = Switch(search, self._next_epoch, self._settings.most_loss, in_loop=self._in_loop)
         self._windows = WindowMeter(self._watching_seconds if search.finished else self._window_seconds)
 
@@ -221,12 +228,16 @@ class LiveSearch:
         if self.search.challenging:
             why = f"the process grew by more than the budget of {self._guard.budget:,} bytes"
             self.search.give_up(why)
-        elif self.search.incumbent != self.search.original:
+        elif self.search.incumbent != self.search.original and self._challengers_are_gone:
             self.search.retreat()
         else:
             return
         self._switch.at_once(reading)
         self._windows.restart()
+
+    @property
+    def _challengers_are_gone(self) -> bool:
+        return time.perf_counter() - self._challenged > _SECONDS_TO_LET_GO
 
     def _look_on(self, window: Window) -> None:
         """Search again if training waits for good where it did not."""

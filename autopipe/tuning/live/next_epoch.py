@@ -6,6 +6,8 @@ import time
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.reading import Reading
 
@@ -17,7 +19,8 @@ class NextEpoch:
 
     A new iterator is cold: TensorFlow rewrites its pipeline, its shuffle buffers are to be filled, its files to be
     opened. How long that takes, and how long an epoch is, is known from the epochs before. It is made on a thread of
-    its own, so that no step waits for it. Where one iterator serves several epochs there is nothing to do.
+    its own, so that no step within ``fit`` waits for it; in a loop of one's own, where nobody tells that an epoch is
+    over, one step waits until it can be offered. Where one iterator serves several epochs there is nothing to do.
 
     Args:
         executor: runs what makes it; by default one with a thread.
@@ -82,7 +85,11 @@ class NextEpoch:
 
     def _start(self, reading: Reading) -> Any:
         began = time.perf_counter()
-        iterator = reading.dataset.start_early(reading.after)
+        try:
+            iterator = reading.dataset.start_early(reading.after)
+        except (MemoryError, tf.errors.OpError):
+            # Two at once may be too many. What is wrong with one alone is told by the next one, at its time.
+            iterator = None
         self._start_seconds = time.perf_counter() - began
         return iterator
 

@@ -11,6 +11,8 @@ from autopipe.runtime.reading import observe
 from autopipe.tuning.live.live import LiveSearch, Settings, live_space
 from autopipe.tuning.live.memory_guard import MemoryGuard
 from autopipe.tuning.live.next_epoch import NextEpoch
+from autopipe.tuning.live.watch import Watch
+from autopipe.tuning.search.window import Window
 
 MOST_EPOCHS = 300
 
@@ -39,11 +41,60 @@ def test_a_space_has_all_knobs_and_those_are_searched_that_can_change_at_once(da
     assert list(live_space(sizes, dataset)) == ["prefetch.buffer_size"]
 
 
+class Guard:
+    """Says that the process has grown too much when it is told to."""
+
+    budget = 1
+    exceeded = False
+
+    def is_exceeded(self, *, trying):
+        return self.exceeded
+
+
+def search_of(dataset, guard, **settings):
+    asked = {"trials": 1, "space": sizes, "objective": "rate", "window_seconds": 0.001, "most_loss": math.inf}
+    of_training = {"study": None, "guard": guard, "next_epoch": NextEpoch(), "gpu": None, "in_loop": True}
+    return LiveSearch(dataset, Settings(**{**asked, "seed": 1, **settings}), **of_training)
+
+
+def test_what_won_stays_while_memory_of_a_challenger_is_let_go_and_is_given_up_if_that_is_not_enough(
+    dataset, monkeypatch
+):
+    reader, guard = Reader(), Guard()
+    live = search_of(dataset, guard, trials=9)
+    for _ in range(MOST_EPOCHS):
+        for _ in dataset:
+            live.steps_ended(reader.reading, 1)
+            guard.exceeded = live.search.challenging or guard.exceeded
+            if live.search.trials:
+                break
+            # As if the knobs that run had won.
+            live.search.original = {name: value + 1 for name, value in live.search.incumbent.items()}
+        if live.search.trials:
+            break
+    assert live.search.trials[0].failure
+    live.steps_ended(reader.reading, 1)
+    assert not live.search.finished
+    monkeypatch.setattr("autopipe.tuning.live.live._SECONDS_TO_LET_GO", 0.0)
+    live.steps_ended(reader.reading, 1)
+    assert live.search.finished
+
+
+def test_a_search_that_was_ended_for_want_of_memory_is_not_followed_by_another(dataset):
+    live = search_of(dataset, Guard())
+    live._watch = Watch("rate", Window(100, 1.0, 0.0))
+    slow = Window(10, 1.0, 0.0)
+    while len(live.searches) == 1:
+        live._look_on(slow)
+    live.search.retreat()
+    for _ in range(9):
+        live._look_on(slow)
+    assert len(live.searches) == 2
+
+
 def test_a_search_is_told_of_steps_and_leaves_what_is_read_whole(dataset):
     reader = Reader()
-    settings = Settings(trials=1, space=sizes, objective="rate", window_seconds=0.001, most_loss=math.inf, seed=1)
-    of_training = {"study": None, "guard": MemoryGuard(), "next_epoch": NextEpoch(), "gpu": None, "in_loop": True}
-    live = LiveSearch(dataset, settings, **of_training)
+    live = search_of(dataset, MemoryGuard())
     for _ in range(MOST_EPOCHS):
         seen = []
         for batch in dataset:
