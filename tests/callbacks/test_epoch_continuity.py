@@ -105,7 +105,7 @@ def test_the_time_of_a_validation_does_not_make_it_late(monkeypatch):
     monkeypatch.setattr(OptimizedDataset, "start_early", starting)
     model, data = Slow(), autopipe.optimize(rows().filter(lambda x, y: x[0] >= 0).batch(1), rules=(), seconds=0)
     tuner = PipelineTuner(trials=0, verbose=0)
-    model.fit(data, epochs=4, verbose=0, callbacks=[tuner], validation_data=rows().batch(ROWS))
+    model.fit(data, epochs=6, verbose=0, callbacks=[tuner], validation_data=rows().batch(ROWS))
     # On a busy machine an epoch may be over sooner than the one before let expect, and its start is missed.
     later = started[1:]
     assert later
