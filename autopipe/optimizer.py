@@ -293,7 +293,8 @@ def _in_order(result: ir.Node, site: ir.Node, state: ir.End) -> ir.Node:
     if not trees.frees_order(state):
         return result
     stages = set(trees.walk(site))
-    if all(node.num_parallel_calls for node in stages - set(trees.walk(result)) if isinstance(node, _PARALLEL)):
+    removed = [node for node in stages - set(trees.walk(result)) if isinstance(node, _PARALLEL)]
+    if removed and all(node.num_parallel_calls for node in removed):
         return result
 
     def ordered(node: ir.Node) -> ir.Node:

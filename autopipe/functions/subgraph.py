@@ -19,20 +19,13 @@ __all__ = [
     "called_graphs",
     "copy_into_trace",
     "fed_by",
-    "fused_op",
-    "joined_ops",
     "needed_ops",
     "origin",
-    "regrouped",
-    "regrouped_ops",
     "specs",
     "stand_ins",
     "trace",
     "with_called",
 ]
-
-_SUMS = frozenset("Add AddN AddV2".split())
-_CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
 
 
 def needed_ops(
@@ -100,95 +93,6 @@ def with_called(definition: Any) -> Iterator[Any]:
     yield from definition.node
     for function in definition.library.function:
         yield from function.node_def
-
-
-def regrouped(graph: Any, *, across_calls: bool = True) -> int:
-    """Return how many pairs of ops TensorFlow may compute in another order or form than written, rounding differently.
-
-    Of ``image + a + b`` it adds up ``a + b`` first if they are small; it takes products likewise. It does so inside
-    one function only: where one function does the work of two, or two that of one, the last bits are the same only if
-    no such pair is joined or parted.
-
-    Args:
-        graph: the graph of a function.
-        across_calls: whether to count the pairs that a call may make, whatever it calls.
-    """
-    pairs = 0
-    for op in graph.get_operations():
-        for tensor in op.inputs:
-            if tensor.dtype.is_floating or tensor.dtype.is_complex:
-                pairs += (across_calls or not _meets_call(tensor, op)) and _is_regrouped(tensor, op)
-        bodies = filter(None, called_graphs(graph, op))
-        pairs += sum(regrouped(body, across_calls=across_calls) for body in bodies)
-    return pairs
-
-
-def regrouped_ops(graph: Any) -> set[Any]:
-    """Return the later ops of those pairs, and those that call a function with such a pair."""
-    found = set()
-    for op in graph.get_operations():
-        floats = (tensor for tensor in op.inputs if tensor.dtype.is_floating or tensor.dtype.is_complex)
-        called = (body for body in called_graphs(graph, op) if body is not None)
-        if any(_is_regrouped(each, op) for each in floats) or any(map(regrouped, called)):
-            found.add(op)
-    return found
-
-
-def joined_ops(graph: Any) -> set[Any]:
-    """Return both ops of each of those pairs."""
-    found = set()
-    for op in graph.get_operations():
-        for tensor in op.inputs:
-            if (tensor.dtype.is_floating or tensor.dtype.is_complex) and _is_regrouped(tensor, op):
-                found |= {op, origin(tensor).op}
-    return found
-
-
-def fused_op(graph: Any) -> str | None:
-    """Return the type of an op that TensorFlow may compute at once with one before it, to another result altogether.
-
-    Of the logarithm of a softmax it makes one op that gives a number where the two give minus infinity.
-    """
-    for op in graph.get_operations():
-        if any(_is_fused(tensor, op) for tensor in op.inputs):
-            return str(op.type)
-        for body in filter(None, called_graphs(graph, op)):
-            if (inner := fused_op(body)) is not None:
-                return inner
-    return None
-
-
-def _is_regrouped(tensor: Any, op: Any) -> bool:
-    earlier, later = origin(tensor).op.type, op.type
-    if _meets_call(tensor, op) or later == "Pow":
-        return bool(earlier != "Placeholder")
-    match earlier, later:
-        case ("Mul", "Mul") | ("Sqrt", "RealDiv") | ("Sigmoid", "Mul"):
-            return True
-    return (earlier in _SUMS and later in _SUMS) or _is_fused(tensor, op)
-
-
-def _meets_call(tensor: Any, op: Any) -> bool:
-    return origin(tensor).op.type in _CALLS or op.type in _CALLS
-
-
-def _is_fused(tensor: Any, op: Any) -> bool:
-    earlier = origin(tensor).op
-    match earlier.type, op.type:
-        case "Softmax", "Log":
-            return True
-        case (("Add" | "AddV2"), "Log"):
-            return all(map(_may_be_one, earlier.inputs))
-        case "Exp", "Sub":
-            return _may_be_one(op.inputs[1])
-    return False
-
-
-def _may_be_one(tensor: Any) -> bool:
-    import tensorflow as tf
-
-    value = tf.get_static_value(tensor)
-    return value is None or bool((value == 1).all())
 
 
 def specs(tensors: Iterable[Any]) -> tuple[Any, ...]:

@@ -3,9 +3,10 @@
 from autopipe.functions.joined.predicate import ask_before
 from autopipe.functions.known.effects import effects
 from autopipe.functions.known.rounding import rounds_alike
+from autopipe.functions.regrouped import fused_op
 from autopipe.pipeline.ir import Filter, Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._obligations import CallsUnseen, Faster, NoErrorIsLost, Pure
+from autopipe.rules._obligations import CallsUnseen, Faster, NoErrorIsLost, Pure, RoundingUnseen
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -25,6 +26,8 @@ def filter_before_map(node: Node) -> Rewrite | None:
             after = mapped.on(Filter(input=mapped.input, predicate=asked, name=node.name))
             unseen = (Pure(asked), CallsUnseen(mapped.fn), NoErrorIsLost(mapped.fn))
             certain = rounds_alike(asked) and not effects(mapped.fn).unseeded_random
+            joined = None if rounds_alike(asked, node.predicate) else fused_op(asked.concrete.graph)
+            rounding = (RoundingUnseen(joined),) if joined else ()
             keeps = None if certain else Keeps.TRAINING
-            return Rewrite(after, (*unseen, Faster(node, after, over=mapped.input)), keeps)
+            return Rewrite(after, (*unseen, *rounding, Faster(node, after, over=mapped.input)), keeps)
     return None

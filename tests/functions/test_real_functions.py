@@ -18,7 +18,7 @@ from autopipe.functions.known.failures import may_fail
 from autopipe.functions.known.rounding import rounds_alike
 from autopipe.functions.parts.cut import IllegalCutError, split
 from autopipe.functions.parts.draws import draw_first
-from autopipe.functions.subgraph import regrouped
+from autopipe.functions.regrouped import regrouped
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract, function_of

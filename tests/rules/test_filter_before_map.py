@@ -109,6 +109,12 @@ def test_an_error_of_a_dropped_element_may_vanish_only_where_order_is_free():
     assert_refuses(RULE, dataset.ignore_errors(), "ignore_errors() would leave out other elements")
 
 
+def test_refuses_a_place_that_would_be_looked_up_in_what_the_function_takes():
+    rows = tf.data.Dataset.from_tensor_slices(-np.random.default_rng(0).random((20, 8)).astype(np.float32))
+    dataset = rows.map(tf.nn.relu).filter(lambda x: tf.argmax(x) == 0)
+    assert_refuses(RULE, dataset, "its own ArgMax may make")
+
+
 def test_refuses_what_is_not_faster():
     slower = Answers(speed=(0.8, 0.7, 0.9))
     assert_refuses(RULE, PAIRS.map(blur).filter(kept), "measured 0.80x", answers=slower)

@@ -82,6 +82,21 @@ def test_what_was_free_stays_free_and_no_more_than_that():
     assert one_line(apply(RULE, fixed).after).endswith("map(rooted, calls=2, deterministic=True)")
 
 
+def uneven(x):
+    many = tf.cast(200_000 * (1 - x % 2) + 1, tf.int32)
+    return x + tf.cast(tf.reduce_sum(tf.sort(tf.random.stateless_uniform((many,), [1, 2]))) * 0, tf.int64)
+
+
+def test_what_an_option_frees_stays_in_order_where_nothing_was_parallel():
+    numbers = Dataset.range(6).flat_map(lambda x: Dataset.range(10 * x, 10 * x + 10).map(uneven))
+    done = apply(RULE, with_order(numbers, False), Keeps.SEQUENCE)
+    assert one_line(done.after).endswith("map(uneven, calls=AUTOTUNE, deterministic=True) | options")
+    assert [int(x) for x in build(done.after)] == list(range(60))
+    groups = Dataset.range(60).group_by_window(lambda x: x % 3, lambda _key, some: some.map(uneven), window_size=5)
+    done = apply(RULE, with_order(groups, False), Keeps.SEQUENCE)
+    assert one_line(done.after).endswith("map(uneven, calls=AUTOTUNE, deterministic=True) | options")
+
+
 def test_draws_that_nobody_fixed_may_come_in_another_order_where_only_training_is_kept():
     for dataset, calls in (
         (SLICES.flat_map(noisy), ""),

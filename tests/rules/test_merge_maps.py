@@ -174,6 +174,9 @@ def test_refuses_a_sum_that_goes_on_and_of_which_a_whole_number_is_made():
         (lambda x: x + 1.0, tf.math.log, "Log"),
         (tf.exp, lambda x: x - 1.0, "Sub"),
         (tf.nn.softmax, tf.math.log, "Log"),
+        (tf.nn.relu, lambda x: tf.argmax(x), "ArgMax"),
+        (lambda x: tf.nn.relu(tf.cast(x, tf.int32)), lambda x: tf.argmin(x), "ArgMin"),
+        (tf.sqrt, tf.reduce_max, "Max"),
     ],
 )
 def test_refuses_two_ops_that_are_computed_as_one(first, then, op, keeps):
@@ -193,3 +196,23 @@ def test_the_logarithm_of_what_is_a_little_more_is_merged_at_every_promise():
     floats = tf.data.Dataset.from_tensor_slices(np.linspace(0, 1, 9, dtype=np.float32))
     logarithms = of(floats, lambda x: x + 1e-6, tf.math.log)
     assert_rewrites(RULE, logarithms, "tensor_slices | map(<lambda> then log, calls=2)", Keeps.SEQUENCE)
+
+
+@pytest.mark.parametrize(("first", "then"), [(tf.nn.relu, tf.reduce_max), (tf.negative, lambda x: tf.argmin(x))])
+def test_an_extreme_of_what_rounds_nothing_is_merged_at_every_promise(first, then):
+    rows = tf.data.Dataset.from_tensor_slices(np.random.default_rng(0).normal(size=(99, 8)).astype(np.float32))
+    name = getattr(then, "__name__", "<lambda>")
+    assert_rewrites(
+        RULE, of(rows, first, then), f"tensor_slices | map({first.__name__} then {name}, calls=2)", Keeps.SEQUENCE
+    )
+
+
+def test_refuses_the_largest_of_what_rounds_where_the_sequence_is_promised():
+    rows = tf.data.Dataset.from_tensor_slices(np.random.default_rng(0).normal(size=(99, 8)).astype(np.float32))
+    assert_refuses(RULE, of(rows, tf.sigmoid, tf.reduce_max), "since floats may round differently", Keeps.SEQUENCE)
+
+
+def test_the_place_of_the_largest_is_looked_up_in_what_others_need_too():
+    rows = tf.data.Dataset.from_tensor_slices(-np.random.default_rng(0).random((99, 8)).astype(np.float32))
+    both = of(rows, tf.nn.relu, lambda x: (x, tf.argmax(x)))
+    assert_rewrites(RULE, both, "tensor_slices | map(relu then <lambda>, calls=2)", Keeps.SEQUENCE)

@@ -130,6 +130,24 @@ def test_reads_a_generator_ahead_only_where_tensorflow_does_so_by_itself():
     assert_refuses(RULE, generated().map(noisy), "the generator runs Python code (PyFunc), and it would run ahead")
 
 
+def summed(x):
+    return tf.data.Dataset.range(x).reduce(x, lambda total, y: total + y)
+
+
+def checked(x):
+    tf.debugging.assert_non_negative(x)
+    return x
+
+
+def test_reads_a_generator_ahead_for_no_function_that_is_registered_as_stateful():
+    pairs = tf.lookup.KeyValueTensorInitializer(tf.range(9, dtype=tf.int64), tf.range(9, dtype=tf.int64) * 3)
+    for function in (tf.lookup.StaticHashTable(pairs, -1).lookup, summed):
+        assert_refuses(RULE, generated().map(function), "the generator runs Python code (PyFunc), and it would run")
+        files = tf.data.TextLineDataset([__file__]).take(3).map(tf.strings.length).map(lambda x: tf.cast(x, tf.int64))
+        assert one_line(apply(RULE, files.map(function)).after).count("calls=AUTOTUNE") == 3
+    assert_rewrites(RULE, generated().map(checked), "generator | map(checked, calls=AUTOTUNE)")
+
+
 def test_does_not_match_a_parallel_or_synchronous_map():
     assert_no_match(RULE, tf.data.Dataset.range(50).map(double, num_parallel_calls=1))
     assert_no_match(RULE, tf.data.Dataset.range(50).map(double, synchronous=True))

@@ -25,10 +25,12 @@ _IMAGE_BY_IMAGE = (
     "ExtractImagePatches ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ScaleAndTranslate".split()
 )
 
-# TensorFlow's converter takes no default branch, writes one text of the whole batch, and adds what is in no segment of
-# an element, which is an error, to the next element.
+# TensorFlow's converter takes no default branch, writes one text of the whole batch, and of an element with a segment,
+# or a row for one, that it does not have, which is an error, takes those of the next element.
 _BATCHED_WRONGLY = frozenset(
-    "Case StatelessCase StringFormat "
+    "Case SparseSegmentMean SparseSegmentMeanGrad SparseSegmentMeanWithNumSegments SparseSegmentSqrtN "
+    "SparseSegmentSqrtNGrad SparseSegmentSqrtNWithNumSegments SparseSegmentSum SparseSegmentSumGrad "
+    "SparseSegmentSumWithNumSegments StatelessCase StringFormat "
     "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum".split()
 )
 

@@ -9,7 +9,8 @@ from autopipe.functions.batched.batched_ops import BATCHED_OPS
 from autopipe.functions.cheaper.compiled import is_compiled
 from autopipe.functions.function import Function
 from autopipe.functions.known.rounding import jumps_after
-from autopipe.functions.subgraph import origin, regrouped, regrouped_ops, with_called
+from autopipe.functions.regrouped import regrouped, regrouped_ops
+from autopipe.functions.subgraph import origin, with_called
 
 __all__ = ["computes_exactly", "jumps_in_batch", "rounds_rows_alike"]
 

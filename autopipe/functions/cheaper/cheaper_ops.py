@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from autopipe.functions.function import Function
 from autopipe.functions.known.failures import may_fail
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import joined_ops, origin
+from autopipe.functions.regrouped import joined_ops
+from autopipe.functions.subgraph import origin
 from autopipe.functions.swapped import Swap, find_swaps, with_swaps
 
 __all__ = ["CheaperOps", "cheaper_ops"]

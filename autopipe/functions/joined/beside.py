@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
 from autopipe.functions.known.repeated import once
-from autopipe.functions.subgraph import regrouped, trace
+from autopipe.functions.regrouped import regrouped
+from autopipe.functions.subgraph import trace
 
 __all__ = ["Beside", "Side", "beside"]
 

@@ -13,7 +13,8 @@ from typing import Any
 from autopipe.functions.function import Function
 from autopipe.functions.known.effects import effects
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import called_graphs, copy_into_trace, regrouped, stand_ins
+from autopipe.functions.regrouped import regrouped
+from autopipe.functions.subgraph import called_graphs, copy_into_trace, stand_ins
 from autopipe.functions.swapped import Swap, Swaps, find_swaps, with_swaps
 
 __all__ = ["inlined"]

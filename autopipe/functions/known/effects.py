@@ -216,11 +216,23 @@ def _kind(node: Any) -> str | None:
     for kind, types in _KNOWN.items():
         if node.op in types:
             return "stateless_python" if kind == "python" and declared_stateless(node) else kind
+    if _draws_unregistered(node):
+        return "unseeded_random"
     if not is_stateful(node.op):
         return None
     if "seed" in node.attr and "seed2" in node.attr and not node.op.endswith("DatasetV3"):
         return "seeded_random" if node.attr["seed"].i or node.attr["seed2"].i else "unseeded_random"
     return "other"
+
+
+def _draws_unregistered(node: Any) -> bool:
+    """Return whether an op draws anew in each call, though its registration calls it stateless."""
+    match node.op:
+        case "FractionalAvgPool" | "FractionalMaxPool":
+            return not node.attr["deterministic"].b
+        case "ExtractGlimpse" | "ExtractGlimpseV2":
+            return bool(node.attr["noise"].s != b"zero")
+    return False
 
 
 @lru_cache(maxsize=4096)

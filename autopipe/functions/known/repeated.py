@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from autopipe.functions.function import Function
 from autopipe.functions.known.effects import ops_that_change
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import copy_into_trace, joined_ops, needed_ops, specs, stand_ins, trace
+from autopipe.functions.regrouped import joined_ops
+from autopipe.functions.subgraph import copy_into_trace, needed_ops, specs, stand_ins, trace
 
 __all__ = ["Once", "once"]
 

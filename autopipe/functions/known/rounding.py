@@ -7,7 +7,8 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import called_graphs, fed_by, fused_op, regrouped, regrouped_ops
+from autopipe.functions.regrouped import fused_op, regrouped, regrouped_ops
+from autopipe.functions.subgraph import called_graphs, fed_by
 
 __all__ = ["jumps", "jumps_after", "jumps_after_regrouping", "rounds_alike"]
 
@@ -39,7 +40,7 @@ def jumps_after(fn: Function, rounding: Set[Any]) -> str | None:
     """Return the type of an op as for :func:`jumps`, that comes after ops of the function which may round differently.
 
     >>> import tensorflow as tf
-    >>> from autopipe.functions.subgraph import regrouped_ops
+    >>> from autopipe.functions.regrouped import regrouped_ops
     >>> from autopipe.pipeline.extract import extract
     >>> floats = tf.data.Dataset.from_tensors(0.5)
     >>> fn = extract(floats.map(lambda x: tf.cast(tf.floor(x) + x + x, tf.int32))).fn

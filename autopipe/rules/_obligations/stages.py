@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
+from autopipe.functions.known.effects import effects, is_stateful
 from autopipe.functions.known.failures import may_fail
+from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir
 from autopipe.pipeline.by_itself import does_by_itself
 from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
@@ -25,6 +26,9 @@ __all__ = [
     "ReadAheadUnseen",
     "WholeBatches",
 ]
+
+# Registered as stateful, but TensorFlow passes over them, or looks into their branches, before it calls a map at once.
+_NOT_COUNTED = frozenset("Assert If While".split())
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,10 @@ class NoNewReadAhead:
     mapped: ir.Map
 
     def check(self, site: Site) -> Proof:
-        """TensorFlow calls a stateless function in parallel, unless an option of the pipeline forbids it."""
-        found = effects(self.mapped.fn)
-        stateful = found.unseeded_random or found.variable_reads or found.stateless_python
+        """TensorFlow calls a function in parallel without ops registered as stateful, unless an option forbids it."""
+        fn = self.mapped.fn
+        ops = with_called(fn.concrete.graph.as_graph_def())
+        stateful = effects(fn).stateless_python or any(op.op not in _NOT_COUNTED and is_stateful(op.op) for op in ops)
         if stateful or not does_by_itself(site.pipeline, "map_parallelization"):
             return ReadAheadUnseen(self.mapped.input).check(site)
         return Proof(True, "TensorFlow takes elements ahead for it by itself")

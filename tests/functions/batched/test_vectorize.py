@@ -152,6 +152,10 @@ def test_an_op_without_a_batched_form_is_named():
         vectorize(extract(made).fn, None)
 
 
+def rows(x):
+    return tf.cast(x[:2, 0, 0] * 5, tf.int32)
+
+
 @pytest.mark.parametrize(
     ("function", "op"),
     [
@@ -164,6 +168,15 @@ def test_an_op_without_a_batched_form_is_named():
         (lambda x: tf.strings.format("{}", (x,)), "StringFormat"),
         (lambda x: tf.reduce_sum(tf.slice(x, [tf.cast(x[0, 0, 0] * 3, tf.int32), 0, 0], [-1, 5, 3])), "Slice"),
         (lambda x: tf.math.unsorted_segment_sum(x, tf.cast(x[:, 0, 0] * 3, tf.int32), 2), "UnsortedSegmentSum"),
+        (lambda x: tf.sparse.segment_sum(x, rows(x), [0, 0])[0], "SparseSegmentSum"),
+        (lambda x: tf.sparse.segment_mean(x, rows(x), [0, 0])[0], "SparseSegmentMean"),
+        (lambda x: tf.sparse.segment_sqrt_n(x, rows(x), [0, 0], num_segments=2), "SparseSegmentSqrtNWithNumSegments"),
+        (
+            lambda x: tf.raw_ops.SparseSegmentSumGrad(
+                grad=x, indices=tf.constant([0, 1]), segment_ids=tf.constant([0, 0]), output_dim0=2
+            ),
+            "SparseSegmentSumGrad",
+        ),
         (lambda x: tf.cond(x[0, 0, 0] > 0.5, lambda: tf.roll(x, 1, -1), lambda: x), "Roll"),
         (lambda x: tf.cond(x[0, 0, 0] > 0.5, lambda: tf.squeeze(x[:1]), lambda: x[0]), "Squeeze"),
     ],

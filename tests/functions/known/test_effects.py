@@ -42,6 +42,16 @@ def add_noise(state, _x):
     return state + tf.random.uniform(())
 
 
+def regions(x, seed):
+    images = tf.ones([1, 8, 8, 1]) * tf.cast(x, tf.float32)
+    sides = [1.0, 1.4, 1.4, 1.0]
+    return [pool(images, sides, seed=seed)[0] for pool in (tf.nn.fractional_max_pool, tf.nn.fractional_avg_pool)]
+
+
+def glimpse(noise):
+    return tf.image.extract_glimpse(tf.ones([1, 8, 8, 1]), [4, 4], [[0.9, 0.9]], noise=noise)
+
+
 FUNCTIONS = {
     "arithmetic": (lambda x: x * 2 + 1, {}),
     "assertion": (lambda x: (tf.debugging.assert_non_negative(x), x)[1], {}),
@@ -53,6 +63,11 @@ FUNCTIONS = {
     "random in a reduction": (lambda x: tf.data.Dataset.range(x).reduce(0.0, add_noise), {"unseeded_random"}),
     "reduction of draws": (lambda x: tf.data.Dataset.range(x).map(noise).reduce(0.0, first), {"unseeded_random"}),
     "reduction of a shuffle": (lambda x: tf.data.Dataset.range(x).shuffle(9).reduce(x, first), {"other"}),
+    "regions drawn": (lambda x: regions(x, 0), {"unseeded_random"}),
+    "regions of a seed": (lambda x: regions(x, 1), {}),
+    "glimpse amid noise": (lambda x: glimpse("uniform"), {"unseeded_random"}),
+    "glimpse amid gaussian noise": (lambda x: glimpse("gaussian"), {"unseeded_random"}),
+    "glimpse amid zeros": (lambda x: glimpse("zero"), {}),
     "seeded random": (lambda x: tf.random.uniform((), seed=1), {"seeded_random"}),
     "shuffle": (lambda x: tf.random.shuffle([x, x]), {"unseeded_random"}),
     "random in a call": (lambda x: drawing(), {"unseeded_random"}),

@@ -1,0 +1,135 @@
+"""Pairs of ops that TensorFlow computes otherwise than they are written, where both are in one function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autopipe.functions.subgraph import called_graphs, origin
+
+__all__ = ["fused_op", "joined_ops", "regrouped", "regrouped_ops"]
+
+_SUMS = frozenset("Add AddN AddV2".split())
+_CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
+# What never falls, or never rises: of the largest of what it gives, TensorFlow makes what it gives for the largest.
+_MONOTONIC = frozenset(
+    "Acos Acosh Asin Asinh Atan Atanh Ceil Elu Erf Erfc Exp Expm1 Floor Log Log1p Relu Relu6 Rint Rsqrt Selu Sigmoid "
+    "Sign Sinh Softplus Softsign Sqrt Tanh".split()
+)
+_ROUNDING_NOTHING = frozenset("Ceil Floor Relu Relu6 Rint Sign".split())
+# Outside of a part of all numbers they give no number.
+_OF_SOME_NUMBERS = frozenset("Acos Acosh Asin Atanh Log Log1p Rsqrt Sqrt".split())
+_EXTREMES = frozenset(
+    "Max MaxPool MaxPool3D MaxPoolV2 Min SegmentMax SegmentMin UnsortedSegmentMax UnsortedSegmentMin".split()
+)
+_PLACES_OF_EXTREMES = frozenset("ArgMax ArgMin MaxPoolWithArgmax".split())
+
+
+def regrouped(graph: Any, *, across_calls: bool = True) -> int:
+    """Return how many pairs of ops TensorFlow may compute in another order or form than written, rounding differently.
+
+    Of ``image + a + b`` it adds up ``a + b`` first if they are small; it takes products likewise. It does so inside
+    one function only: where one function does the work of two, or two that of one, the last bits are the same only if
+    no such pair is joined or parted.
+
+    Args:
+        graph: the graph of a function.
+        across_calls: whether to count the pairs that a call may make, whatever it calls.
+    """
+    pairs = 0
+    for op in graph.get_operations():
+        for tensor in op.inputs:
+            pairs += (across_calls or not _meets_call(tensor, op)) and _is_regrouped(tensor, op)
+        bodies = filter(None, called_graphs(graph, op))
+        pairs += sum(regrouped(body, across_calls=across_calls) for body in bodies)
+    return pairs
+
+
+def regrouped_ops(graph: Any) -> set[Any]:
+    """Return the later ops of those pairs, and those that call a function with such a pair."""
+    found = set()
+    for op in graph.get_operations():
+        called = (body for body in called_graphs(graph, op) if body is not None)
+        if any(_is_regrouped(each, op) for each in op.inputs) or any(map(regrouped, called)):
+            found.add(op)
+    return found
+
+
+def joined_ops(graph: Any) -> set[Any]:
+    """Return both ops of each of those pairs."""
+    found = set()
+    for op in graph.get_operations():
+        for tensor in op.inputs:
+            if _is_regrouped(tensor, op):
+                found |= {op, origin(tensor).op}
+    return found
+
+
+def fused_op(graph: Any) -> str | None:
+    """Return the type of an op that TensorFlow may compute at once with one before it, to another result altogether.
+
+    Of the logarithm of a softmax it makes one op that gives a number where the two give minus infinity. The place of
+    the largest it looks up among what it is made of: where several become equal, that is another one.
+    """
+    for op in graph.get_operations():
+        if any(_is_fused(tensor, op) for tensor in op.inputs):
+            return str(op.type)
+        for body in filter(None, called_graphs(graph, op)):
+            if (inner := fused_op(body)) is not None:
+                return inner
+    return None
+
+
+def _is_regrouped(tensor: Any, op: Any) -> bool:
+    earlier, later = origin(tensor).op.type, op.type
+    if later in _EXTREMES | _PLACES_OF_EXTREMES and earlier in _MONOTONIC:
+        return _takes_extreme_first(tensor, op)
+    if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
+        return False
+    if _meets_call(tensor, op) or later == "Pow":
+        return bool(earlier != "Placeholder")
+    match earlier, later:
+        case ("Mul", "Mul") | ("Sqrt", "RealDiv") | ("Sigmoid", "Mul"):
+            return True
+    return (earlier in _SUMS and later in _SUMS) or _is_fused(tensor, op)
+
+
+def _takes_extreme_first(tensor: Any, op: Any) -> bool:
+    """Return whether the extreme is taken before what it is taken of, for which nothing else may need that."""
+    earlier = origin(tensor).op.type
+    seen = op.type in _PLACES_OF_EXTREMES or earlier not in _ROUNDING_NOTHING
+    return seen and tensor is op.inputs[0] and _is_needed_once(tensor)
+
+
+def _is_needed_once(tensor: Any) -> bool:
+    while len(tensor.consumers()) == 1:
+        if tensor.op.type != "Identity":
+            return True
+        (tensor,) = tensor.op.inputs
+    return False
+
+
+def _meets_call(tensor: Any, op: Any) -> bool:
+    return origin(tensor).op.type in _CALLS or op.type in _CALLS
+
+
+def _is_fused(tensor: Any, op: Any) -> bool:
+    earlier = origin(tensor).op
+    if op.type in _PLACES_OF_EXTREMES:
+        return tensor is op.inputs[0] and earlier.type in _MONOTONIC
+    if op.type in _EXTREMES:
+        return earlier.type in _OF_SOME_NUMBERS
+    match earlier.type, op.type:
+        case "Softmax", "Log":
+            return True
+        case (("Add" | "AddV2"), "Log"):
+            return all(map(_may_be_one, earlier.inputs))
+        case "Exp", "Sub":
+            return _may_be_one(op.inputs[1])
+    return False
+
+
+def _may_be_one(tensor: Any) -> bool:
+    import tensorflow as tf
+
+    value = tf.get_static_value(tensor)
+    return value is None or bool((value == 1).all())
