@@ -21,6 +21,11 @@ _OF_SOME_NUMBERS = frozenset("Acos Acosh Asin Atanh Log Log1p Rsqrt Sqrt".split(
 _EXTREMES = frozenset(
     "Max MaxPool MaxPool3D MaxPoolV2 Min SegmentMax SegmentMin UnsortedSegmentMax UnsortedSegmentMin".split()
 )
+# They hand on the values they are given, in another place or shape.
+_MOVING = frozenset(
+    "BatchToSpaceND CheckNumerics DepthToSpace ExpandDims Identity PreventGradient Reshape ReverseV2 Roll Snapshot "
+    "SpaceToBatchND SpaceToDepth Squeeze StopGradient Transpose".split()
+)
 _PLACES_OF_EXTREMES = frozenset("ArgMax ArgMin MaxPoolWithArgmax".split())
 
 
@@ -60,7 +65,7 @@ def joined_ops(graph: Any) -> set[Any]:
     for op in graph.get_operations():
         for tensor in op.inputs:
             if _is_regrouped(tensor, op):
-                found |= {op, origin(tensor).op}
+                found |= {op, origin(tensor).op, _moved(tensor).op}
     return found
 
 
@@ -90,7 +95,25 @@ def _is_regrouped(tensor: Any, op: Any) -> bool:
     match earlier, later:
         case ("Mul", "Mul") | ("Sqrt", "RealDiv") | ("Sigmoid", "Mul"):
             return True
+        case _, "Reciprocal":
+            return bool(_moved(tensor).op.type == "Reciprocal")
+        case _, "Conv2D" | "Conv3D":
+            return tensor is op.inputs[0] and _is_folded(_moved(tensor), origin(op.inputs[1]))
     return (earlier in _SUMS and later in _SUMS) or _is_fused(tensor, op)
+
+
+def _moved(tensor: Any) -> Any:
+    """Return the tensor whose values ops have moved, each for nothing but the next."""
+    while tensor.op.type in _MOVING and len(tensor.consumers()) == 1:
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def _is_folded(image: Any, weights: Any) -> bool:
+    """Return whether constant weights are multiplied in place of the image, by a number that multiplies it."""
+    if image.op.type != "Mul" or weights.op.type != "Const" or len(image.consumers()) != 1:
+        return False
+    return any(origin(each).op.type == "Const" and each.shape.rank == 0 for each in image.op.inputs)
 
 
 def _takes_extreme_first(tensor: Any, op: Any) -> bool:
