@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from autopipe.functions.subgraph import called_graphs, origin
 
-__all__ = ["fused_op", "joined_ops", "regrouped", "regrouped_ops"]
+__all__ = ["fused_op", "joined_names", "joined_ops", "regrouped", "regrouped_ops"]
 
 _SUMS = frozenset("Add AddN AddV2".split())
 _CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
@@ -61,12 +62,17 @@ def regrouped_ops(graph: Any) -> set[Any]:
 
 def joined_ops(graph: Any) -> set[Any]:
     """Return both ops of each of those pairs."""
-    found = set()
+    return {each for tensor, op in _pairs(graph) for each in (op, origin(tensor).op, _moved(tensor).op)}
+
+
+def joined_names(graph: Any) -> set[tuple[str, str]]:
+    """Return the names of both ops of each of those pairs. Those of copies are the same."""
+    return {(origin(tensor).op.name, op.name) for tensor, op in _pairs(graph)}
+
+
+def _pairs(graph: Any) -> Iterator[tuple[Any, Any]]:
     for op in graph.get_operations():
-        for tensor in op.inputs:
-            if _is_regrouped(tensor, op):
-                found |= {op, origin(tensor).op, _moved(tensor).op}
-    return found
+        yield from ((tensor, op) for tensor in op.inputs if _is_regrouped(tensor, op))
 
 
 def fused_op(graph: Any) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.regrouped import fused_op, regrouped, regrouped_ops
+from autopipe.functions.regrouped import fused_op, joined_names, regrouped, regrouped_ops
 from autopipe.functions.subgraph import called_graphs, fed_by
 
 __all__ = ["jumps", "jumps_after", "jumps_after_regrouping", "rounds_alike"]
@@ -33,6 +33,9 @@ def rounds_alike(whole: Function, *parts: Function) -> bool:
     >>> rounds_alike(compose(node.input.fn, node.fn), node.input.fn, node.fn)
     False
     """
+    if any(each is whole for part in parts for each in part.keeps_alive):
+        # Of a function that was cut, several parts may repeat an op, so that numbers of pairs tell nothing.
+        return joined_names(whole.concrete.graph) == set().union(*(joined_names(each.concrete.graph) for each in parts))
     return regrouped(whole.concrete.graph) == sum(regrouped(part.concrete.graph) for part in parts)
 
 

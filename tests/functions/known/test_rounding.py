@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autopipe.functions.known.rounding import jumps
+from autopipe.functions.known.rounding import jumps, rounds_alike
+from autopipe.functions.parts.cut import split
 from autopipe.pipeline.extract import function_of
 
 FLOATS = tf.data.Dataset.from_tensors({"x": np.ones((4, 4, 3), np.float32), "y": 3})
@@ -65,3 +66,29 @@ def test_what_is_continuous_does_not_jump(name):
 def test_what_decides_by_a_float_jumps(name):
     function, op = JUMPING[name]
     assert jumps(function_of(FLOATS.map(function))) == op
+
+
+FACTOR = tf.Variable(1.5)
+MATRICES = tf.data.Dataset.from_tensor_slices(np.ones((2, 4, 4), np.float32))
+
+
+def constants_twice(x):
+    offset = tf.constant(0.1) * tf.constant(0.3) * tf.constant(0.7)
+    return tf.matmul(x, x) + offset + FACTOR * offset
+
+
+def element_twice(x):
+    scaled = x * FACTOR * 0.3
+    return tf.matmul(x, x) + 0.1 + 0.2 + scaled[:, :1] * scaled[:1]
+
+
+@pytest.mark.parametrize("function", [constants_twice, element_twice])
+def test_a_sum_that_is_cut_rounds_otherwise_though_both_parts_repeat_another(function):
+    fn = function_of(MATRICES.map(function))
+    graph = fn.concrete.graph
+    (product,) = (op for op in graph.get_operations() if op.type == "MatMul")
+    (added,) = product.outputs[0].consumers()
+    more = [tensor for op in graph.get_operations() for tensor in op.outputs if op.type == "Mul"]
+    assert not rounds_alike(fn, *split(fn, [added.outputs[0], *fn.element_inputs]))
+    assert not rounds_alike(fn, *split(fn, [added.outputs[0], more[1], *fn.element_inputs]))
+    assert rounds_alike(fn, *split(fn, [product.outputs[0], *fn.element_inputs]))
