@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from autopipe.functions.subgraph import called_graphs, origin
 
-__all__ = ["fused_op", "joined_ops", "regrouped", "regrouped_ops"]
+__all__ = ["fused_op", "joined_names", "joined_ops", "regrouped", "regrouped_ops"]
 
 _SUMS = frozenset("Add AddN AddV2".split())
 _CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
@@ -20,6 +21,11 @@ _ROUNDING_NOTHING = frozenset("Ceil Floor Relu Relu6 Rint Sign".split())
 _OF_SOME_NUMBERS = frozenset("Acos Acosh Asin Atanh Log Log1p Rsqrt Sqrt".split())
 _EXTREMES = frozenset(
     "Max MaxPool MaxPool3D MaxPoolV2 Min SegmentMax SegmentMin UnsortedSegmentMax UnsortedSegmentMin".split()
+)
+# They hand on the values they are given, in another place or shape.
+_MOVING = frozenset(
+    "BatchToSpaceND CheckNumerics DepthToSpace ExpandDims Identity PreventGradient Reshape ReverseV2 Roll Snapshot "
+    "SpaceToBatchND SpaceToDepth Squeeze StopGradient Transpose".split()
 )
 _PLACES_OF_EXTREMES = frozenset("ArgMax ArgMin MaxPoolWithArgmax".split())
 
@@ -56,12 +62,17 @@ def regrouped_ops(graph: Any) -> set[Any]:
 
 def joined_ops(graph: Any) -> set[Any]:
     """Return both ops of each of those pairs."""
-    found = set()
+    return {each for tensor, op in _pairs(graph) for each in (op, origin(tensor).op, _moved(tensor).op)}
+
+
+def joined_names(graph: Any) -> set[tuple[str, str]]:
+    """Return the names of both ops of each of those pairs. Those of copies are the same."""
+    return {(origin(tensor).op.name, op.name) for tensor, op in _pairs(graph)}
+
+
+def _pairs(graph: Any) -> Iterator[tuple[Any, Any]]:
     for op in graph.get_operations():
-        for tensor in op.inputs:
-            if _is_regrouped(tensor, op):
-                found |= {op, origin(tensor).op}
-    return found
+        yield from ((tensor, op) for tensor in op.inputs if _is_regrouped(tensor, op))
 
 
 def fused_op(graph: Any) -> str | None:
@@ -90,7 +101,25 @@ def _is_regrouped(tensor: Any, op: Any) -> bool:
     match earlier, later:
         case ("Mul", "Mul") | ("Sqrt", "RealDiv") | ("Sigmoid", "Mul"):
             return True
+        case _, "Reciprocal":
+            return bool(_moved(tensor).op.type == "Reciprocal")
+        case _, "Conv2D" | "Conv3D":
+            return tensor is op.inputs[0] and _is_folded(_moved(tensor), origin(op.inputs[1]))
     return (earlier in _SUMS and later in _SUMS) or _is_fused(tensor, op)
+
+
+def _moved(tensor: Any) -> Any:
+    """Return the tensor whose values ops have moved, each for nothing but the next."""
+    while tensor.op.type in _MOVING and len(tensor.consumers()) == 1:
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def _is_folded(image: Any, weights: Any) -> bool:
+    """Return whether constant weights are multiplied in place of the image, by a number that multiplies it."""
+    if image.op.type != "Mul" or weights.op.type != "Const" or len(image.consumers()) != 1:
+        return False
+    return any(origin(each).op.type == "Const" and each.shape.rank == 0 for each in image.op.inputs)
 
 
 def _takes_extreme_first(tensor: Any, op: Any) -> bool:

@@ -212,6 +212,32 @@ def test_refuses_the_largest_of_what_rounds_where_the_sequence_is_promised():
     assert_refuses(RULE, of(rows, tf.sigmoid, tf.reduce_max), "since floats may round differently", Keeps.SEQUENCE)
 
 
+WEIGHTS = np.random.default_rng(1).normal(size=(2, 2, 1, 2)).astype(np.float32)
+
+
+def scaled(x):
+    return tf.expand_dims(x * 0.3, 0)
+
+
+def convolved(x):
+    return tf.nn.conv2d(x, WEIGHTS, 1, "SAME")
+
+
+@pytest.mark.parametrize(
+    ("first", "then"), [(scaled, convolved), (tf.math.reciprocal, lambda x: tf.math.reciprocal(tf.transpose(x)))]
+)
+def test_refuses_what_is_folded_into_what_comes_next_where_the_sequence_is_promised(first, then):
+    images = tf.data.Dataset.from_tensor_slices(np.random.default_rng(0).normal(size=(9, 4, 4, 1)).astype(np.float32))
+    assert_refuses(RULE, of(images, first, then), "since floats may round differently", Keeps.SEQUENCE)
+    assert apply(RULE, of(images, first, then), Keeps.ELEMENTS).steps
+
+
+def test_what_is_multiplied_by_several_numbers_is_convolved_at_every_promise():
+    images = tf.data.Dataset.from_tensor_slices(np.random.default_rng(0).normal(size=(9, 4, 4, 1)).astype(np.float32))
+    rows = of(images, lambda x: (x * np.arange(4, dtype=np.float32)[:, None, None])[None], convolved)
+    assert_rewrites(RULE, rows, "tensor_slices | map(<lambda> then convolved, calls=2)", Keeps.SEQUENCE)
+
+
 def test_the_place_of_the_largest_is_looked_up_in_what_others_need_too():
     rows = tf.data.Dataset.from_tensor_slices(-np.random.default_rng(0).random((99, 8)).astype(np.float32))
     both = of(rows, tf.nn.relu, lambda x: (x, tf.argmax(x)))

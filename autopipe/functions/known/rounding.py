@@ -7,18 +7,20 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.regrouped import fused_op, regrouped, regrouped_ops
-from autopipe.functions.subgraph import called_graphs, fed_by
+from autopipe.functions.regrouped import fused_op, joined_names, regrouped, regrouped_ops
+from autopipe.functions.subgraph import called_graphs, fed_by, origin
 
 __all__ = ["jumps", "jumps_after", "jumps_after_regrouping", "rounds_alike"]
 
-# Ops that give floats, and do not give nearly the same for nearly the same.
+# Ops that give floats, and do not give nearly the same for nearly the same, or no number where that is a little more.
 _JUMPS = frozenset(
-    "Ceil CropAndResize DivNoNan FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel "
-    "Floor FloorDiv FloorMod ImageProjectiveTransformV2 ImageProjectiveTransformV3 Mod QuantizeAndDequantize "
-    "QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 Rint Round Sign TruncateMod "
-    "UnsortedSegmentSum".split()
+    "Acos Acosh Angle Asin Atan2 Atanh Ceil CropAndResize DivNoNan FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars "
+    "FakeQuantWithMinMaxVarsPerChannel Floor FloorDiv FloorMod ImageProjectiveTransformV2 ImageProjectiveTransformV3 "
+    "Inv Mod QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 RGBToHSV "
+    "Reciprocal Rint Round Sign TruncateMod UnsortedSegmentSum Xdivy Xlog1py Xlogy".split()
 )
+# Ops that give no number below 0, which only a difference comes to by rounding: not a sum of squares, nor a spectrum.
+_OF_POSITIVES = frozenset("Log Rsqrt Sqrt".split())
 # Ops that look at the shape of floats, not at their values.
 _OF_SHAPES = frozenset("Rank Shape ShapeN Size".split())
 
@@ -33,6 +35,9 @@ def rounds_alike(whole: Function, *parts: Function) -> bool:
     >>> rounds_alike(compose(node.input.fn, node.fn), node.input.fn, node.fn)
     False
     """
+    if any(each is whole for part in parts for each in part.keeps_alive):
+        # Of a function that was cut, several parts may repeat an op, so that numbers of pairs tell nothing.
+        return joined_names(whole.concrete.graph) == set().union(*(joined_names(each.concrete.graph) for each in parts))
     return regrouped(whole.concrete.graph) == sum(regrouped(part.concrete.graph) for part in parts)
 
 
@@ -48,7 +53,7 @@ def jumps_after(fn: Function, rounding: Set[Any]) -> str | None:
     'Cast'
     """
     graph = fn.concrete.graph
-    reached = fed_by(tensor for op in rounding for tensor in op.outputs if tensor.dtype.is_floating)
+    reached = fed_by(tensor for op in rounding for tensor in op.outputs if _rounds(tensor))
     reached |= {op for op in rounding if called_graphs(graph, op)}
     return next((found for op in graph.get_operations() if op in reached and (found := _jump(graph, op))), None)
 
@@ -76,18 +81,23 @@ def jumps(fn: Function) -> str | None:
     [None, 'ArgMax']
     """
     graph = fn.concrete.graph
-    reached = fed_by(tensor for tensor in fn.element_inputs if tensor.dtype.is_floating)
+    reached = fed_by(filter(_rounds, fn.element_inputs))
     return next((found for op in graph.get_operations() if op in reached and (found := _jump(graph, op))), None)
 
 
 def _jump(graph: Any, op: Any) -> str | None:
-    if op.type == "Placeholder" or not any(tensor.dtype.is_floating for tensor in op.inputs):
+    if op.type == "Placeholder" or not any(map(_rounds, op.inputs)):
         return None
     bodies = called_graphs(graph, op)
     if bodies:
         inner = (_jump(body, each) for body in bodies if body is not None for each in body.get_operations())
         return next(filter(None, inner), None if all(body is not None for body in bodies) else op.type)
-    made = (tensor.dtype.is_floating or tensor.dtype.is_complex for tensor in op.outputs)
-    if op.type in _JUMPS or (op.type not in _OF_SHAPES and not all(made)):
+    if op.type in _OF_POSITIVES and origin(op.inputs[0]).op.type == "Sub":
+        return str(op.type)
+    if op.type in _JUMPS or (op.type not in _OF_SHAPES and not all(map(_rounds, op.outputs))):
         return str(op.type)
     return None
+
+
+def _rounds(tensor: Any) -> bool:
+    return bool(tensor.dtype.is_floating or tensor.dtype.is_complex)

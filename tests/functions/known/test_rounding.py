@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autopipe.functions.known.rounding import jumps
+from autopipe.functions.known.rounding import jumps, rounds_alike
+from autopipe.functions.parts.cut import split
 from autopipe.pipeline.extract import function_of
 
 FLOATS = tf.data.Dataset.from_tensors({"x": np.ones((4, 4, 3), np.float32), "y": 3})
@@ -14,6 +15,8 @@ CONTINUOUS = {
     "resize": lambda e: tf.image.resize(e["x"], (2, 2)),
     "the shape": lambda e: tf.reshape(e["x"], (tf.shape(e["x"])[0], -1)),
     "whole numbers": lambda e: e["y"] % 2 == 0,
+    "normalized": lambda e: tf.image.per_image_standardization(e["x"]),
+    "a spectrum": lambda e: tf.math.log(tf.abs(tf.signal.stft(tf.reshape(e["x"], [-1]), 16, 8)) + 1e-6),
     "a draw": lambda e: tf.image.random_flip_left_right(e["x"]),
     "a branch by a whole number": lambda e: tf.cond(e["y"] > 2, lambda: e["x"] * 2, lambda: e["x"]),
 }
@@ -49,6 +52,12 @@ JUMPING = {
         "ImageProjectiveTransformV3",
     ),
     "a division that gives 0": (lambda e: tf.math.divide_no_nan(1.0, e["x"]), "DivNoNan"),
+    "an angle": (lambda e: tf.atan2(e["x"], -1.0), "Atan2"),
+    "an angle of a complex number": (lambda e: tf.math.angle(tf.complex(e["x"], e["x"])), "Angle"),
+    "an angle of what may be too large": (lambda e: tf.acos(e["x"]), "Acos"),
+    "a hue": (lambda e: tf.image.rgb_to_hsv(e["x"]), "RGBToHSV"),
+    "what is infinite at 0": (lambda e: tf.math.reciprocal(e["x"]), "Reciprocal"),
+    "a root of what may be below 0": (lambda e: tf.sqrt(1.0 - e["x"]), "Sqrt"),
     "text": (lambda e: tf.strings.as_string(e["x"]), "AsString"),
     "the largest": (lambda e: tf.argmax(e["x"]), "ArgMax"),
     "in a branch": (lambda e: tf.cond(e["y"] > 2, lambda: tf.floor(e["x"]), lambda: e["x"]), "Floor"),
@@ -65,3 +74,29 @@ def test_what_is_continuous_does_not_jump(name):
 def test_what_decides_by_a_float_jumps(name):
     function, op = JUMPING[name]
     assert jumps(function_of(FLOATS.map(function))) == op
+
+
+FACTOR = tf.Variable(1.5)
+MATRICES = tf.data.Dataset.from_tensor_slices(np.ones((2, 4, 4), np.float32))
+
+
+def constants_twice(x):
+    offset = tf.constant(0.1) * tf.constant(0.3) * tf.constant(0.7)
+    return tf.matmul(x, x) + offset + FACTOR * offset
+
+
+def element_twice(x):
+    scaled = x * FACTOR * 0.3
+    return tf.matmul(x, x) + 0.1 + 0.2 + scaled[:, :1] * scaled[:1]
+
+
+@pytest.mark.parametrize("function", [constants_twice, element_twice])
+def test_a_sum_that_is_cut_rounds_otherwise_though_both_parts_repeat_another(function):
+    fn = function_of(MATRICES.map(function))
+    graph = fn.concrete.graph
+    (product,) = (op for op in graph.get_operations() if op.type == "MatMul")
+    (added,) = product.outputs[0].consumers()
+    more = [tensor for op in graph.get_operations() for tensor in op.outputs if op.type == "Mul"]
+    assert not rounds_alike(fn, *split(fn, [added.outputs[0], *fn.element_inputs]))
+    assert not rounds_alike(fn, *split(fn, [added.outputs[0], more[1], *fn.element_inputs]))
+    assert rounds_alike(fn, *split(fn, [product.outputs[0], *fn.element_inputs]))
