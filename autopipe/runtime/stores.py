@@ -193,7 +193,10 @@ class Stores:
         if not memories.are_filled or not self._are_written(files) or len(files) < len(caches_on_disk(tree)):
             return
         on_disk = [self._disk.number_written(file) for file in files] if self._disk is not None else []
-        enough = taken_in_a_pass(tree, memories.counts, on_disk)
+        known = [number for number in on_disk if number is not None]
+        if len(known) < len(on_disk):
+            return
+        enough = taken_in_a_pass(tree, memories.counts, known)
         if enough is not None and given >= enough:
             self.note_end(memories, files)
 

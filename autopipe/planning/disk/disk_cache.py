@@ -126,15 +126,11 @@ class DiskCache:
         """Return whether TensorFlow came to the end of writing under a name; an element that failed may be missing."""
         return _is_finished(Path(filename).parent)
 
-    def number_written(self, filename: str) -> int:
-        """Return how many elements are under a name where :meth:`is_written`.
-
-        Raises:
-            tensorflow.errors.OpError: if they cannot be read.
-        """
-        import tensorflow as tf
-
-        index = tf.train.load_checkpoint(filename)
+    def number_written(self, filename: str) -> int | None:
+        """Return how many elements are under a name where :meth:`is_written`; ``None`` if they cannot be read."""
+        index = _index(Path(filename).parent)
+        if index is None:
+            return None
         return bisect_left(range(MOST_ELEMENTS), True, key=lambda place: not _has(index, place))
 
     def note_end(self, filenames: Iterable[str]) -> None:
@@ -292,16 +288,23 @@ def _is_readable(attempt: Path) -> bool:
 
     It does not if an element failed and its consumer went on: TensorFlow then keeps the others.
     """
-    import tensorflow as tf
-
-    try:
-        index = tf.train.load_checkpoint(str(attempt / _NAME))
-    except (tf.errors.OpError, RuntimeError, ValueError):
+    index = _index(attempt)
+    if index is None:
         return False
     number = _number(attempt)
     if number is None:
         return (attempt / _ENDED).exists()
     return number == 0 or _has(index, number - 1)
+
+
+def _index(attempt: Path) -> Any:
+    """Return what TensorFlow reads the elements by; ``None`` if it cannot be read."""
+    import tensorflow as tf
+
+    try:
+        return tf.train.load_checkpoint(str(attempt / _NAME))
+    except (tf.errors.OpError, RuntimeError, ValueError):
+        return None
 
 
 def _number(attempt: Path) -> int | None:

@@ -100,6 +100,7 @@ def test_the_number_of_elements_tells_where_it_was_known_and_can_be_read_where_n
     known, unknown = disk.filename(numbers()), disk.filename(some)
     assert (disk.counts_tell(known), disk.counts_tell(unknown)) == (True, False)
     assert not disk.is_written(unknown)
+    assert disk.number_written(unknown) is None
     _ = list(build(ir.Cache(input=some, filename=unknown)))
     assert disk.is_written(unknown)
     assert disk.number_written(unknown) == 1999
