@@ -84,6 +84,7 @@ class EvaluateInMidEpoch(keras.callbacks.Callback):
         pytest.param(True, lambda monitor: {"callbacks": [monitor, EvaluateInMidEpoch(monitor)]}, id="in mid-epoch"),
     ],
 )
+@pytest.mark.one_in(3)
 @pytest.mark.timed
 def test_figures_of_training_are_not_diluted_by_validation(endless, validates):
     monitor = PipelineMonitor()

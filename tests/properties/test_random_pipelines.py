@@ -41,20 +41,13 @@ def check(rewriting: Rewriting, keeps: Keeps) -> None:
         verify(rewriting, limit=LIMIT)
 
 
-# The usual run, which tries others every time, tries half of what its profile says.
-TRIED = settings().max_examples
-if settings.get_profile("usual").max_examples == TRIED:
-    TRIED //= 2
-
-
-@settings(max_examples=TRIED)
 @given(recipe=recipes(), keeps=st.sampled_from(Keeps))
 def test_all_rules_together_keep_what_they_promise(recipe, keeps):
     check(rewritten(extract(made(recipe)), catalogue(), keeps), keeps)
 
 
-# Thirty rules, one by one, take five times as long as all at once.
-@settings(max_examples=TRIED // 2)
+# One by one, rules take five times as long as all at once.
+@settings(max_examples=settings().max_examples // 2)
 @given(recipe=recipes(), keeps=st.sampled_from(Keeps))
 def test_each_rule_alone_keeps_what_it_promises_and_comes_to_an_end(recipe, keeps):
     tree = extract(made(recipe))
@@ -65,7 +58,6 @@ def test_each_rule_alone_keeps_what_it_promises_and_comes_to_an_end(recipe, keep
             assert not rewritten(done.after, [rule], keeps).steps
 
 
-@settings(max_examples=TRIED)
 @given(recipe=recipes())
 def test_extract_and_build_give_back_the_pipeline(recipe):
     tree = extract(made(recipe))

@@ -355,7 +355,7 @@ STAGES = {
 }
 
 
-@settings(max_examples=40)
+@settings(max_examples=2 * settings().max_examples)
 @given(
     before=st.lists(st.sampled_from(sorted(STAGES)), max_size=4),
     after=st.lists(st.sampled_from(sorted(STAGES)), max_size=3),

@@ -1,6 +1,6 @@
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import autopipe
@@ -158,7 +158,6 @@ moves = st.lists(st.sampled_from(sorted(MOVES)), max_size=2)
 
 
 @pytest.mark.parametrize("function", [both, lambda a, b: number(a) + tf.cast(tf.strings.length(b), tf.float32)])
-@settings(max_examples=12, deadline=None)
 @given(sides=st.tuples(moves, moves), after=moves)
 def test_whatever_moves_sides_and_pairs_they_are_the_same(function, sides, after):
     def moved(dataset, names):

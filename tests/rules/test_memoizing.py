@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import FILES
 
@@ -141,7 +141,6 @@ STAGES = {
 }
 
 
-@settings(max_examples=25, deadline=None)
 @given(reader=st.sampled_from(sorted(READERS)), stages=st.lists(st.sampled_from(sorted(STAGES)), max_size=3))
 def test_whatever_comes_between_results_are_those_of_their_elements(reader, stages):
     dataset = READERS[reader]()

@@ -124,7 +124,7 @@ JOINS = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @given(
     steps=st.tuples(*[st.lists(st.sampled_from(sorted(STEPS)), max_size=3)] * 2),
     joins=st.lists(st.sampled_from(sorted(JOINS)), min_size=1, max_size=3),
