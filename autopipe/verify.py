@@ -32,6 +32,7 @@ _EPOCHS_READ = 2
 _TOLERANCE = 1e-4
 # A row may stand this far from its twin when rows are sorted by sums that rounding has moved.
 _NEIGHBOURS = 4
+_MOST_UNMATCHED = 100
 # Fewer rows than these may come in the same order twice by chance.
 _ROWS_THAT_DIFFER = 24
 _MOST_STANDARD_ERRORS = 6.0
@@ -217,9 +218,12 @@ def _elements(old: EpochDigest, new: EpochDigest) -> str | None:
     if not (old.complete and new.complete):
         return _form(old, new)
     missing, fresh = _by_what_is_exact(old.rows), _by_what_is_exact(new.rows)
-    lost = sum(_unmatched(rows, fresh.get(key, [])) for key, rows in missing.items())
-    added = sum(_unmatched(rows, missing.get(key, [])) for key, rows in fresh.items())
-    return f"{lost} elements are lost and {added} are new" if lost or added else None
+    lost = [_unmatched(rows, fresh.get(key, [])) for key, rows in missing.items()]
+    added = [_unmatched(rows, missing.get(key, [])) for key, rows in fresh.items()]
+    if not any((*lost, *added)):
+        return None
+    at_least = "at least " if max((*lost, *added)) >= _MOST_UNMATCHED else ""
+    return f"{at_least}{sum(lost)} elements are lost and {at_least}{sum(added)} are new"
 
 
 def _by_what_is_exact(rows: Sequence[Row]) -> dict[bytes, list[Row]]:
@@ -230,18 +234,23 @@ def _by_what_is_exact(rows: Sequence[Row]) -> dict[bytes, list[Row]]:
 
 
 def _unmatched(rows: list[Row], others: list[Row]) -> int:
-    """Return how many rows have no twin among others, both sorted by their sums."""
+    """Return how many rows have no twin among others, both sorted by their sums; no more than tell that they differ.
+
+    Each that has none is compared with the more others, the more there were before it.
+    """
     if not rows[0].sums.size:
-        return max(len(rows) - len(others), 0)
+        return min(max(len(rows) - len(others), 0), _MOST_UNMATCHED)
     free = [True] * len(others)
     unmatched = 0
     for place, row in enumerate(rows):
         near = range(max(0, place - _NEIGHBOURS - unmatched), min(len(others), place + _NEIGHBOURS + unmatched + 1))
         twin = next((each for each in near if free[each] and row.like(others[each], _TOLERANCE)), None)
-        if twin is None:
-            unmatched += 1
-        else:
+        if twin is not None:
             free[twin] = False
+            continue
+        unmatched += 1
+        if unmatched == _MOST_UNMATCHED:
+            break
     return unmatched
 
 

@@ -68,6 +68,8 @@ class WatchingCallback(keras.callbacks.Callback):
     ) -> None:
         self._end_epoch_of_loop()
         self._in_loop = False
+        if kind is None:
+            self._warn_if_unseen()
         self.on_train_end()
 
     def step(self) -> None:
@@ -185,11 +187,26 @@ class WatchingCallback(keras.callbacks.Callback):
         With JAX and PyTorch, Keras calls what callbacks do at the end of a step beside the next one; but only if none
         of them has a method for it that must not run on another thread, as what is done here must not.
         """
+        self._return_to_epoch()
         if self._step_begun:
             self._step_ended()
             return
         self._step_begun = True
         self._steps_begin()
+
+    def _return_to_epoch(self) -> None:
+        """Follow the iterator of the epoch again, where somebody has read the same dataset beside it meanwhile."""
+        if self._reading is None or self._in_loop or self._reading.iterator() is not None:
+            return
+        living = [reading for reading in self._readings if reading.iterator() is not None]
+        if not living:
+            return
+        self._reading = living[-1]
+        self._readings = self._readings[: self._readings.index(self._reading) + 1]
+        self._returned(self._reading)
+
+    def _returned(self, reading: Reading) -> None:
+        """Do what is to be done where an iterator is followed again."""
 
     def _steps_begin(self) -> None:
         """Do what is to be done before the first step of an epoch within ``fit``, whose iterator is there by now."""
@@ -205,6 +222,7 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Put the epoch's figures into its logs."""
+        self._return_to_epoch()
         self._warn_if_unseen()
         if logs is None or self._reading is None:
             return
@@ -249,10 +267,10 @@ class WatchingCallback(keras.callbacks.Callback):
         if self._reading is None and not self._warned_unseen:
             self._warned_unseen = True
             warnings.warn(
-                f"{type(self).__name__} follows a dataset that autopipe.optimize() returned, but fit() reads none. "
-                "Pass it to fit() itself, or what batch, filter, map, padded_batch, prefetch, repeat and with_options "
-                "make of it (repeat() without end, of files, only if assert_cardinality() says what they hold), and "
-                "under no distribution strategy.",
+                f"{type(self).__name__} follows a dataset that autopipe.optimize() returned, but this training reads "
+                "none. Train from it itself, or from what batch, filter, map, padded_batch, prefetch, repeat and "
+                "with_options make of it (repeat() without end, of files, only if assert_cardinality() says what they "
+                "hold), and under no distribution strategy.",
                 stacklevel=2,
             )
 

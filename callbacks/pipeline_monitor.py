@@ -81,6 +81,11 @@ class PipelineMonitor(WatchingCallback):
             self._tree = reading.tree
         self._look_at(reading)
 
+    def _returned(self, reading: Reading) -> None:
+        """Look at its stages again."""
+        self._keep_looks()
+        self._look_at(reading)
+
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Look on, where one iterator serves several epochs."""
         super().on_epoch_begin(epoch, logs)
@@ -88,8 +93,8 @@ class PipelineMonitor(WatchingCallback):
             self._look_at(self._reading)
 
     def _look_at(self, reading: Reading) -> None:
-        # In a training loop of one's own there is no model.
-        self._batches_in_step = int(getattr(self.model, "steps_per_execution", 1) or 1)
+        # In a training loop of one's own there is no model, or one of a fit() before.
+        self._batches_in_step = 1 if self._in_loop else int(getattr(self.model, "steps_per_execution", 1) or 1)
         if self._tree is None or reading.iterator() is None:
             return
         if reading.counts_its_stages and self._may_look():
@@ -102,6 +107,7 @@ class PipelineMonitor(WatchingCallback):
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Take note that the step before has ended; by itself, since every call is felt in a step of a millisecond."""
+        self._return_to_epoch()
         if self._looks is not None:
             if self._step_begun:
                 self._step_ended()
@@ -147,7 +153,7 @@ class PipelineMonitor(WatchingCallback):
             looks.stop()
             return
         seen = looks.epoch()
-        self._epochs.append(seen)
+        self._epochs.append(seen if self._looked_at < _ALWAYS_LOOKED_AT else seen.in_brief())
         self._epoch_was_seen = True
         self._looked_at += bool(seen.looks)
         self._seconds_for_looks += looks.seconds
@@ -156,6 +162,9 @@ class PipelineMonitor(WatchingCallback):
         """Stop listening."""
         self._keep_looks()
         super().on_train_end(logs)
+        # Who keeps a monitor need not keep what the caches of its dataset hold.
+        self._reading = self._without_step = None
+        self._readings = []
         if not self.verbose or not self._figures:
             return
         show(epochs_table(self._figures))

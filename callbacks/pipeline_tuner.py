@@ -182,6 +182,12 @@ class PipelineTuner(WatchingCallback):
         """Make ready, so that no step waits for it."""
         load_optuna()
         super().on_train_begin(logs)
+        if self.objective == "gpu" and self._gpu is None:
+            warnings.warn(
+                'objective="gpu" must have GPUs whose utilization can be read, but this training has none. '
+                'PipelineTuner goes by the share of time not spent waiting for data, as with objective="busy".',
+                stacklevel=2,
+            )
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Leave out of the windows what happened since the last step: validation, checkpoints, a cold start."""
@@ -206,6 +212,11 @@ class PipelineTuner(WatchingCallback):
         begins, self._epoch_begins = self._epoch_begins, False
         if self._live is not None:
             self._live.iterator_started(reading, epoch_begins=begins)
+
+    def _returned(self, reading: Reading) -> None:
+        """Leave out of the windows what happened meanwhile."""
+        if self._live is not None:
+            self._live.pause()
 
     def _steps_begin(self) -> None:
         """Have no other iterator run with the knobs of a challenger, where the epoch's own was made before."""
@@ -275,7 +286,7 @@ class PipelineTuner(WatchingCallback):
         super().on_epoch_end(epoch, logs)
         self._count_steps()
         self._steps.end_epoch(self._looks_in_epoch)
-        if logs is not None and self.search is not None:
+        if logs is not None and self._reading is not None and self._reading.tuner() in (None, self):
             logs["pipeline_trials"] = len(trials_of(self._searches))
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:

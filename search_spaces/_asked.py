@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from autopipe.errors import ArgumentError
 from autopipe.search_spaces._base import SearchSpace
+from autopipe.search_spaces.from_toml import Written
 
 if TYPE_CHECKING:
     from autopipe.pipeline.knobs import Knob
@@ -18,16 +19,18 @@ __all__ = ["ask"]
 _LAW = "A search space must give a CategoricalDistribution or IntDistribution of Optuna by the name of each knob"
 
 
-def ask(space: SearchSpace, knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
+def ask(space: SearchSpace, knobs: Sequence[Knob], machine: Machine, *, others: Sequence[Knob] = ()) -> dict[str, Any]:
     """Return what a space says the knobs of a pipeline may be.
 
     Args:
         space: the space.
         knobs: those of the pipeline.
         machine: the cores and memory there really are.
+        others: those of other structures of it, which a file may name as well.
 
     Raises:
-        ArgumentError: if the space takes other arguments, or says something that no search can try.
+        ArgumentError: if the space takes other arguments, says something that no search can try, or is a file that
+            names a knob there is not.
         KnobError: if it names a value that the knob cannot have.
 
     >>> from autopipe.pipeline.knobs import Knob
@@ -39,6 +42,8 @@ def ask(space: SearchSpace, knobs: Sequence[Knob], machine: Machine) -> dict[str
 by the name of each knob, but gave 3 for 'calls'.
     """
     _refuse_other_arguments(space, knobs, machine)
+    if isinstance(space, Written):
+        space.refuse_unmatched([*knobs, *others])
     found = space(knobs, machine)
     if not isinstance(found, Mapping):
         raise ArgumentError(f"{_LAW}, but gave {found!r}.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from autopipe.pipeline.knobs import Knob
     from autopipe.planning.memory.machine import Machine
 
-__all__ = ["from_toml"]
+__all__ = ["Written", "from_toml"]
 
 _EXAMPLE = 'match = "map*.num_parallel_calls" and values = [1, 2, 4], or low = 1, high = 64 and log = true'
 _MOST_STEPS = 16
@@ -30,7 +30,7 @@ def from_toml(path: str | os.PathLike[str]) -> SearchSpace:
     at the most. Of two patterns that match a knob, the first holds. What a knob cannot be is left out.
 
     Raises:
-        ArgumentError: if the file cannot be read or breaks this form; and, when the space is used, if a pattern
+        ArgumentError: if the file cannot be read or breaks this form; and, when a search asks the space, if a pattern
             matches no knob of the pipeline.
 
     >>> import tempfile
@@ -57,31 +57,44 @@ def from_toml(path: str | os.PathLike[str]) -> SearchSpace:
     for number, entry in enumerate(entries, start=1):
         pattern = _pattern(entry, f"knob {number} of {where}")
         values.setdefault(pattern, _values(entry, f"knob {number} of {where}"))
-    return _Written(where, values)
+    return Written(where, values)
 
 
 @dataclass(frozen=True)
-class _Written:
+class Written:
     """The space of a file: by pattern, what the knobs may be."""
 
     where: str
     values: Mapping[str, Sequence[int]]
 
     def __call__(self, knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
+        """Return the values of each knob that a pattern matches.
+
+        Raises:
+            ArgumentError: if none of the values of a pattern is within the limits of what it matches.
+        """
         for pattern, values in self.values.items():
             named = [knob for knob in knobs if matches(pattern, knob.name)]
-            if not named:
-                known = ", ".join(knob.name for knob in knobs) or "none"
-                raise ArgumentError(
-                    f"A match must name a knob of the pipeline, but {pattern!r} in {self.where} names none. "
-                    f"Its knobs: {known}."
-                )
-            if not any(knob.accepts(value) for knob in named for value in values):
+            if named and not any(knob.accepts(value) for knob in named for value in values):
                 raise ArgumentError(
                     f"The values for {named[0].name} must be within its limits, {_limits(named[0])}, but {self.where} "
                     f"has {list(values)}. Give it one that is."
                 )
         return choices(knobs, self.values, strict=True)
+
+    def refuse_unmatched(self, knobs: Sequence[Knob]) -> None:
+        """Raise where a pattern names none of the knobs: it is misspelt.
+
+        Raises:
+            ArgumentError: if one does.
+        """
+        for pattern in self.values:
+            if not any(matches(pattern, knob.name) for knob in knobs):
+                known = ", ".join(dict.fromkeys(knob.name for knob in knobs)) or "none"
+                raise ArgumentError(
+                    f"A match must name a knob of the pipeline, but {pattern!r} in {self.where} names none. "
+                    f"Its knobs: {known}."
+                )
 
 
 def _limits(knob: Knob) -> str:

@@ -10,6 +10,7 @@ from autopipe.optimizer import Rewriting, rewrite
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
 from autopipe.rules import Keeps, Rewrite, Rule, catalogue
+from autopipe.runtime.digests import Row
 from autopipe.runtime.following import built_after
 from autopipe.runtime.iterators import Iterators
 from autopipe.verify import compare, verify
@@ -229,3 +230,14 @@ def test_elements_without_values_are_not_compared_and_it_is_said(elements, kind)
 def test_elements_with_a_none_are_compared(elements):
     optimized = autopipe.optimize(Dataset.range(4).map(elements), verify=True, seconds=0)
     assert " compared, keeping sequence" in optimized.explain().rewriting.verified
+
+
+def test_of_many_rows_that_differ_no_more_are_compared_than_tell_it(monkeypatch):
+    compared = []
+    like = Row.like
+    monkeypatch.setattr(Row, "like", lambda row, *others: compared.append(row) or like(row, *others))
+    rows = np.random.default_rng(1).normal(size=(2, 5000, 4)).astype("float32")
+    before, after = (tf.data.Dataset.from_tensor_slices(each).batch(64) for each in rows)
+    difference = compare(before, after, Keeps.ELEMENTS, epochs=1, limit=5000)
+    assert difference == "epoch 0: at least 100 elements are lost and at least 100 are new"
+    assert len(compared) < 100_000

@@ -73,7 +73,7 @@ def tune(
     ] = None,
     study: Annotated[str | None, typer.Option(help="The name of the study; by default that of the target.")] = None,
     sampler: Annotated[str, typer.Option(help="How Optuna proposes: tpe or random.")] = "tpe",
-    pruner: Annotated[str, typer.Option(help="How it gives a trial up early: median, wilcoxon or none.")] = "median",
+    pruner: Annotated[str, typer.Option(help="How it gives a trial up early: median or none.")] = "median",
     seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="For the sampler.", show_default=False)] = None,
     numbers_only: Annotated[
         bool, typer.Option("--numbers-only", help="Search parallel calls and buffers, not which rules are applied.")

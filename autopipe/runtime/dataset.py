@@ -289,7 +289,7 @@ class OptimizedDataset(Followable):
         sequence = self._plan.keeps == str(Keeps.SEQUENCE)
         if not self._stores.files_are_whole or not may_start_early(tree, sequence=sequence):
             return False
-        return not self._stores.has_memories or self._stores.next_memories(self._iterators.memories_in_use()).full
+        return not self._stores.has_memories or self._stores.has_full_memories(self._iterators.memories_in_use())
 
     def _change(self, reading: Reading, tree: ir.Node) -> None:
         drawn_from = self._iterators.change(reading, tree)

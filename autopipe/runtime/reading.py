@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -41,21 +42,26 @@ class Observer(Protocol):
 
 # Weak, so that a callback left behind by a fit() that raised is not told for ever.
 _observers: weakref.WeakSet[Any] = weakref.WeakSet()
+# Trainings in other threads begin and end meanwhile.
+_observing = threading.Lock()
 
 
 def observe(observer: Observer) -> None:
     """Tell ``observer`` of every iterator made from now on."""
-    _observers.add(observer)
+    with _observing:
+        _observers.add(observer)
 
 
 def stop_observing(observer: Observer) -> None:
     """Tell ``observer`` no more."""
-    _observers.discard(observer)
+    with _observing:
+        _observers.discard(observer)
 
 
 def observers() -> tuple[Observer, ...]:
     """Return those who are told now."""
-    return tuple(_observers)
+    with _observing:
+        return tuple(_observers)
 
 
 @dataclass(eq=False)

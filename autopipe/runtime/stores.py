@@ -74,6 +74,14 @@ class Stores:
         """Whether its memory caches hold all they will."""
         return self._memories.full
 
+    def has_full_memories(self, in_use: Sequence[Memories]) -> bool:
+        """Return whether the next iterator would read memories that are full.
+
+        Args:
+            in_use: those of the other iterators.
+        """
+        return self._full(*in_use, self._derived) is not None
+
     @property
     def must_end(self) -> bool:
         """Whether only the end of an iterator tells that what its caches hold is whole."""

@@ -1,14 +1,15 @@
 """Which thread takes the elements of an iterator: another one must not change what it runs meanwhile.
 
-A private method of TensorFlow is replaced here, ``OwnedIterator._next_internal``. What was traced does not call it: the
-thread that asked for the iterator is taken to be the one that takes its elements then.
+Two methods of TensorFlow's iterators are replaced here, a private one, ``_next_internal``, and
+``get_next_as_optional``. What was traced calls neither: the thread that asked for the iterator is taken to be the one
+that takes its elements then.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,8 +43,15 @@ class Taker:
 
     def take_note(self, iterator: Any) -> None:
         """From now on, notice which thread takes elements of an iterator."""
-        itself, take = weakref.ref(iterator), type(iterator)._next_internal
+        for name in ("_next_internal", "get_next_as_optional"):
+            setattr(iterator, name, self._noticing(weakref.ref(iterator), getattr(type(iterator), name)))
 
+    def is_here(self) -> None:
+        """Take note that it is the thread that calls this."""
+        with self._lock:
+            self._thread = threading.get_ident()
+
+    def _noticing(self, itself: Callable[[], Any], take: Callable[[Any], Any]) -> Callable[[], Any]:
         def taken() -> Any:
             here = threading.get_ident()
             with self._lock:
@@ -54,12 +62,7 @@ class Taker:
             finally:
                 self._taking.discard(here)
 
-        iterator._next_internal = taken
-
-    def is_here(self) -> None:
-        """Take note that it is the thread that calls this."""
-        with self._lock:
-            self._thread = threading.get_ident()
+        return taken
 
     @contextmanager
     def kept_waiting(self) -> Iterator[bool]:

@@ -1,5 +1,7 @@
 """The readings that meters give: immutable, in SI units, shares between 0 and 1."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 __all__ = ["DeviceReading", "GpuReading", "Span", "StallReading", "TelemetryWarning"]
@@ -17,6 +19,7 @@ class Span:
         began: on the clock of ``time.perf_counter``, in seconds.
         ended: on the same clock.
         utilization: the mean over the span, 0 to 1.
+        devices: of how many it is the mean.
 
     >>> Span(began=1.0, ended=1.2, utilization=0.5).overlap(1.1, 9.0) < 0.101
     True
@@ -25,11 +28,23 @@ class Span:
     began: float
     ended: float
     utilization: float
+    devices: float = 1.0
 
     @property
     def seconds(self) -> float:
         """How long it lasts."""
         return self.ended - self.began
+
+    def with_(self, other: Span) -> Span:
+        """Return what both come to as one.
+
+        >>> Span(0.0, 1.0, 0.5).with_(Span(1.0, 2.0, 0.0))
+        Span(began=0.0, ended=2.0, utilization=0.25, devices=1.0)
+        """
+        began, ended = min(self.began, other.began), max(self.ended, other.ended)
+        ours, theirs = self.seconds * self.devices, other.seconds * other.devices
+        utilization = (self.utilization * ours + other.utilization * theirs) / (ours + theirs)
+        return Span(began, ended, utilization, (ours + theirs) / (ended - began))
 
     def overlap(self, since: float, until: float) -> float:
         """Return how many seconds of it lie between two moments."""

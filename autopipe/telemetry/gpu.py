@@ -55,7 +55,8 @@ class GpuMeter:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # One that nobody holds any more may be closed by the thread that asks, in which garbage is collected.
+        self._lock = threading.RLock()
         self._nvml: Any = None  # the bindings, from nvmlInit to nvmlShutdown
         self._over = False
         self._gpus: tuple[_Gpu, ...] = ()
@@ -98,6 +99,8 @@ class GpuMeter:
                     self._gpus = _permitted(nvml)
                 return _supported(nvml, self._in_use(nvml), tell)
             except nvml.NVMLError as error:
+                if self._over:
+                    return []
                 self._end()
                 cause = error
         _warn_once(cause)

@@ -10,6 +10,8 @@ __all__ = ["GpuSamples"]
 
 # "The sample period may be between 1 second and 1/6 second, depending on the product being queried" (NVML reference).
 _LONGEST_PERIOD = 1.0
+# The stamps of samples are of the clock of the day, but for so many microseconds.
+_CLOCKS_DIFFER = 1_000_000
 
 
 class GpuSamples:
@@ -47,11 +49,15 @@ class GpuSamples:
         # To ask takes 1.5 ms on an H200, so it is not done before there can be an answer.
         if time.perf_counter() < self._due:
             return []
+        latest = int(time.time() * 1e6) + _CLOCKS_DIFFER
+        # Where the clock of the day was set back, what comes bears earlier stamps than what came.
+        self._stamp = min(self._stamp, latest)
         try:
             _, samples = nvml.nvmlDeviceGetSamples(self._handle, nvml.NVML_GPU_UTILIZATION_SAMPLES, self._stamp)
         except nvml.NVMLError_NotFound:
             return []  # none since then
-        samples = [sample for sample in samples if sample.timeStamp > self._stamp]
+        samples = [sample for sample in samples if self._stamp < sample.timeStamp <= latest]
+        samples.sort(key=lambda sample: sample.timeStamp)
         if samples and not self._stamp:
             # When the first began, nobody knows.
             self._stamp, samples = samples[0].timeStamp, samples[1:]

@@ -1,14 +1,13 @@
 """Collecting what a meter tells, beside the training."""
 
 import threading
-from collections import deque
 from collections.abc import Sequence
-from itertools import takewhile
 from types import TracebackType
 from typing import Protocol
 
 from autopipe.errors import ArgumentError
 from autopipe.telemetry._base import Span
+from autopipe.telemetry.span_history import SpanHistory
 
 __all__ = ["Sampler", "SpanMeter"]
 
@@ -26,8 +25,9 @@ class SpanMeter(Protocol):
 class Sampler:
     """Asks a meter every ``interval`` seconds in a thread of its own, and tells the mean of any stretches of time.
 
-    It keeps the last ``keep`` spans, so memory is bounded however long it runs. The meter is asked first by `start`
-    itself, in the caller's thread: a meter's complaint shows up there. The meter stays the caller's to close.
+    It keeps ``keep`` spans, so memory is bounded however long it runs: what is long ago is merged. The meter is asked
+    first by `start` itself, in the caller's thread: a meter's complaint shows up there. The meter stays the caller's to
+    close.
 
     Raises:
         ArgumentError: ``interval`` or ``keep`` is not positive.
@@ -48,7 +48,7 @@ class Sampler:
             raise ArgumentError(f"`keep` must be at least 1 span, but got {keep!r}. Try 4096.")
         self._meter = meter
         self._interval = interval
-        self._spans: deque[Span] = deque(maxlen=keep)
+        self._spans = SpanHistory(keep)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -67,14 +67,17 @@ class Sampler:
         if self._thread is None:
             return
         self._stop.set()
-        self._thread.join()
+        # Who let go of a sampler that nobody holds any more may be its own thread, in which garbage is collected.
+        if self._thread is not threading.current_thread():
+            self._thread.join()
         self._thread = None
 
     @property
     def period(self) -> float:
         """How many seconds pass until more is known: those over which the meter averages, or the interval."""
         with self._lock:
-            return max(self._spans[-1].seconds, self._interval) if self._spans else self._interval
+            latest = self._spans.latest
+        return max(latest.seconds, self._interval) if latest else self._interval
 
     def mean(self, *stretches: tuple[float, float]) -> float | None:
         """Return the mean utilization in some stretches of time (0 to 1), or None if nothing is known of them.
@@ -88,10 +91,10 @@ class Sampler:
         """
         since = min((began for began, _ in stretches), default=0.0)
         with self._lock:
-            late = list(takewhile(lambda span: span.ended > since, reversed(self._spans)))
-        overlaps = [(span, sum(span.overlap(*stretch) for stretch in stretches)) for span in late]
+            late = self._spans.since(since)
+        overlaps = [(span, span.devices * sum(span.overlap(*stretch) for stretch in stretches)) for span in late]
         whole = [
-            (span, span.seconds)
+            (span, span.devices * span.seconds)
             for span in late
             if any(began <= span.began and span.ended <= ended for began, ended in stretches)
         ]
@@ -104,7 +107,7 @@ class Sampler:
     def _just_before(self, since: float, until: float) -> float | None:
         reach = _FRESH_PERIODS * self.period
         with self._lock:
-            latest = self._spans[-1] if self._spans else None
+            latest = self._spans.latest
         # What runs for longer without another span is of a driver that is gone.
         if latest is None or not until - reach <= latest.ended <= since:
             return None
@@ -130,4 +133,4 @@ class Sampler:
         # The lock is not held while the meter is asked: a slow driver must not hold up `mean`.
         spans = self._meter.spans()
         with self._lock:
-            self._spans.extend(spans)
+            self._spans.add(spans)

@@ -30,6 +30,9 @@ def journal_at(path: str) -> JournalStorage:
     ...     optuna.load_study(study_name="a", storage=journal_at(str(file))).user_attrs
     {'killed': 'once'}
     """
+    # It is opened again and again, also from another folder; and Optuna's lock is a link to it, which would be relative
+    # to its own folder.
+    path = os.path.abspath(path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"{path} is no file.")
     return JournalStorage(_TellingBackend(path, _MendingLock(path)))

@@ -35,17 +35,18 @@ __all__ = [
 ]
 
 SAMPLERS = ("tpe", "random")
-PRUNERS = ("median", "wilcoxon", "none")
+PRUNERS = ("median", "none")
 _SIGNED_BY, _SEEN_AT = "autopipe:process", "autopipe:seen"
 # So often a process gives a sign that it is alive, however long its trial takes.
 _SIGN_SECONDS = 60.0
-# One that cannot be looked for from here, and gave no sign for so long, is gone.
-_SILENT_SECONDS = 900.0
+# One that cannot be looked for from here, and gave no sign for so long by the clocks of both machines, is gone: unless
+# it gives one before it was looked at for so long, since those clocks may differ, or a machine have been asleep.
+_SILENT_SECONDS, _LOOKED_AT_SECONDS = 900.0, 150.0
 # To sign a trial takes milliseconds; the process that has not done so by then was ended in between.
 _UNSIGNED_SECONDS = 60.0
-# When this process first saw the trials of a study that nobody has signed, by their numbers. When they began is told by
-# the clock of another machine, in the time of its zone.
-_UNSIGNED: WeakKeyDictionary[Any, dict[int, float]] = WeakKeyDictionary()
+# When this process first saw the trials of a study with their latest sign, by their numbers: what is written there is
+# told by the clock of another machine.
+_FIRST_SEEN: WeakKeyDictionary[Any, dict[tuple[int, Any], float]] = WeakKeyDictionary()
 # Of /proc/PID/stat: states of what has ended, and after the state the place of the start.
 _ENDED_STATES, _START_FIELD = ("Z", "X"), 18
 _JOURNAL = "journal:"
@@ -131,7 +132,7 @@ def refuse_other_direction(study: Any) -> None:
     if directions != ["maximize"]:
         raise ArgumentError(
             f"A study must maximize one value, but {study.study_name!r} has {', '.join(directions)}. Take one of "
-            'another name (--study), or make one with optuna.create_study(direction="maximize").'
+            'another name, or make one with optuna.create_study(direction="maximize").'
         )
 
 
@@ -155,7 +156,7 @@ def refuse_other_choices(study: Any, distributions: Mapping[str, Any]) -> None:
                 raise ArgumentError(
                     "A study must go on with the choices it began with, but it has tried "
                     f"{_told(trial.distributions[name])} for {name!r}, and here it is {_told(distributions[name])}. "
-                    "With other cores, another space or another pipeline, take a study of another name (--study)."
+                    "With other cores, another space or another pipeline, take a study of another name."
                 ) from other
 
 
@@ -284,7 +285,6 @@ def _pruner(name: str) -> Any:
 
     makers: dict[str, Callable[[], Any]] = {
         "median": lambda: of.MedianPruner(n_startup_trials=4),
-        "wilcoxon": lambda: of.WilcoxonPruner(p_threshold=0.1),
         "none": of.NopPruner,
     }
     return makers[one_of("pruner", name, makers)]()
@@ -307,12 +307,19 @@ def _sign_until(ended: Event, trial: Any) -> None:
 def _is_abandoned(study: Any, trial: Any) -> bool:
     signature = str(trial.user_attrs.get(_SIGNED_BY, ""))
     if not signature:
-        now = time.monotonic()
-        return now - _UNSIGNED.setdefault(study, {}).setdefault(trial.number, now) >= _UNSIGNED_SECONDS
+        return _seconds_looked_at(study, trial, None) >= _UNSIGNED_SECONDS
     numbering, number, started = signature.rsplit(":", 2)
-    if numbering != _numbering():
-        return bool(time.time() - trial.user_attrs.get(_SEEN_AT, 0.0) > _SILENT_SECONDS)
-    return _started(int(number)) != started
+    if numbering == _numbering():
+        return _started(int(number)) != started
+    sign = trial.user_attrs.get(_SEEN_AT, 0.0)
+    looked_at = _seconds_looked_at(study, trial, sign)
+    return looked_at >= _LOOKED_AT_SECONDS and bool(time.time() - sign > _SILENT_SECONDS)
+
+
+def _seconds_looked_at(study: Any, trial: Any, sign: Any) -> float:
+    """Return since when this process sees a trial with a sign that has not changed."""
+    now = time.monotonic()
+    return now - _FIRST_SEEN.setdefault(study, {}).setdefault((trial.number, sign), now)
 
 
 def _numbering() -> str:

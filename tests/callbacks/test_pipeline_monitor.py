@@ -1,6 +1,8 @@
 """The monitor measures and changes nothing."""
 
+import gc
 import time
+import weakref
 
 import keras
 import pytest
@@ -236,3 +238,60 @@ def test_an_iterator_that_is_swapped_between_looks_trains_on_and_what_was_seen_o
     monitor = PipelineMonitor()
     model().fit(dataset, epochs=2, verbose=0, callbacks=[monitor, Swap()])
     assert monitor.profile.stages[-1].elements >= 5
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["in mid-epoch", "at its end"])
+def test_what_a_callback_reads_of_the_same_dataset_is_none_of_the_training(last):
+    class Evaluate(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 10 and not last:
+                self.model.evaluate(dataset, verbose=0)
+
+        def on_epoch_end(self, epoch, logs=None):
+            if last:
+                self.model.evaluate(dataset, verbose=0)
+
+    class Counting(PipelineMonitor):
+        def on_epoch_end(self, epoch, logs=None):
+            super().on_epoch_end(epoch, logs)
+            self.batches = self._taken().batches
+
+    monitor, dataset = Counting(), autopipe.optimize(PAIRS, rules=())
+    model().fit(dataset, epochs=3, verbose=0, callbacks=[Evaluate(), monitor])
+    assert monitor.batches == 90
+
+
+def test_of_a_loop_after_a_fit_each_step_is_one():
+    monitor, trained_model = PipelineMonitor(), model()
+    trained_model.compile("sgd", "mse", steps_per_execution=5)
+    dataset = autopipe.optimize(PAIRS, rules=())
+    trained_model.fit(dataset, verbose=0, callbacks=[monitor])
+    with monitor:
+        for _ in dataset:
+            monitor.step()
+    assert monitor.profile.stretch.elements == 30
+
+
+def test_a_monitor_that_is_kept_does_not_keep_the_dataset():
+    monitor, dataset = PipelineMonitor(), autopipe.optimize(PAIRS.cache(), rules=())
+    model().fit(dataset, epochs=2, verbose=0, callbacks=[monitor])
+    gone = weakref.ref(dataset)
+    del dataset
+    gc.collect()
+    assert gone() is None
+    assert "cache()" in {each.stage for each in monitor.profile.stages}
+
+
+def test_a_loop_that_reads_no_optimized_dataset_is_told_so_once():
+    monitor = PipelineMonitor()
+
+    def read(batches):
+        with monitor:
+            for _ in batches:
+                monitor.step()
+
+    with pytest.warns(UserWarning, match="this training reads none") as caught:
+        read(PAIRS)
+    assert sum("reads none" in str(each.message) for each in caught) == 1
+    with pytest.raises(TypeError, match="not iterable"):
+        read(None)

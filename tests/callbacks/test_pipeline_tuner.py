@@ -1,10 +1,12 @@
 """Tuning inside a real ``fit``: nothing lost, nothing retraced, the best found is left in the dataset."""
 
+import copy
 import gc
 import math
 import time
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 from recording import MOST_EPOCHS, ROWS, Recorder, fit_until, fit_until_a_trial_ended, identity, rows
@@ -16,6 +18,8 @@ from autopipe.pipeline.knobs import read_knobs
 from autopipe.runtime.reading import observers
 from autopipe.tuning.live import live
 from autopipe.tuning.live.next_epoch import NextEpoch
+
+EAGER = {"trials": 2, "window_seconds": 0.001, "most_loss": math.inf, "objective": "rate", "seed": 1, "verbose": 0}
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
@@ -375,3 +379,37 @@ def test_a_search_space_may_be_named():
 def test_a_wrong_argument_is_named(arguments, words):
     with pytest.raises(ArgumentError, match=words):
         PipelineTuner(**arguments)
+
+
+def test_every_epoch_has_the_same_figures_in_its_logs_also_the_one_that_fills_a_cache():
+    dataset = autopipe.optimize(rows().map(identity).cache().batch(4), seconds=0)
+    history = Recorder().fit(dataset, epochs=3, verbose=0, callbacks=[PipelineTuner(**EAGER)]).history
+    assert {len(values) for values in history.values()} == {3}
+    assert history["pipeline_trials"][0] == 0
+
+
+def test_a_tuner_may_be_copied_with_a_model_of_several():
+    tuner = copy.deepcopy(PipelineTuner(trials=1, verbose=0))
+    Recorder().fit(autopipe.optimize(rows().batch(4), seconds=0), verbose=0, callbacks=[tuner])
+    assert tuner.dataset is not None
+
+
+@pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning")
+def test_where_there_is_no_gpu_to_go_by_it_says_by_what_it_goes():
+    dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
+    tuner = PipelineTuner(**{**EAGER, "objective": "gpu"})
+    with pytest.warns(UserWarning, match='objective="gpu" must have GPUs .* as with objective="busy"'):
+        fit_until_a_trial_ended(Recorder(), dataset, tuner)
+    assert tuner.search.objective == "busy"
+    assert tuner.plan.measured["objective"] == "busy"
+
+
+def test_an_iterator_that_cannot_be_changed_is_told_of(capsys):
+    data = tf.data.Dataset.from_generator(
+        lambda: ((np.ones(1), np.ones(1)) for _ in range(10**6)),
+        output_signature=(tf.TensorSpec([1]), tf.TensorSpec([1])),
+    )
+    dataset = autopipe.optimize(data.map(identity).batch(4).prefetch(1), seconds=0)
+    tuner = PipelineTuner(**{**EAGER, "verbose": 1})
+    Recorder().fit(dataset, epochs=2, steps_per_epoch=200, verbose=0, callbacks=[tuner])
+    assert "no trial came to its end: training ended before, or read one iterator" in capsys.readouterr().out

@@ -327,3 +327,13 @@ def test_an_iterator_that_fills_a_cache_is_saved_and_restored_in_mid_epoch(sourc
     for rest in (iterator, another):
         assert [*first, *map(int, rest)] == expected
     assert [list(map(int, dataset)) for _ in range(2)] == [expected] * 2
+
+
+def test_to_ask_whether_memories_are_full_changes_nothing():
+    data = autopipe.optimize(tf.data.Dataset.range(20).map(lambda x: x + 1).cache(), rules=(), seconds=0)
+    iterator = iter(data)
+    next(iterator)
+    assert data.start_early() is None
+    assert len(list(iterator)) == 19
+    del iterator
+    assert data.caches_are_full

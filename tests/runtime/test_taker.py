@@ -23,6 +23,16 @@ def dataset():
     return autopipe.optimize(Dataset.range(COUNT).shuffle(50).map(work), seconds=0)
 
 
+def test_whoever_asks_for_an_optional_takes_an_element_too():
+    iterator, taker = iter(Dataset.range(3)), Taker()
+    taker.take_note(iterator)
+    with ThreadPoolExecutor(1) as pool:
+        assert int(pool.submit(iterator.get_next_as_optional).result().get_value()) == 0
+        with taker.kept_waiting() as is_here:
+            assert not is_here
+    assert int(next(iterator)) == 1
+
+
 @pytest.mark.parametrize("asked_here", [False, True], ids=["asked for there", "asked for here"])
 def test_an_iterator_that_another_thread_reads_is_not_retuned(asked_here):
     data = dataset()

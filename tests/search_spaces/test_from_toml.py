@@ -5,7 +5,7 @@ import pytest
 from autopipe.errors import ArgumentError
 from autopipe.pipeline.knobs import Knob
 from autopipe.planning.memory.machine import Machine
-from autopipe.search_spaces import from_toml
+from autopipe.search_spaces import ask, from_toml
 from autopipe.search_spaces import from_toml as read
 
 KNOBS = (
@@ -21,7 +21,7 @@ def space(tmp_path):
     def made(text):
         file = tmp_path / "space.toml"
         file.write_text(text)
-        found = read(file)(KNOBS, Machine.here())
+        found = ask(read(file), KNOBS, Machine.here())
         return {name: distribution.choices for name, distribution in found.items()}
 
     return made
@@ -105,3 +105,11 @@ def test_what_is_no_path_is_named(path):
 def test_a_path_with_a_null_byte_is_named():
     with pytest.raises(ArgumentError, match="cannot be read .*null byte"):
         from_toml("a\0b.toml")
+
+
+def test_a_knob_that_another_structure_has_may_be_named(tmp_path):
+    file = tmp_path / "space.toml"
+    file.write_text('[[knob]]\nmatch = "batch*.num_parallel_calls"\nvalues = [2]')
+    batch = Knob("batch.num_parallel_calls", "num_parallel_calls", -1)
+    assert ask(from_toml(file), KNOBS, Machine.here(), others=[batch]) == {}
+    assert list(ask(from_toml(file), [batch], Machine.here(), others=KNOBS)) == [batch.name]

@@ -68,6 +68,21 @@ print(len(asked))
     assert 2 <= int(asked) <= 4
 
 
+def test_when_the_clock_of_the_day_is_set_back_what_comes_is_told_all_the_same(run: Run) -> None:
+    script = """
+import time
+meter.spans()
+for gpu in meter._used:
+    gpu.samples._stamp += 600_000_000
+    gpu.samples._due = 0.0
+before = meter.spans()
+time.sleep(1.3)
+told = meter.spans()
+print(before, len(told) > 0, all(0 < span.seconds <= 1 for span in told))
+"""
+    assert run(script, FAKE_MINE="1,0", FAKE_PERIOD="50000") == ["[] True True"]
+
+
 def test_a_driver_that_keeps_none_is_asked_for_what_it_tells_at_once(run: Run) -> None:
     script = """
 import time

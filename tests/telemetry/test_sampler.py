@@ -130,3 +130,25 @@ def test_it_goes_on_after_a_stop() -> None:
 def test_arguments_outside_their_law_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ArgumentError, match=f"`{next(iter(wrong))}` must be .* but got"):
         Sampler(Script(), **wrong)  # type: ignore[arg-type]
+
+
+def test_a_sampler_that_is_let_go_in_its_own_thread_ends() -> None:
+    class Unwanted(Script):
+        def spans(self) -> list[Span]:
+            if self.asked:
+                sampler.stop()
+            return super().spans()
+
+    sampler = Sampler(Unwanted(), interval=0.001)
+    sampler.start()
+    thread = sampler._thread
+    assert thread is not None
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_the_mean_of_a_long_time_is_that_of_all_of_it() -> None:
+    hour = [Span(fifth / 5, (fifth + 1) / 5, 0.0) for fifth in range(5 * 3600)]
+    quarter = [Span(fifth / 5, (fifth + 1) / 5, 1.0) for fifth in range(5 * 3600, 5 * 4500)]
+    assert sampled(*hour, *quarter).mean((0.0, 4500.0)) == pytest.approx(0.2)
+    assert sampled(*hour, *quarter).mean((1800.0, 4500.0)) == pytest.approx(1 / 3, rel=0.02)

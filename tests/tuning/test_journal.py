@@ -83,3 +83,17 @@ def test_a_full_disk_is_told_as_a_storage_that_cannot_be_reached(file):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     study.add_trial(optuna.create_trial(value=2.0))
     assert [trial.value for trial in study_in(file).trials] == [2.0]
+
+
+def test_a_journal_is_found_from_another_folder_and_its_lock_after_a_kill(tmp_path, monkeypatch):
+    folder, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    study = study_in("runs/study.log")
+    os.symlink("another", folder / "study.log.lock")
+    assert os.path.lexists(folder / "study.log.lock")
+    os.remove(folder / "study.log.lock")
+    monkeypatch.chdir(elsewhere)
+    study.set_user_attr("from", "elsewhere")
+    assert study_in(folder / "study.log").user_attrs == {"from": "elsewhere"}

@@ -146,6 +146,12 @@ class Epoch:
     looks: tuple[Mapping[ir.Node, Counters], ...]
     complete: bool
 
+    def in_brief(self) -> Epoch:
+        """Return it with what was seen at first and of each stage at last: a long training has many."""
+        if len(self.looks) < 3:
+            return self
+        return replace(self, looks=(self.looks[0], _last_of_each(self.looks)))
+
 
 class Looks:
     """Looks at the counters of one iterator now and then, since they are gone when it comes to its end.
@@ -286,9 +292,7 @@ def profile_of(tree: ir.Node, read: Sequence[Epoch]) -> Profile:
 def _stages(tree: ir.Node, epochs: list[tuple[Mapping[ir.Node, Counters], ...]]) -> tuple[StageProfile, ...]:
     counted: dict[ir.Node, Counters] = {}
     for looks in epochs:
-        # A stage that came to its end is gone from the looks after that.
-        last = {node: counters for look in looks for node, counters in look.items()}
-        for node, counters in last.items():
+        for node, counters in _last_of_each(looks).items():
             counted[node] = counted[node].plus(counters) if node in counted else counters
     seconds = {node: each.needed * each.seconds / each.elements for node, each in counted.items() if each.elements}
     total = sum(seconds.values()) or 1.0
@@ -297,6 +301,11 @@ def _stages(tree: ir.Node, epochs: list[tuple[Mapping[ir.Node, Counters], ...]])
         _stage(node, counted[node], seconds[node], seconds[node] / total, _bytes_error(node, epochs))
         for node in dict.fromkeys(order)
     )
+
+
+def _last_of_each(looks: Sequence[Mapping[ir.Node, Counters]]) -> dict[ir.Node, Counters]:
+    """Return the latest counters of each stage: one that came to its end is gone from the looks after that."""
+    return {node: counters for look in looks for node, counters in look.items()}
 
 
 def _stage(node: ir.Node, count: Counters, seconds: float, share: float, bytes_error: float) -> StageProfile:

@@ -150,7 +150,7 @@ class LiveSearch:
         assert reading.stall is not None
         if self.search.challenging:
             self._challenged = time.perf_counter()
-        if self._guard.is_exceeded(trying=not self.is_quiet):
+        if self._guard.is_exceeded(trying=not self.is_quiet and not self._switch.waits_for_next(reading)):
             self._give_memory_back(reading)
             return
         if not self._is_switched(reading):

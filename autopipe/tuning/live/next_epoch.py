@@ -27,7 +27,8 @@ class NextEpoch:
     """
 
     def __init__(self, executor: Executor | None = None) -> None:
-        self._executor = executor or ThreadPoolExecutor(1, "autopipe-next-epoch")
+        # Made where it is needed: callbacks are copied, which a pool of threads cannot be.
+        self._executor = executor
         self._dataset: OptimizedDataset | None = None
         self._starting: Future[Any] | None = None
         self._start_seconds = 0.0
@@ -71,6 +72,7 @@ class NextEpoch:
         if start and self.seconds_to_start == 0.0:
             self._was_tried = True
             self._dataset = reading.dataset
+            self._executor = self._executor or ThreadPoolExecutor(1, "autopipe-next-epoch")
             self._starting = self._executor.submit(self._start, reading)
 
     def offer(self) -> None:

@@ -31,17 +31,24 @@ def in_one_line(searches: Sequence[Search], most_loss: float) -> str:
             "autopipe: nothing to tune: the search space has no knob that the pipeline uses and that may change while "
             "it is read"
         )
+    if searches and not searches[-1].has_trials:
+        return "autopipe: no trial was asked for (trials=0); the pipeline runs with the knobs it had"
     first, last = _first_and_last(searches)
     if first is None or last is None:
         return "autopipe: too few steps to measure anything; the pipeline runs with the knobs it had"
     latest, trials = searches[-1], trials_of(searches)
-    name = latest.objective
+    name = _objective(latest, first, last)
     before, after = (OBJECTIVES[name](window) for window in (first, last))
     if not trials and latest.too_early:
         return (
             f"autopipe: {name} {after:.3g}; no trial was made, since it was expected to cost more than "
             f"{latest.share_to_lose:.2%} of the time so far (most_loss={most_loss:g}, or less where training hardly "
             "waits); the pipeline runs with the knobs it had"
+        )
+    if not trials and latest.unmeasured:
+        return (
+            f"autopipe: {name} {after:.3g}; no trial came to its end: training ended before, or read one iterator that "
+            "cannot be changed before its end; the pipeline runs with the knobs it had"
         )
     kept = sum(trial.kept for trial in trials)
     spent = sum(trial.seconds for trial in trials)
@@ -64,7 +71,7 @@ def measured(searches: Sequence[Search]) -> dict[str, Any]:
     first, last = _first_and_last(searches)
     if first is None or last is None:
         return {}
-    name = searches[-1].objective
+    name = _objective(searches[-1], first, last)
     return {
         "objective": name,
         "before": OBJECTIVES[name](first),
@@ -73,6 +80,11 @@ def measured(searches: Sequence[Search]) -> dict[str, Any]:
         "steps_per_second_after": last.rate,
         "trials": len(trials_of(searches)),
     }
+
+
+def _objective(search: Search, first: Window, last: Window) -> str:
+    """Return what both windows tell; a driver may be lost in between."""
+    return "busy" if search.objective == "gpu" and None in (first.gpu, last.gpu) else search.objective
 
 
 def _first_and_last(searches: Sequence[Search]) -> tuple[Window | None, Window | None]:

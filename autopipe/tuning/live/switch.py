@@ -40,6 +40,10 @@ class Switch:
             self.at_once(reading)
         return reading.knobs == self._search.running
 
+    def waits_for_next(self, reading: Reading) -> bool:
+        """Return whether what is to run now comes with the next iterator only."""
+        return reading is self._goes_on_as_it_is and reading.knobs != self._search.running
+
     def when_worth_it(self, reading: Reading) -> None:
         """Change an iterator, or leave it to the next one where going on costs less; so it is in short epochs."""
         seconds = self._next_epoch.seconds_to_come

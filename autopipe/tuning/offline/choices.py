@@ -50,7 +50,9 @@ class Choices:
         load_optuna()
         datasets = {OPTIMIZED: dataset, **(others or {})}
         machine = Machine.here()
-        return cls(datasets, {name: ask(space, read_knobs(each.tree), machine) for name, each in datasets.items()})
+        knobs = {name: read_knobs(each.tree) for name, each in datasets.items()}
+        everywhere = [knob for each in knobs.values() for knob in each]
+        return cls(datasets, {name: ask(space, each, machine, others=everywhere) for name, each in knobs.items()})
 
     @property
     def given(self) -> Choice:

@@ -90,6 +90,17 @@ class Search:
         most_loss: the share of all time that trials may lose; a trial waits until those before are made good. Where
             training waits for less than a tenth of its time, so much less of it, but never less than a fifth.
         on_trial: told of each trial.
+
+    Attributes:
+        original: the values the pipeline ran with at first.
+        incumbent: the best so far.
+        running: what should run now.
+        trials: in the order they were made.
+        first: the first window of all; ``None`` until it is there.
+        last: the latest of an incumbent.
+        swap_seconds: what changing iterators took.
+        finished: whether no other trial follows.
+        unmeasured: whether the search ended while the first challenger had yet to be measured.
     """
 
     def __init__(
@@ -113,6 +124,7 @@ class Search:
         self.last: Window | None = None
         self.swap_seconds = 0.0
         self.finished = not space or trials < 1
+        self.unmeasured = False
         self._space = dict(space)
         self._first_tries = [dict(each) for each in first_tries]
         self._most_trials = trials
@@ -140,6 +152,11 @@ class Search:
     def has_knobs(self) -> bool:
         """Whether there is anything to search."""
         return bool(self._space)
+
+    @property
+    def has_trials(self) -> bool:
+        """Whether any trial is asked for."""
+        return self._most_trials > 0
 
     @property
     def objective(self) -> str:
@@ -245,6 +262,7 @@ class Search:
         if self._is_doubtful and not self._met_again:
             self.incumbent = dict(self.original)
         self._proposals.tell(None)
+        self.unmeasured = self.unmeasured or (self.challenging and not self.trials)
         self.finished = True
         self.running = dict(self.incumbent)
         return self.incumbent

@@ -59,7 +59,7 @@ OBJECTIVES: dict[str, Callable[[Window], float]] = {
 
 
 def pick_objective(name: str, first: Window) -> str:
-    """Return the objective that ``name`` means: ``"auto"`` is the GPU's utilization where a window has one.
+    """Return the objective that ``name`` means: ``"busy"`` where a window lacks the GPU's utilization.
 
     Raises:
         ArgumentError: if there is no such objective.
@@ -67,7 +67,7 @@ def pick_objective(name: str, first: Window) -> str:
     >>> pick_objective("auto", Window(10, 1.0, 0.4))
     'busy'
     """
-    if name == "auto":
+    if name in ("auto", "gpu"):
         return "busy" if first.gpu is None else "gpu"
     if name not in OBJECTIVES:
         raise ArgumentError(f"objective must be auto, {', '.join(OBJECTIVES)}, but got {name!r}.")

@@ -41,3 +41,20 @@ def test_a_search_with_nothing_to_tune_says_so():
     search = Search({}, {}, trials=3)
     assert search.finished
     assert "nothing to tune" in in_one_line([search], 0.02)
+
+
+def test_that_no_trial_was_asked_for_or_measured_is_told():
+    space = {"calls": CategoricalDistribution((1, 2))}
+    assert "trials=0" in in_one_line([Search({"calls": 1}, space, trials=0)], 0.02)
+    assert "no trial came to its end" in in_one_line([searched(100)], 0.02)
+    assert "after 1 trials" in in_one_line([searched(100, 50, 100)], 0.02)
+
+
+def test_where_the_driver_was_lost_in_between_both_figures_are_of_what_both_windows_have():
+    space = {"calls": CategoricalDistribution((1, 2))}
+    search = Search({"calls": 1}, space, trials=1, objective="gpu", seed=0)
+    for gpu in (0.4, 0.4, None):
+        search.feed(Window(100, 1.0, 0.25, gpu))
+    search.stop()
+    figures = measured([search])
+    assert (figures["objective"], figures["before"], figures["after"]) == ("busy", 0.75, 0.75)

@@ -133,7 +133,7 @@ def test_a_study_that_began_with_other_choices_is_not_gone_on_with(begun, here):
     bench = Bench(lambda choice: 1.0)
     tune_choices(begun(), StandIn(0.0), trials=1, seconds=60, study=study, workbench=bench)
     tried = len(study.trials)
-    with pytest.raises(ArgumentError, match=r"choices it began with, .* another name \(--study\)"):
+    with pytest.raises(ArgumentError, match=r"choices it began with, .* another name"):
         tune_choices(here(), StandIn(0.0), trials=9, seconds=60, study=study, workbench=bench)
     assert len(study.trials) == tried
 

@@ -1,0 +1,63 @@
+"""What is known of the past, the more coarsely the longer ago it is."""
+
+from collections.abc import Iterable
+from itertools import takewhile
+
+from autopipe.telemetry._base import Span
+
+__all__ = ["SpanHistory"]
+
+# An old span is as long as this share of the time since it ended, at the most: so the mean of what began at any time
+# lacks as little at its beginning.
+_COARSE = 1 / 64
+# Of those that are merged, more are not left: to look through them would be worth too few that come.
+_LEFT = 3 / 4
+
+
+class SpanHistory:
+    """Spans in the order in which they ended, of all time, in bounded memory.
+
+    Once there are ``most``, the older half of them is merged: each with its neighbours, as long as it stays short
+    beside the time since then. Where that leaves too many all the same, the oldest are forgotten.
+
+    Args:
+        most: of how many spans it consists.
+
+    >>> history = SpanHistory(most=2048)
+    >>> history.add(Span(second, second + 1, 0.5) for second in range(90_000))
+    >>> kept = history.since(0)
+    >>> len(kept) < 2048, kept[-1].began, sum(span.seconds for span in kept)
+    (True, 0, 90000)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._spans: list[Span] = []
+
+    def add(self, spans: Iterable[Span]) -> None:
+        """Take note of what is new, the latest last."""
+        for span in spans:
+            if len(self._spans) >= self._most:
+                self._make_room()
+            self._spans.append(span)
+
+    @property
+    def latest(self) -> Span | None:
+        """The last one; ``None`` if there is none."""
+        return self._spans[-1] if self._spans else None
+
+    def since(self, moment: float) -> list[Span]:
+        """Return what ended after a moment, the latest first."""
+        return list(takewhile(lambda span: span.ended > moment, reversed(self._spans)))
+
+    def _make_room(self) -> None:
+        now = self._spans[-1].ended
+        half = (self._most + 1) // 2
+        merged = self._spans[:1]
+        for span in self._spans[1:half]:
+            together = merged[-1].with_(span)
+            if together.seconds <= (now - together.ended) * _COARSE:
+                merged[-1] = together
+            else:
+                merged.append(span)
+        self._spans[:half] = merged[max(len(merged) - int(_LEFT * half), 0) :]
