@@ -83,5 +83,6 @@ def _same_bits(first: Any, second: Any) -> bool:
 def _bits(array: Any) -> Any:
     import numpy as np
 
-    whole = np.asarray(array)
+    # NumPy's own strings end before the zeros that they end with.
+    whole = np.asarray(array, dtype=object if isinstance(array, bytes) else None)
     return whole if whole.dtype == object else np.ascontiguousarray(whole).reshape(-1).view(np.uint8)

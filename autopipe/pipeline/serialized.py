@@ -34,7 +34,10 @@ def enumerate_start(pair: Any) -> int | None:
 
     if not (isinstance(pair, tuple) and len(pair) == 2 and type(pair[0]).__name__ == "_VariantDataset"):
         return None
-    nodes = {node.name: node for node in graph_of(pair[0]).node}
+    try:
+        nodes = {node.name: node for node in graph_of(pair[0]).node}
+    except tf.errors.OpError:
+        return None
     ranges = [node for node in nodes.values() if node.op == "RangeDataset"]
     if len(ranges) != 1 or not ranges[0].attr["replicate_on_split"].b:
         return None
@@ -56,7 +59,9 @@ def hidden_attribute(dataset: Any, source: ir.Node, op_type: str, attribute: str
     """
     import tensorflow as tf
 
-    held = sum(_bytes_held(node) for node in trees.walk(source))
+    functions = [wrapper.function for wrapper in dataset._functions()]
+    functions += [fn.concrete for node in trees.inputs_first(source) for fn in trees.called_by(node)]
+    held = sum(_bytes_held(node) for node in trees.inputs_first(source)) + sum(map(_bytes_captured, functions))
     if held > _LARGEST_GRAPH_BYTES:
         raise HiddenArgumentError(
             f"its {attribute} argument can only be read by copying {held / 2**20:,.0f} MiB of tensors, above the "
@@ -77,4 +82,13 @@ def hidden_attribute(dataset: Any, source: ir.Node, op_type: str, attribute: str
 def _bytes_held(node: ir.Node) -> int:
     if not isinstance(node, ir.Tensors | ir.TensorSlices):
         return 0
-    return sum(tensor.dtype.size * int(tensor.shape.num_elements() or 0) for tensor in node.components)
+    return sum(map(_bytes_of, node.components))
+
+
+def _bytes_captured(concrete: Any) -> int:
+    """Return the bytes of the tensors that a function captures; what else it captures is not copied."""
+    return sum(map(_bytes_of, concrete.captured_inputs))
+
+
+def _bytes_of(tensor: Any) -> int:
+    return tensor.dtype.size * int(tensor.shape.num_elements() or 0)

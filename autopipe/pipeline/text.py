@@ -64,7 +64,7 @@ def stage(node: ir.Node) -> str:
 
 def _call(name: str, *positional: object, **optional: object) -> str:
     arguments = [str(argument) for argument in positional]
-    arguments += [f"{key}={value}" for key, value in optional.items() if value not in (None, False)]
+    arguments += [f"{key}={value}" for key, value in optional.items() if value is not None and value is not False]
     return f"{name}({', '.join(arguments)})"
 
 

@@ -10,22 +10,25 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 def bytes_text(count: float) -> str:
     """Return a number of bytes with its unit.
 
-    >>> bytes_text(1536)
-    '1.5 KiB'
+    >>> bytes_text(1536), bytes_text(1010 * 1024)
+    ('1.5 KiB', '0.986 MiB')
     """
     units = iter(_UNITS)
     unit = next(units)
-    while count >= 1024 and (larger := next(units, None)):
+    # From here on, three digits would not be all of those before the point.
+    while count >= 999.5 and (larger := next(units, None)):
         count, unit = count / 1024, larger
     return f"{count:.3g} {unit}"
 
 
 def duration_text(seconds: float) -> str:
-    """Return a short time with its unit.
+    """Return a time with its unit.
 
-    >>> duration_text(0.0021), duration_text(3.5e-6)
-    ('2.1 ms', '3.5 us')
+    >>> duration_text(0.0021), duration_text(3.5e-6), duration_text(1.5)
+    ('2.1 ms', '3.5 us', '1.5 s')
     """
+    if seconds >= 0.9995:
+        return f"{seconds:,.0f} s" if seconds >= 100 else f"{seconds:.3g} s"
     return f"{seconds * 1e3:,.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:,.3g} us"
 
 

@@ -60,7 +60,7 @@ class OptimizedDataset(Followable):
         tree = with_knobs(self._written, plan.knobs)
         self._autopipe_tree = trees.transform(tree, with_own_state)
         self._tables = Tables(self._autopipe_tree)
-        self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting))
+        self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting), written=rewriting.before)
         if read_otherwise(rewriting) or reads_further_ahead(tree, self._written):
             self._stores.guard()
         self._iterators = Iterators(self._stores)
@@ -68,7 +68,7 @@ class OptimizedDataset(Followable):
         self._tried_next: ir.Node | None = None
         self._lock = threading.Lock()
         self._derived = self._stores.derived_memories(())
-        self._built = self._derived.build(derived_from(self._autopipe_tree))
+        self._built = self._stores.build(derived_from(self._autopipe_tree), self._derived)
         super().__init__(self._built._variant_tensor)
 
     @property
@@ -231,7 +231,7 @@ class OptimizedDataset(Followable):
     def _rebuild(self, tree: ir.Node) -> None:
         self._autopipe_tree = tree
         self._derived = self._stores.derived_memories(self._iterators.memories_in_use())
-        self._built = self._derived.build(derived_from(tree))
+        self._built = self._stores.build(derived_from(tree), self._derived)
         self._variant_tensor_attr = self._built._variant_tensor
 
     def try_out(self, reading: Reading, knobs: Mapping[str, int]) -> None:

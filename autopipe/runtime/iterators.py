@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.disk_caches import with_files
 from autopipe.pipeline.extract import element_shapes, element_types
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
 from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seeded_shuffle
@@ -126,7 +125,7 @@ class Iterators:
         reading.stall = StallCounter() if observers() else None
         files, memories = reading.files, reading.memories
         plain = derived_from(tree) is reading.dataset.tree and not files and not memories.caches
-        dataset = built if plain else memories.build(with_files(tree, files))
+        dataset = built if plain else self._stores.build(tree, memories, files)
         pipeline = self._pipeline(dataset, reading)
         pipeline = filling_at_once(pipeline) if early else pipeline
         ready = ReadyPipeline(tree, reading.after, files, memories, early, pipeline, reading.requests, reading.stall)
@@ -237,7 +236,7 @@ class Iterators:
     def _pipeline_of(self, reading: Reading, tree: ir.Node) -> Any:
         """Return the dataset an iterator runs where it is made anew: its caches hold what those of its memories do."""
         tree = while_filling(tree, reading.after) if reading.fills else tree
-        return self._pipeline(reading.memories.build(with_files(tree, reading.files)), reading)
+        return self._pipeline(self._stores.build(tree, reading.memories, reading.files), reading)
 
     def _pipeline(self, dataset: Any, reading: Reading) -> Any:
         """Return the dataset an iterator runs: with a meter and a note of its end where there are counters for them."""

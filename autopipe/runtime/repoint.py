@@ -145,13 +145,15 @@ def was_never_read(iterator: Any) -> bool:
 def waits_for_next_epoch(tree: ir.Node) -> bool:
     """Return whether changing an iterator of this pipeline would change what it, or the next one, yields.
 
-    TensorFlow does not save the state of a seeded random function, and does not restore all stages as they were. It
-    takes one of two readers of a memory cache for one that has read all of it, once the other has filled it: that may
-    be another dataset, where the cache is the author's own. Of a cache in a file that is being written, the parts so
-    far are lost. And a seeded shuffle that starts anew within one iterator,
-    repeated or joined to itself, takes its seeds from where the next iterator will: of one that has ended nobody knows
-    how many it took.
+    TensorFlow does not save the state of a seeded random function, and does not restore all stages as they were, least
+    of all from the symbolic checkpoints that an option asks for. It takes one of two readers of a memory cache for one
+    that has read all of it, once the other has filled it: that may be another dataset, where the cache is the author's
+    own. Of a cache in a file that is being written, the parts so far are lost. And a seeded shuffle that starts anew
+    within one iterator, repeated or joined to itself, takes its seeds from where the next iterator will: of one that
+    has ended nobody knows how many it took.
     """
+    if any(options.experimental_symbolic_checkpoint for options in trees.options_of(tree)):
+        return True
     if restored_wrongly(tree) or any(effects(fn).seeded_random for fn in trees.functions(tree)):
         return True
     if may_write(tree) or any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
-from autopipe.pipeline.disk_caches import caches_on_disk
+from autopipe.pipeline.disk_caches import caches_on_disk, with_files
+from autopipe.pipeline.order import as_ordered_as
 from autopipe.planning.disk.disk_cache import DiskCache, is_out_of_room
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.passes import taken_in_a_pass
@@ -24,6 +26,7 @@ class Stores:
         disk: where the files are; ``None`` if it has no disk caches.
         guarded: whether memories are to be filled by who reads to the end; see
             :func:`autopipe.runtime.ahead.may_leave_out`.
+        written: the pipeline as its author wrote it; by default ``tree``.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -32,12 +35,13 @@ class Stores:
     >>> first = stores.next_memories(())
     >>> stores.next_memories([first]) is first
     False
-    >>> [int(x) for x in first.build(tree)], stores.next_memories([first]) is first
+    >>> [int(x) for x in stores.build(tree, first)], stores.next_memories([first]) is first
     ([0, 1, 2], True)
     """
 
-    def __init__(self, tree: ir.Node, disk: DiskCache | None, *, guarded: bool) -> None:
+    def __init__(self, tree: ir.Node, disk: DiskCache | None, *, guarded: bool, written: ir.Node | None = None) -> None:
         self._tree = tree
+        self._written = written or tree
         self._disk = disk
         self._guarded = guarded
         self._memories = self.empty_memories()
@@ -50,6 +54,16 @@ class Stores:
     def empty_memories(self) -> Memories:
         """Return new ones, which nobody has yet."""
         return Memories(self._tree, guarded=self._guarded)
+
+    def build(self, tree: ir.Node, memories: Memories, files: Sequence[str] = ()) -> Any:
+        """Make the dataset of a pipeline with the same caches, whatever its knobs.
+
+        Args:
+            tree: the pipeline.
+            memories: where its memory caches keep their elements.
+            files: where its disk caches do.
+        """
+        return memories.build(as_ordered_as(with_files(tree, files), self._written))
 
     def guard(self) -> None:
         """Have memories filled by who reads to the end from now on: those that fill others go on as they are.

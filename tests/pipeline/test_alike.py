@@ -81,3 +81,7 @@ def test_a_stage_has_the_same_arguments_whatever_it_reads():
     assert same_arguments(first, second)
     assert not same_arguments(first, extract(Dataset.range(3).batch(3)))
     assert not same_arguments(first, extract(Dataset.range(3).repeat(2)))
+
+
+def test_zeros_at_the_end_of_a_string_count():
+    assert not alike(*(extract(tf.data.Dataset.from_tensors(text)) for text in (b"a\0", b"a")))

@@ -159,6 +159,53 @@ def test_a_stage_whose_argument_only_a_large_copy_tells_may_stand_after_optimize
     assert node.reason.endswith("put it after optimize(), or read these from files")
 
 
+def test_what_a_function_captures_is_copied_too(monkeypatch):
+    monkeypatch.setattr("autopipe.pipeline.serialized._LARGEST_GRAPH_BYTES", 2**20)
+    large = tf.zeros([2**20])
+    node = extract(Dataset.range(4).map(lambda x: tf.gather(large, x)).ignore_errors())
+    assert "copying 4 MiB of tensors" in node.reason
+
+
+def test_what_is_joined_to_itself_again_and_again_stays_as_it_is():
+    numbers = Dataset.range(3)
+    for _ in range(14):
+        numbers = numbers.concatenate(numbers)
+    tree = extract(numbers)
+    assert isinstance(tree, ir.Opaque)
+    assert "it has 32,767 stages" in tree.reason
+    assert "write repeat(count)" in tree.reason
+
+
+def test_a_state_that_is_sparse_is_not_read():
+    scanned = Dataset.range(5).scan(tf.sparse.from_dense([1, 0]), lambda state, x: (state, x))
+    assert "sparse or ragged" in extract(scanned).reason
+    assert list(autopipe.optimize(scanned, seconds=0).as_numpy_iterator()) == list(range(5))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_function_of_tensorflow_1_is_not_read():
+    old = tf.compat.v1.data.Dataset.range(3).map_with_legacy_function(lambda x: x + 1)
+    assert isinstance(extract(old), ir.Opaque)
+    assert list(autopipe.optimize(old, seconds=0).as_numpy_iterator()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("reader", [tf.data.TextLineDataset, tf.data.TFRecordDataset], ids=["lines", "records"])
+def test_an_order_of_names_that_two_branches_draw_in_turn_is_seen_behind_any_reader(reader):
+    names = Dataset.from_tensor_slices(["a", "b"]).shuffle(2, seed=1)
+    lines = reader(names)
+    tree = extract(Dataset.zip((lines.map(tf.strings.upper), lines.map(tf.strings.lower))))
+    assert any(isinstance(node, ir.Opaque) and "two branches" in node.reason for node in trees.walk(tree))
+
+
+@pytest.mark.parametrize("after", [lambda data: data.map(lambda x: x + 1), lambda data: data], ids=["map", "itself"])
+def test_an_optimized_shuffle_that_two_branches_read_is_drawn_in_turn_where_both_are_optimized_again(after):
+    def pairs():
+        data = autopipe.optimize(Dataset.range(50).shuffle(50, seed=3), seconds=0)
+        return Dataset.zip((after(data).take(9), after(data).take(9)))
+
+    assert list(autopipe.optimize(pairs(), seconds=0).as_numpy_iterator()) == list(pairs().as_numpy_iterator())
+
+
 def test_what_is_deeper_than_python_can_follow_stays_as_it_is():
     numbers = Dataset.range(3)
     for _ in range(400):

@@ -46,3 +46,7 @@ def test_choices_are_shown_beside_branches_that_look_alike():
     choices, _, *branches = tree_lines(extract(chosen))
     assert (choices, *branches[:2]) == ("choices", "branches 1 to 4, alike", "  range(0, 3)")
     assert len(branches) == 3
+
+
+def test_a_number_that_is_nought_is_told():
+    assert tree_lines(extract(Dataset.range(9).shuffle(9, seed=0))) == ["range(0, 9)", "shuffle(9, seed=0)"]

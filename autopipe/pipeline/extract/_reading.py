@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ from autopipe.pipeline.lines import line_of_tracing, with_line
 from autopipe.pipeline.serialized import HiddenArgumentError
 
 __all__ = [
+    "ORDERS_IN_TURN",
     "Reader",
     "as_bool",
     "element_shapes",
@@ -42,9 +44,20 @@ _UNREAD = {
     "_VariantDataset": "TensorFlow does not tell what it is made of; in choose_from_datasets() that is what chooses",
 }
 
+ORDERS_IN_TURN = "the orders of two branches are drawn from its seed in turn"
+
+_READ_NAMES = frozenset({"FixedLengthRecordDatasetV2", "TextLineDatasetV2"})
+
 _TOO_DEEP = (
     "it has more stages one after another than Python can follow; where they are one concatenation for each file, "
     "make them of all names at once, as TextLineDataset(names) does, or names.interleave(read)"
+)
+
+# What is read at several places counts as often: most of what is asked of a pipeline is asked along each way.
+_MOST_STAGES = 2000
+_TOO_MANY = (
+    "it has {:,} stages, what is read at several places counted as often, and autopipe takes 2,000 at the most; where "
+    "a dataset is joined to itself again and again, write repeat(count) in place of it"
 )
 
 
@@ -70,7 +83,9 @@ def read_tree(dataset: Any, readers: Mapping[str, Reader]) -> ir.Node:
     """Read a dataset and all that it reads from."""
     token = _WALK.set(_Walk(readers, _read_twice(dataset)))
     try:
-        return node_of(dataset)
+        tree = node_of(dataset)
+        stages = trees.fold(tree, lambda _, before: 1 + sum(before))
+        return opaque(dataset, _TOO_MANY.format(stages)) if stages > _MOST_STAGES else tree
     except RecursionError:
         return opaque(dataset, _TOO_DEEP)
     finally:
@@ -88,10 +103,13 @@ def node_of(dataset: Any) -> ir.Node:
 def inputs_of(dataset: Any) -> list[Any]:
     """Return the datasets that one reads from.
 
-    ``Dataset.apply`` writes over what a concatenation says of itself: one it ends with seems to read a single one.
+    ``Dataset.apply`` writes over what a concatenation says of itself: one it ends with seems to read a single one. And
+    some readers of files say that they read none, where that gives them the names.
     """
     if type(dataset).__name__ == "_ConcatenateDataset":
         return [dataset._input_dataset, dataset._dataset_to_concatenate]
+    if type(dataset).__name__ in _READ_NAMES:
+        return [dataset._filenames]
     return list(dataset._inputs())
 
 
@@ -117,6 +135,8 @@ def _read_twice(dataset: Any) -> frozenset[int]:
 def _read(dataset: Any) -> ir.Node:
     own_tree = getattr(dataset, "_autopipe_tree", None)
     if isinstance(own_tree, ir.Node):
+        if any(map(_draws_anew, trees.walk(own_tree))) and any(map(is_read_twice, _upstream(dataset))):
+            return opaque(dataset, ORDERS_IN_TURN)
         return trees.transform(own_tree, _with_orders_of_its_own)
     reader = _WALK.get().readers.get(type(dataset).__name__)
     if reader is None:
@@ -127,6 +147,11 @@ def _read(dataset: Any) -> ir.Node:
         return opaque(dataset, _why_unread(failed))
     except HiddenArgumentError as hidden:
         return opaque(dataset, str(hidden))
+
+
+def _draws_anew(node: ir.Node) -> bool:
+    """Return whether it is a shuffle that draws each order from its seed, after the one before."""
+    return isinstance(node, ir.Shuffle) and node.seeded and node.reshuffle_each_iteration
 
 
 def _with_orders_of_its_own(node: ir.Node) -> ir.Node:
@@ -144,9 +169,17 @@ def opaque(dataset: Any, reason: str) -> ir.Opaque:
     """Return the node of a dataset that is not read, and why."""
     label = type(dataset).__name__.strip("_")
     hidden = _upstream(dataset)
-    functions = tuple(function_from(wrapper, each) for each in hidden for wrapper in each._functions())
+    functions = tuple(_functions_of(hidden))
     classes = tuple(type(each).__name__ for each in hidden)
     return ir.Opaque(dataset=dataset, label=label, reason=reason, functions=functions, classes=classes)
+
+
+def _functions_of(datasets: list[Any]) -> Iterator[Function]:
+    """Yield the functions of some datasets; but for those of TensorFlow 1, which have no graph of their own."""
+    for dataset in datasets:
+        for wrapper in dataset._functions():
+            with suppress(AttributeError):
+                yield function_from(wrapper, dataset)
 
 
 def _upstream(dataset: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract._reading import (
+    ORDERS_IN_TURN,
     Reader,
     as_bool,
     function_from,
@@ -210,7 +211,7 @@ def _shuffle(ds: Any) -> ir.Node:
         return replace(drawn, inside=node_of(ds._input_dataset))
     draws_anew = reshuffles and seeds != (0, 0)
     if draws_anew and is_read_twice(ds):
-        return opaque(ds, "the orders of two branches are drawn from its seed in turn")
+        return opaque(ds, ORDERS_IN_TURN)
     return ir.Shuffle(
         input=node_of(ds._input_dataset),
         buffer_size=scalar(ds._buffer_size),
@@ -266,11 +267,13 @@ def _concatenate(ds: Any) -> ir.Node:
 def _scan(ds: Any) -> ir.Node:
     import tensorflow as tf
 
-    source = node_of(ds._input_dataset)
+    source, state = node_of(ds._input_dataset), tuple(tf.nest.flatten(ds._initial_state))
+    if not all(isinstance(part, tf.Tensor) for part in state):
+        return opaque(ds, "what it carries from element to element is sparse or ragged, which autopipe does not read")
     return ir.Scan(
         input=source,
         fn=function_of(ds),
-        initial_state=tuple(tf.nest.flatten(ds._initial_state)),
+        initial_state=state,
         use_default_device=bool(hidden_attribute(ds, source, "ScanDataset", "use_default_device")),
         name=ds._name,
     )

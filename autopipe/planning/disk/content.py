@@ -59,6 +59,8 @@ _NOT_CONTENT = frozenset(
     "predicate prefetch_input_elements reduce_func synchronous use_inter_op_parallelism use_unbounded_threadpool "
     "window_size_func".split()
 )
+# Each finds how a message is made up in a file, unless its description is linked in, or given in full.
+_READ_DESCRIPTORS, _NO_FILES = frozenset({"DecodeProtoV2", "EncodeProto"}), (b"local://", b"bytes://")
 # Datasets inside a function that give the same elements in the same order whenever they are made.
 _DETERMINED_INSIDE = frozenset(
     "BatchDatasetV2 CSVDatasetV2 ConcatenateDataset FilterDataset FixedLengthRecordDatasetV2 FlatMapDataset "
@@ -141,6 +143,8 @@ def _refuse_unknown_function(fn: Function) -> None:
     if found != Effects(file_reads=found.file_reads):
         raise UnknownContentError(f"{fn} {found.describe()}")
     for op in with_called(fn.concrete.graph.as_graph_def()):
+        if op.op in _READ_DESCRIPTORS and not op.attr["descriptor_source"].s.startswith(_NO_FILES):
+            raise UnknownContentError(f"{fn} reads a descriptor from a file ({op.op}), which may change")
         if re.search(r"Dataset(V\d)?$", op.op) and op.op not in _DETERMINED_INSIDE:
             raise UnknownContentError(f"{fn} makes a {op.op}, which may give other elements in another run")
     freed = op_of_free_order(fn)
@@ -217,7 +221,8 @@ def _value(tensor: Any) -> Iterator[Any]:
 
     if tensor.dtype in (tf.resource, tf.variant):
         raise UnknownContentError("it holds an object that is no plain tensor")
-    array = np.asarray(tensor.numpy())
+    # NumPy's own strings end before the zeros that they end with.
+    array = np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
     yield f"{tensor.dtype}{array.shape}"
     if tensor.dtype == tf.string:
         yield from array.ravel().tolist()

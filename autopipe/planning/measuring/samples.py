@@ -142,18 +142,20 @@ def with_calls(node: ir.Node, calls: int | None) -> ir.Node:
 
 
 def from_several_places(node: ir.Node, count: int) -> list[ir.Node]:
-    """Return pipelines of elements at the beginning, in the middle and at the end of one, about ``count`` in all.
+    """Return pipelines of elements at the beginning, in the middle and at the end of one, each of a third of ``count``.
 
     Elements may be sorted, by their length say. Where those before a place would have to be made to come there, it is
     the pipeline as it is, from its beginning.
     """
     source = whole = without_buffers(node)
+    rows = 1
     while isinstance(source, ir.Map | ir.Batch | ir.PaddedBatch):
+        rows *= getattr(source, "batch_size", 1)
         source = source.inputs[0]
     places = 3
-    each = -(-count // places)
+    each = -(-count // places) * rows
     elements = signature(source).cardinality
-    if not isinstance(source, ir.Range | ir.TensorSlices) or elements <= count:
+    if not isinstance(source, ir.Range | ir.TensorSlices) or elements <= places * each:
         return [whole]
     starts = (0, elements // 2, elements - each)
     return [trees.substitute(whole, source, ir.Skip(input=source, count=start)) for start in starts]

@@ -103,4 +103,4 @@ def _threads(tree: ir.Node) -> int:
     """Return how many threads run the functions: of a pool that the author chose, or else one for each core."""
     pools = (options.threading for options in trees.options_of(tree))
     chosen = next((pool.private_threadpool_size for pool in pools if pool.private_threadpool_size), None)
-    return chosen or round(Machine.here().cores)
+    return chosen or max(round(Machine.here().cores), 1)

@@ -223,3 +223,26 @@ def test_too_many_files_are_not_looked_at(folder, monkeypatch):
 if __name__ == "__main__":
     Dataset.range(3).map(lambda x: x + 1)  # so that names that TensorFlow numbers differ
     print(hash("text"), key(everything(Path(sys.argv[1]))))
+
+
+def test_zeros_at_the_end_of_a_string_count():
+    assert key(tf.data.Dataset.from_tensors(b"a\0")) != key(tf.data.Dataset.from_tensors(b"a"))
+
+
+@pytest.mark.parametrize(("source", "holds"), [("local://", True), ("/messages.pb", False)])
+def test_a_description_of_messages_in_a_file_may_change(source, holds):
+    def decoded(text):
+        return tf.raw_ops.DecodeProtoV2(
+            bytes=text,
+            message_type="tensorflow.Example",
+            field_names=[],
+            output_types=[],
+            descriptor_source=source,
+        ).sizes
+
+    dataset = tf.data.Dataset.from_tensors(b"").map(decoded)
+    if holds:
+        assert key(dataset)
+    else:
+        with pytest.raises(UnknownContentError, match="reads a descriptor from a file"):
+            key(dataset)

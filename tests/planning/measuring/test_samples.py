@@ -74,6 +74,15 @@ def test_a_sample_of_sizes_begins_where_it_costs_nothing_to_begin(dataset, first
     assert [int(next(iter(build(place)))) for place in places] == firsts
 
 
+@pytest.mark.parametrize("drop_remainder", [False, True])
+def test_each_place_of_a_sample_has_whole_batches(drop_remainder):
+    texts = Dataset.from_tensor_slices([f"text {number}" for number in range(1000)])
+    batches = texts.batch(32, drop_remainder=drop_remainder).map(lambda text: tf.strings.split(text))
+    places = from_several_places(extract(batches), 9)
+    assert [[int(batch.nrows()) for batch in build(place).take(3)] for place in places] == [[32] * 3] * 3
+    assert SampleMeasurements().element_bytes(extract(batches)) > 0
+
+
 # Freed pieces do not fit the next tensors, where these are large or differ in size.
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(("least", "most"), [(110_000, 110_000), (50_000, 170_000), (5_000, 15_000)])

@@ -43,6 +43,13 @@ def test_as_many_calls_are_made_as_the_author_chose_threads():
     assert without_autotune(extract(written)).inputs[0].num_parallel_calls == 7
 
 
+def test_of_half_a_core_one_call_is_made(monkeypatch):
+    half = Machine(cores=0.5, memory_bytes=2**34, available_bytes=2**33, host="here")
+    monkeypatch.setattr(Machine, "here", lambda: half)
+    tree = extract(Dataset.range(8).map(tf.square, tf.data.AUTOTUNE))
+    assert without_autotune(tree).num_parallel_calls == 1
+
+
 def test_of_so_many_elements_the_last_is_given():
     four = taking_turns(extract(Dataset.range(12).repeat()), each=4)
     assert [int(x) for x in itertools.islice(four, 4)] == [3, 7, 11, 3]

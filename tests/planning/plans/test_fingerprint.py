@@ -192,3 +192,9 @@ def test_another_process_and_a_moved_checkout_with_other_files_find_the_same(tmp
     assert one_seed != another_seed
     assert first == moved
     assert len(set(first)) == 3
+
+
+def test_a_saved_dataset_may_lie_elsewhere(tmp_path):
+    for name in ("here", "there"):
+        tf.data.Dataset.range(3).save(str(tmp_path / name))
+    assert same(*(tf.data.Dataset.load(str(tmp_path / name)) for name in ("here", "there")))
