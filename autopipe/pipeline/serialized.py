@@ -91,4 +91,4 @@ def _bytes_captured(concrete: Any) -> int:
 
 
 def _bytes_of(tensor: Any) -> int:
-    return tensor.dtype.size * int(tensor.shape.num_elements() or 0)
+    return int(tensor.dtype.size * (tensor.shape.num_elements() or 0))
