@@ -22,7 +22,8 @@ def load_tensorflow() -> None:
     Raises:
         ImportError: if TensorFlow cannot be loaded; what it printed is shown then.
     """
-    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _SILENT) != _SILENT:
+    # Without an error output there is nothing to keep clean.
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _SILENT) != _SILENT or sys.stderr is None:
         with _without_garbage_collection():
             import_module("tensorflow")
         return

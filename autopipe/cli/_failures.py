@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,11 +52,14 @@ def ends_with_exit_code(command: Callable[..., None]) -> Callable[..., None]:
 def running_users_pipeline(origin: str) -> Iterator[None]:
     """Tell what the user's pipeline or model raises, which comes out of TensorFlow or Keras, from autopipe's own.
 
+    What they print goes where errors go: the output is that of the command.
+
     Raises:
         UserCodeError: for the former.
     """
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     except AutopipeError:
         raise
     except Exception as error:
@@ -87,7 +90,7 @@ def _print_user_error(error: UserCodeError) -> None:
     assert cause is not None
     account = traceback.TracebackException.from_exception(cause)
     _keep_users_frames(account)
-    sys.stderr.write("".join(account.format()))
+    print("".join(account.format()), end="", file=sys.stderr)
     _print_error(f"The above was raised by your own code, in {error.origin} or what it calls; autopipe stopped there.")
 
 

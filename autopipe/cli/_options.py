@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,9 +19,21 @@ __all__ = [
     "Promise",
     "StepOption",
     "Target",
+    "no_nan",
     "parse_arguments",
     "refuse_both",
 ]
+
+
+def no_nan(value: float | None) -> float | None:
+    """Return a number as it is.
+
+    Raises:
+        typer.BadParameter: if it is none, which is neither too small nor too large.
+    """
+    if value is not None and math.isnan(value):
+        raise typer.BadParameter("must be a number, but got nan.")
+    return value
 
 
 class Promise(enum.StrEnum):
@@ -71,6 +84,7 @@ StepOption = Annotated[
         metavar="MS",
         min=0,
         max=3_600_000,
+        callback=no_nan,
         help="Without a model: milliseconds a step takes; by default the data is read as fast as it comes.",
         show_default=False,
     ),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autopipe.cli._failures import running_users_pipeline, save_plan
-from autopipe.cli._options import Arguments, Target, parse_arguments
+from autopipe.cli._options import Arguments, Target, no_nan, parse_arguments
 from autopipe.cli.targets import load_dataset
 from autopipe.errors import PlanError
 from autopipe.quiet import load_tensorflow
@@ -66,8 +66,12 @@ def check(
     ],
     *,
     arg: Arguments = None,
-    margin: Annotated[float, typer.Option(min=0, max=1, help="The share of the stored ratio that may be lost.")] = 0.1,
-    seconds: Annotated[float, typer.Option(min=0, help="How long to compare, about, at the most.")] = 10.0,
+    margin: Annotated[
+        float, typer.Option(min=0, max=1, callback=no_nan, help="The share of the stored ratio that may be lost.")
+    ] = 0.1,
+    seconds: Annotated[
+        float, typer.Option(min=0, callback=no_nan, help="How long to compare, about, at the most.")
+    ] = 10.0,
     update: Annotated[bool, typer.Option("--update", help="Store the ratio measured now in the plan.")] = False,
 ) -> None:
     """Exit with 1 if a pipeline with its plan has become slower, beside the pipeline as written, or another one.
@@ -109,11 +113,12 @@ def check(
 
 def _asked(stored: Ratio | None, comparable: Ratio | None, margin: float, cores: float) -> str:
     """Say what the ratio is compared with."""
+    otherwise = f"so {1 - margin:.2f}x is asked for"
     if comparable:
         return f"the plan has {comparable}, of which {margin:.0%} may be lost"
     if stored:
-        return f"the plan has {stored}, but from {stored.cores:g} cores, and here are {cores:g}, so 1.00x is asked for"
-    return "the plan has no such ratio (--update stores one), so 1.00x is asked for"
+        return f"the plan has {stored}, but from {stored.cores:g} cores, and here are {cores:g}, {otherwise}"
+    return f"the plan has no such ratio (--update stores one), {otherwise}"
 
 
 def _note_refused(dataset: OptimizedDataset) -> None:
@@ -147,12 +152,22 @@ def _measured(dataset: OptimizedDataset, seconds: float, least: float) -> Ratio:
 
     That it is slower is never said of a few comparisons: on a busy machine two or three are easily wrong.
     """
+    from autopipe.rules import MeasurementError
+
     written, run = dataset.explain().rewriting.before, dataset.tree
     ratios: list[float] = []
     end = time.monotonic() + seconds
     with _comparing(written, run) as compare:
         while not _is_decided(ratios, least, time_is_up=time.monotonic() >= end):
-            ratios.append(compare())
+            try:
+                ratios.append(compare())
+            except MeasurementError as failed:
+                if len(ratios) < _FEWEST:
+                    raise PlanError(
+                        f"A pipeline must be read several times to be compared, but this one was not ({failed}). Mend "
+                        "what fails in it; single bad elements can be left out with ignore_errors()."
+                    ) from failed
+                break
     return _around_median(ratios)
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from autopipe.cli._failures import running_users_pipeline
 from autopipe.cli._options import Arguments, AsJson, parse_arguments
-from autopipe.cli.targets import load_dataset
+from autopipe.cli.targets import anchored, load_dataset
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
@@ -49,7 +49,10 @@ def _sides(names: tuple[str, str], plans: list[Plan | None], arguments: dict[str
     if None not in plans:
         return [Side(name, plan, stored=True) for name, plan in zip(names, plans, strict=True) if plan]
     load_tensorflow()
-    datasets = {name: load_dataset(name, arguments) for name, plan in zip(names, plans, strict=True) if plan is None}
+    targets = [name for name, plan in zip(names, plans, strict=True) if plan is None]
+    # The first that is loaded may go to another folder.
+    where = [*targets[:1], *map(anchored, targets[1:])]
+    datasets = {name: load_dataset(place, arguments) for name, place in zip(targets, where, strict=True)}
     sides = []
     for name, plan in zip(names, plans, strict=True):
         if plan is None:

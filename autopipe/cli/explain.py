@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Set
 from typing import Annotated, Any
 
 import typer
@@ -18,10 +19,11 @@ from autopipe.cli._options import (
     Promise,
     StepOption,
     Target,
+    no_nan,
     parse_arguments,
     refuse_both,
 )
-from autopipe.cli.targets import load_dataset, load_model
+from autopipe.cli.targets import anchored, load_dataset, load_model
 from autopipe.quiet import load_tensorflow
 
 __all__ = ["explain"]
@@ -35,7 +37,8 @@ def explain(
     model: ModelOption = None,
     step_ms: StepOption = None,
     seconds: Annotated[
-        float, typer.Option(min=0, help="How long to run the pipeline for its costs; 0 leaves them out.")
+        float,
+        typer.Option(min=0, callback=no_nan, help="How long to run the pipeline for its costs; 0 leaves them out."),
     ] = 4.0,
     keeps: KeepsOption = Promise.TRAINING,
     as_json: AsJson = False,
@@ -50,14 +53,20 @@ def explain(
     load_tensorflow()
     import autopipe
     from autopipe.planning.plans.plan import Plan
-    from autopipe.report.findings import CODES
+    from autopipe.report.findings import CODES, CODES_OF_CONSUMERS, CODES_OF_COSTS
 
     unknown = sorted(set(fail_on or ()) - set(CODES))
     if unknown:
         raise typer.BadParameter(f"must be one of {', '.join(CODES)}, but got {unknown[0]!r}.", param_hint="--fail-on")
+    if model is None and step_ms is None:
+        _refuse(CODES_OF_CONSUMERS.intersection(fail_on or ()), "--model or --step-ms")
+    if not seconds:
+        _refuse(CODES_OF_COSTS.intersection(fail_on or ()), "--seconds above 0")
     given = Plan.load(plan) if plan else None
+    # What is loaded first may go to another folder.
+    of_model = model and anchored(model)
     dataset = load_dataset(target, arguments)
-    consumer = _consumer(model, step_ms)
+    consumer = _consumer(of_model, step_ms)
     with running_users_pipeline(target if model is None else f"{target} or {model}"):
         account = autopipe.explain(dataset, keeps=keeps.value, plan=given, seconds=seconds, consumer=consumer)
     if as_json:
@@ -68,6 +77,14 @@ def explain(
     if stands_out:
         typer.echo(f"Found {', '.join(sorted(stands_out))}, which --fail-on names.", err=True)
         raise typer.Exit(1)
+
+
+def _refuse(codes: Set[str], needed: str) -> None:
+    """Refuse what would never be found, and so never fail."""
+    if codes:
+        raise typer.BadParameter(
+            f"must be a finding that is looked for, but {min(codes)} needs {needed}.", param_hint="--fail-on"
+        )
 
 
 def _consumer(model: str | None, step_ms: float | None) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from autopipe.cli._failures import running_users_pipeline
-from autopipe.cli._options import Arguments, KeepsOption, PlanOption, Promise, Target, parse_arguments
+from autopipe.cli._options import Arguments, KeepsOption, PlanOption, Promise, Target, no_nan, parse_arguments
 from autopipe.cli.targets import load_dataset
 from autopipe.quiet import load_tensorflow
 
@@ -23,7 +23,10 @@ def source(
     plan: PlanOption = None,
     keeps: KeepsOption = Promise.TRAINING,
     seconds: Annotated[
-        float, typer.Option(min=0, help="How long to measure at the most; with 0 only what is certain is done.")
+        float,
+        typer.Option(
+            min=0, callback=no_nan, help="How long to measure at the most; with 0 only what is certain is done."
+        ),
     ] = 30.0,
     partial: Annotated[
         bool, typer.Option("--partial", help="Exit with 0 also where a function autopipe made is left out.")

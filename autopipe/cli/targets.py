@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
@@ -17,7 +18,7 @@ from typing import Any
 
 from autopipe.errors import AutopipeError, TargetError
 
-__all__ = ["UserCodeError", "load_dataset", "load_model", "load_target", "user_code"]
+__all__ = ["UserCodeError", "anchored", "load_dataset", "load_model", "load_target", "user_code"]
 
 
 class UserCodeError(Exception):
@@ -55,6 +56,15 @@ def _without_own_arguments(origin: str) -> Iterator[None]:
         yield
     finally:
         sys.argv = arguments
+
+
+def anchored(text: str) -> str:
+    """Return a target that is found as well once what was loaded before it has gone to another folder."""
+    origin, _, name = text.rpartition(":")
+    if origin and _is_file(origin):
+        return f"{os.path.abspath(os.path.expanduser(origin))}:{name}"
+    _put_on_path(Path.cwd())
+    return text
 
 
 def load_target(text: str) -> Callable[..., Any]:
@@ -160,12 +170,12 @@ def _is_relative(origin: str) -> bool:
 
 
 def _load_file(origin: str) -> ModuleType:
-    path = Path(origin).expanduser().resolve()
+    path = Path(os.path.expanduser(origin)).resolve()
     # Not Path.is_file(), which raises where a name is too long.
     if not os.path.isfile(path):
         near = get_close_matches(path.name, [each.name for each in path.parent.glob("*.py")])
         raise TargetError(f"A target must be in a Python file, but there is no file {origin!r}.{_did_you_mean(near)}")
-    name = f"_autopipe_target_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    name = f"_autopipe_target_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     _put_on_path(path.parent)
@@ -179,13 +189,18 @@ def _load_file(origin: str) -> ModuleType:
             spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
-        if "relative import" in str(error.__cause__):
+        if "relative import" in str(error.__cause__) and _raised_in(path, error.__cause__):
             raise TargetError(
                 f"A target in a file must need no package around it, but {origin} has relative imports. Name its "
                 f"module, from the folder that its package is in: package.{path.stem}:function."
             ) from error
         raise
     return module
+
+
+def _raised_in(path: Path, error: BaseException | None) -> bool:
+    frames = traceback.extract_tb(error.__traceback__ if error else None)
+    return any(frame.filename == str(path) for frame in frames[-1:])
 
 
 def _load_module(origin: str) -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,10 +25,11 @@ from autopipe.cli._options import (
     Promise,
     StepOption,
     Target,
+    no_nan,
     parse_arguments,
     refuse_both,
 )
-from autopipe.cli.targets import load_dataset, load_model, load_target
+from autopipe.cli.targets import anchored, load_dataset, load_model, load_target
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
@@ -55,9 +57,10 @@ def tune(
     model: ModelOption = None,
     step_ms: StepOption = None,
     trials: Annotated[int, typer.Option(min=1, help="Settings to try, in all processes that share the study.")] = 40,
-    seconds: Annotated[float, typer.Option(min=0, help="Time to spend at the most.")] = 120.0,
+    seconds: Annotated[float, typer.Option(min=0, callback=no_nan, help="Time to spend at the most.")] = 120.0,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="The same in minutes; it outranks --seconds.", show_default=False)
+        float | None,
+        typer.Option(min=0, callback=no_nan, help="The same in minutes; it outranks --seconds.", show_default=False),
     ] = None,
     space: Annotated[
         str, typer.Option(help="A search space by its name ([bold]autopipe spaces[/] lists them), or a TOML file.")
@@ -84,6 +87,7 @@ def tune(
             metavar="SECONDS",
             min=1,
             max=_MOST_ISOLATED,
+            callback=no_nan,
             help="Run each trial in a process of its own and kill it after so long: one that takes all memory or "
             "hangs is a failed trial, not the end.",
             show_default=False,
@@ -95,7 +99,8 @@ def tune(
     arguments = parse_arguments(arg)
     refuse_both(model, step_ms)
     # What is loaded may go to another folder.
-    file = output.absolute()
+    file, where, of_model = output.absolute(), anchored(target), model and anchored(model)
+    chosen_space = os.path.abspath(space) if space.endswith(".toml") else space
     if not os.access(file.parent, os.W_OK):
         raise typer.BadParameter(f"must be in a folder that can be written to, but got {output}.", param_hint="-o")
     load_tensorflow()
@@ -107,19 +112,20 @@ def tune(
     from autopipe.tuning.studies import open_study
 
     budget = seconds if minutes is None else minutes * _MINUTE
-    by_name(space)
+    by_name(chosen_space)
     shared = open_study(study or target, storage, sampler=sampler, pruner=pruner, seed=seed)
-    consume = partial(_consumer, model, step_ms)
-    console = Console()
+    consume = partial(_consumer, of_model, step_ms)
+    # Elsewhere goes what the user's code prints.
+    console = Console(file=sys.stdout)
     origin = target if model is None else f"{target} or {model}"
     with _warnings_as_notes(), running_users_pipeline(origin):
-        if isolate is not None and model is not None:
+        if isolate is not None and of_model is not None:
             # Each trial would fail where there is none of that name.
-            load_target(model)
+            load_target(of_model)
         dataset = load_dataset(target, arguments)
         pipelines = agreed_pipelines(shared, dataset, keeps=keeps.value, numbers_only=numbers_only)
-        choices = _among(pipelines, space)
-        make = partial(_choices, target, arguments, {name: each.plan for name, each in pipelines.items()}, space)
+        choices = _among(pipelines, chosen_space)
+        make = partial(_choices, where, arguments, {name: each.plan for name, each in pipelines.items()}, chosen_space)
         consumer, bench = (consume(), None) if isolate is None else (None, _isolated(make, consume, isolate))
         with _told_if_interrupted(storage), _progress(console, trials, budget) as on_trial:
             plan = offline.tune_choices(
@@ -230,9 +236,9 @@ def _progress(console: Console, trials: int, seconds: float) -> Iterator[Callabl
         TextColumn("Trials"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[best]}"),
+        TextColumn("{task.fields[best]}", markup=False),
         _TimeLeft(seconds),
-        TextColumn("{task.fields[latest]}", style="dim"),
+        TextColumn("{task.fields[latest]}", style="dim", markup=False),
     )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=trials, best="best so far 1.00x", latest="")

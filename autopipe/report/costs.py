@@ -29,7 +29,7 @@ def costs_table(profile: Any, width: int) -> Table:
     >>> [column.header for column in table.columns], table.row_count
     (['Stage', 'Time', 'Work', 'Calls'], 2)
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=_caption(profile), caption_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=Text(_caption(profile)), caption_justify="left")
     table.add_column("Stage", overflow="fold")
     shown = [name for name, least in _COLUMNS.items() if width >= least]
     for name in shown:

@@ -115,7 +115,9 @@ class Differences:
             yield from _indented(self._rule_lines())
         for heading, values in self.values.items():
             yield _heading(heading)
-            yield from _indented(Text(f"{name}: {_shown(a)} -> {_shown(b)}") for name, (a, b) in values.items())
+            yield from _indented(
+                Text(f"{name}: {_shown_beside(a, b)} -> {_shown_beside(b, a)}") for name, (a, b) in values.items()
+            )
 
     def _stage_lines(self) -> Iterator[Text]:
         changed = {each.stage for each in self.stages if each.sign != " "}
@@ -211,6 +213,11 @@ def _heading(text: str) -> Text:
 
 def _indented(lines: Iterator[Text]) -> Iterator[Padding]:
     return (Padding(line, (0, 0, 0, 2)) for line in lines)
+
+
+def _shown_beside(value: Any, other: Any) -> str:
+    """Return a value so that it differs from the other one."""
+    return repr(value) if _shown(value) == _shown(other) else _shown(value)
 
 
 def _shown(value: Any) -> str:

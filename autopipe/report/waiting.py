@@ -27,7 +27,7 @@ def shown_if_long(what: str, after: float = _LONG_SECONDS) -> Iterator[None]:
     ...     sum(range(10))
     45
     """
-    if not sys.stderr.isatty() or multiprocessing.parent_process() is not None:
+    if sys.stderr is None or not sys.stderr.isatty() or multiprocessing.parent_process() is not None:
         yield
         return
     over = Event()

@@ -1,16 +1,19 @@
 import errno
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tensorflow as tf
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from autopipe import Plan
 from autopipe.cli import tune as cli_tune
 from autopipe.cli.main import app
 from autopipe.cli.targets import load_dataset
+from autopipe.cli.tune import _progress
 from autopipe.rules import catalogue
 from autopipe.tuning.offline import offline
 from autopipe.tuning.search.search import Trial
@@ -155,12 +158,24 @@ class TestExplainCosts:
         if as_json:
             assert json.loads(result.stdout)["findings"]
 
+    @pytest.mark.parametrize(("code", "seconds", "needs"), [("AP301", "1", "--model or"), ("AP110", "0", "above")])
+    def test_fail_on_takes_only_what_is_looked_for(self, code: str, seconds: str, needs: str) -> None:
+        result = autopipe("explain", "train.py:frozen", "--fail-on", code, "--seconds", seconds)
+        assert result.exit_code == 2
+        assert f"{code} needs" in result.stderr
+        assert needs in result.stderr
+
+    def test_what_a_pipeline_prints_is_not_the_output_of_the_command(self) -> None:
+        result = autopipe("explain", "train.py:runs_python", "--seconds", "0.4", "--json")
+        assert json.loads(result.stdout)["profile"]
+        assert "python ran" in result.stderr
+
     def test_fail_on_knows_what_codes_there_are(self) -> None:
         result = autopipe("explain", "train.py:frozen", "--fail-on", "AP999")
         assert result.exit_code == 2
         assert "AP101" in result.stderr
 
-    @pytest.mark.parametrize("seconds", ["-1", "0.01", "soon"])
+    @pytest.mark.parametrize("seconds", ["-1", "0.01", "soon", "nan"])
     def test_seconds_have_a_law(self, seconds: str) -> None:
         assert autopipe("explain", "train.py:make_dataset", "--seconds", seconds).exit_code in (1, 2)
 
@@ -263,6 +278,24 @@ class TestTune:
         assert (result.exit_code, Path.cwd()) == (0, elsewhere)
         assert (project / "plan.json").exists()
         assert not (elsewhere / "plan.json").exists()
+
+    @pytest.mark.usefixtures("calls")
+    def test_the_model_and_the_space_are_found_though_what_is_loaded_goes_elsewhere(
+        self, project: Path, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        elsewhere = tmp_path_factory.mktemp("elsewhere")
+        own = (project / "train.py").read_text()
+        (project / "goes.py").write_text(f"import os\nos.chdir({str(elsewhere)!r})\n{own}")
+        (project / "space.toml").write_text('[[knob]]\nmatch = "prefetch.buffer_size"\nvalues = [1, 4]')
+        files = ("--model", "train.py:make_model", "--space", "space.toml")
+        assert autopipe("tune", "goes.py:make_dataset", "-o", "plan.json", *files).exit_code == 0
+
+    def test_a_terminal_is_shown_the_names_of_stages_whole(self) -> None:
+        shown = io.StringIO()
+        console = Console(file=shown, force_terminal=True, width=200)
+        with _progress(console, 1, 9.0) as move_bar:
+            move_bar(Trial(1, {"map[load].num_parallel_calls": 2}, 0.1, 0.0, True, 0.1, structure="optimized"))
+        assert "map[load].num_parallel_calls=2" in shown.getvalue()
 
     def test_the_trials_of_a_search_in_memory_that_is_interrupted_are_gone(
         self, monkeypatch: pytest.MonkeyPatch, project: Path

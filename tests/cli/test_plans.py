@@ -262,14 +262,14 @@ class TestCheck:
         measured(ratios)
         result = self.check()
         assert result.exit_code == exit_code
-        assert "the plan has no such ratio (--update stores one), so 1.00x is asked for" in result.stdout
+        assert "the plan has no such ratio (--update stores one), so 0.90x is asked for" in result.stdout
 
     def test_a_ratio_from_other_cores_is_not_asked_for(self, measured: Any) -> None:
         stored_plan(measured=ratio(9.0, 8.0, 10.0, cores=64))
         measured([1.5])
         result = self.check()
         assert result.exit_code == 0
-        assert "but from 64 cores, and here are 2, so 1.00x is asked for" in result.stdout
+        assert "but from 64 cores, and here are 2, so 0.90x is asked for" in result.stdout
 
     def test_a_few_comparisons_never_fail(self, monkeypatch: pytest.MonkeyPatch, measured: Any) -> None:
         stored_plan(measured=ratio(2.0, 2.0, 2.0))

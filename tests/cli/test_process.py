@@ -136,3 +136,11 @@ def test_nobody_looks_for_garbage_in_what_is_imported(tmp_path: Path, level: str
         folder=tmp_path,
     )
     assert done.stdout.split() == ["False", "True", "True"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="it takes a shell that closes an output")
+def test_a_closed_error_output_is_no_error(project: Path) -> None:
+    command = f'"{sys.executable}" -c "{RUN}" explain train.py:frozen --seconds 0 --json 2>&-'
+    done = subprocess.run(command, shell=True, cwd=project, stdout=subprocess.PIPE, check=False)
+    assert done.returncode == 0
+    assert b"AP102" in done.stdout

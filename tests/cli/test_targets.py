@@ -1,3 +1,4 @@
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -5,7 +6,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from autopipe.cli.targets import UserCodeError, load_dataset, load_model, load_target
+from autopipe.cli.targets import UserCodeError, anchored, load_dataset, load_model, load_target
 from autopipe.errors import TargetError
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
@@ -49,6 +50,35 @@ def test_a_file_with_relative_imports_is_to_be_named_as_a_module(user_file: Call
     path = user_file("from . import beside\n")
     with pytest.raises(TargetError, match=r"has relative imports\. Name its module, .* package\.own:function"):
         load_target(f"{path}:make")
+
+
+def test_relative_imports_of_what_a_file_imports_are_the_users_to_mend(user_file: Callable[[str], str]) -> None:
+    path = user_file("import beside_own\n")
+    Path(path).with_name("beside_own.py").write_text("from . import another\n")
+    with pytest.raises(UserCodeError):
+        load_target(f"{path}:make")
+
+
+def test_a_file_is_found_from_another_folder_once_it_is_anchored(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, module = anchored("train.py:make_dataset"), anchored("train:make_model")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert load_target(file).__name__ == "make_dataset"
+    assert load_target(module).__name__ == "make_model"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, names of files are text")
+def test_a_folder_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    (folder / "own.py").write_text("def make(): return 3")
+    assert load_target(f"{folder}/own.py:make")() == 3
+
+
+def test_a_user_that_there_is_not_is_a_folder_that_there_is_not() -> None:
+    with pytest.raises(TargetError, match="there is no file"):
+        load_target("~nobody9/train.py:make_dataset")
 
 
 def test_a_coroutine_is_to_be_wrapped(user_file: Callable[[str], str]) -> None:

@@ -54,6 +54,7 @@ def test_equal_sides_have_no_difference():
         ({"knobs": {"prefetch.buffer_size": 4}}, "prefetch.buffer_size: 2 -> 4"),
         ({"knobs": {}}, "prefetch.buffer_size: 2 -> none"),
         ({"measured": {"after": 1.25, "ratio": {"low": 1.0}}}, "after: 1.5 -> 1.25"),
+        ({"measured": {"after": 1.50001, "ratio": {"low": 1.0}}}, "after: 1.5 -> 1.50001"),
         ({"measured": {"after": 1.5, "ratio": {"low": 2.0}}}, "ratio.low: 1 -> 2"),
         ({"machine": {"cores": 4}}, "cores: 2 -> 4"),
         ({"versions": {"tensorflow": "2.22.0"}}, "tensorflow: 2.21.0 -> 2.22.0"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
+from uuid import uuid4
 
 from autopipe.arguments import file_to_write
 from autopipe.errors import PlanError
@@ -86,9 +87,12 @@ class Plan:
             target.write_text(self.to_json(), encoding="utf-8")
             return
         target = target.resolve()
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        # Processes on other machines may write the same plan.
+        draft = target.with_name(f".{target.name}.{uuid4().hex}")
         try:
             draft.write_text(self.to_json(), encoding="utf-8")
+            if target.exists():
+                draft.chmod(stat.S_IMODE(target.stat().st_mode))
             draft.replace(target)
         finally:
             draft.unlink(missing_ok=True)

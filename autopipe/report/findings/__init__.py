@@ -13,10 +13,14 @@ from autopipe.planning.costs.diagnosis import Diagnosis
 from autopipe.report.findings import caches, consumer, draws, order, work
 from autopipe.report.findings._base import Finding, Look, Seen
 
-__all__ = ["CODES", "Finding", "findings"]
+__all__ = ["CODES", "CODES_OF_CONSUMERS", "CODES_OF_COSTS", "Finding", "findings"]
 
 _LOOKS: Mapping[str, Look] = {**order.LOOKS, **caches.LOOKS, **draws.LOOKS, **work.LOOKS, **consumer.LOOKS}
 CODES = tuple(sorted(_LOOKS))
+CODES_OF_CONSUMERS = frozenset(consumer.LOOKS)
+"""Those that are only found beside a consumer."""
+CODES_OF_COSTS = CODES_OF_CONSUMERS | {"AP106", "AP109", "AP110", "AP112", "AP114", "AP202", "AP205"}
+"""Those that are only found where costs were measured."""
 
 
 def findings(

@@ -31,6 +31,14 @@ def test_a_plan_replaces_the_one_that_was_there(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
 
 
+def test_a_plan_that_was_there_keeps_who_may_read_it(tmp_path):
+    file = tmp_path / "plan.json"
+    Plan("ab12").save(file)
+    file.chmod(0o640)
+    Plan("cd34").save(file)
+    assert (Plan.load(file).fingerprint, file.stat().st_mode & 0o777) == ("cd34", 0o640)
+
+
 def test_what_is_no_file_stays_what_it_is_and_so_does_a_link(tmp_path):
     plan = autopipe.optimize(Dataset.range(4), seconds=0).plan
     pipe, link, file = (tmp_path / name for name in ("pipe", "link", "plan.json"))

@@ -186,6 +186,20 @@ def test_where_the_whole_cannot_be_run_what_each_rule_proved_must_do():
     assert planned(Unmeasurable()).steps
 
 
+@pytest.mark.parametrize("measured", [1, 2, 3], ids=["once", "twice", "and one of the others"])
+def test_what_lost_is_not_taken_because_the_time_is_up(measured):
+    class OutOfTime(Wholes):
+        def whole_speed(self, before, after, **given):
+            if len(self.asked) == measured:
+                raise MeasurementError("the 30 seconds are used up")
+            return super().whole_speed(before, after, **given)
+
+    rules = [rule for rule in catalogue() if not rule.name.startswith("cache")]
+    done = planned(OutOfTime(("", 0.5)), rules)
+    assert not done.steps
+    assert any("as a whole it measured 0.50x" in each.reason for each in done.refusals)
+
+
 def test_no_time_is_no_measuring():
     done = planned(SampleMeasurements(seconds=0))
     assert not [step for step in done.steps if named(step.rule).measures]

@@ -1,0 +1,22 @@
+"""The table of costs tells what an element failed of in its own words."""
+
+import io
+
+import pytest
+import tensorflow as tf
+from rich.console import Console
+
+import autopipe
+from autopipe.report.costs import costs_table
+
+
+@pytest.mark.parametrize("words", ["[/data/3.jpg] is damaged", "[too big] for [red]this[/red]", "[bold"])
+def test_what_is_in_brackets_is_shown_and_is_no_style(words):
+    def check(x):
+        tf.debugging.assert_less(x, tf.constant(40, tf.int64), message=words)
+        return x
+
+    profile = autopipe.profile(tf.data.Dataset.range(64).map(check).batch(2), seconds=0.4)
+    shown = io.StringIO()
+    Console(file=shown, width=300).print(costs_table(profile, width=300))
+    assert words in " ".join(shown.getvalue().split())
