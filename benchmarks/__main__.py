@@ -44,6 +44,7 @@ def main(
     named = [name for each in part or () for name in each.split(",") if name]
     wanted = {name for name in only.split(",") if name}
     chosen = _chosen_parts(named, few=quick or bool(wanted))
+    _refuse_unknown(wanted)
     cases = [case for case in all_cases() if _is_wanted(case, wanted, quick)]
     effort = parts.QUICK if quick else parts.FULL
     console = Console()
@@ -56,9 +57,9 @@ def main(
         for line in parts.PARTS[name].notices():
             console.print(line, soft_wrap=True)
         before = results
-        for measured, cases_so_far in _measured(name, cases, effort):
+        for measured, cases_so_far, is_all in _measured(name, cases, effort):
             # Written after each case: all of them take hours, and whoever ends it early keeps what there is.
-            of = (cases_so_far or only) if keep else ""
+            of = cases_so_far if keep and (wanted or not is_all) else ""
             results = before.with_part(name, measured, report.Made.now(command), only=of)
             report.write(results, output, write_report or output / "RESULTS.md")
     console.print(f"The report and the results are in {output}.", soft_wrap=True)
@@ -66,15 +67,16 @@ def main(
         console.print(report.summary(results.cases), soft_wrap=True, highlight=False)
 
 
-def _measured(name: str, cases: Sequence[Case], effort: parts.Effort) -> Iterator[tuple[Any, str]]:
-    """Yield what a part has measured, after each of its portions, and the cases this is of; ``""`` at its end."""
+def _measured(name: str, cases: Sequence[Case], effort: parts.Effort) -> Iterator[tuple[Any, str, bool]]:
+    """Yield what a part has measured, after each of its portions, the cases this is of, and whether it is all."""
     measured = getattr(report.Results(), name)
     portions = parts.PARTS[name].portions(cases)
     for number, portion in enumerate(portions, 1):
         measured = report.joined(measured, run_alone(parts.run_portion, name, portion, effort))
-        yield measured, ",".join(case.name for case in portions[:number]) if portions[number:] else ""
+        named = (case.name for each in portions[:number] for case in (each if isinstance(each, Sequence) else [each]))
+        yield measured, ",".join(named), not portions[number:]
     if not portions:
-        yield measured, ""
+        yield measured, "", True
 
 
 def _compile_packages() -> None:
@@ -89,6 +91,12 @@ def _chosen_parts(named: list[str], few: bool) -> tuple[str, ...]:
     if unknown:
         raise typer.BadParameter(f"A part must be one of {', '.join(parts.PARTS)}, but got {', '.join(unknown)}.")
     return tuple(named) or (("cases",) if few else parts.PARTS)
+
+
+def _refuse_unknown(wanted: set[str]) -> None:
+    known = {name for case in all_cases() for name in (case.letter, case.name)}
+    if wanted - known:
+        raise typer.BadParameter(f"A case must be one of {', '.join(sorted(known))}, but got {min(wanted - known)}.")
 
 
 def _is_wanted(case: Case, wanted: set[str], quick: bool) -> bool:

@@ -20,7 +20,7 @@ import typer
 from autopipe.quiet import load_tensorflow
 from benchmarks.cases._base import Case, case_named
 from benchmarks.children import load_data, run_child
-from benchmarks.measuring import make_variant, rate_of, rotated, units_of
+from benchmarks.measuring import make_variant, rate_of, reordered, units_of
 from benchmarks.serial import serial_share, stages_of
 
 __all__ = ["SIMULATED", "CoreScaling", "measure_cores", "run_on_cores"]
@@ -87,7 +87,7 @@ def run_on_cores(case: Case, variant: str, data: Any, *, rounds: int, least_seco
     cpu_seconds: list[float] = []
     try:
         for number in range(rounds):
-            for cores in rotated(counts, number):
+            for cores in reordered(counts, number):
                 _use(allowed[:cores])
                 spent = time.process_time()
                 units, seconds = units_of(dataset, least_seconds)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.runtime.repoint import repoint, state_of
-from benchmarks.measuring import rotated
+from benchmarks.measuring import reordered
 
 __all__ = ["DROPPED", "OURS_DROPPED", "OURS_SWAPPED", "SWAPPED", "EndsResult", "measure_ends"]
 
@@ -66,7 +66,7 @@ def measure_ends(read_seconds: float, rounds: int, on_turn: Callable[[str], None
     }
     waits: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds):
-        for name in rotated(list(ways), number):
+        for name in reordered(list(ways), number):
             on_turn(name)
             waits[name] += ways[name]()
     return EndsResult(read_seconds, {name: tuple(each) for name, each in waits.items()})

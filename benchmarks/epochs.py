@@ -23,7 +23,7 @@ from autopipe.planning.memory.pages import ASKING, ASKING_TEXT, HugePages
 from autopipe.quiet import load_tensorflow
 from benchmarks.cases._base import Case, case_named
 from benchmarks.children import load_data, run_child, save_data
-from benchmarks.measuring import Ratio, make_variant, rotated
+from benchmarks.measuring import Ratio, make_variant, reordered
 from benchmarks.peers._base import Peer, all_peers
 
 __all__ = [
@@ -142,7 +142,7 @@ def compare_loaders(
     notes = dict.fromkeys(_VARIANTS, "") | _notes_on_pages() | {peer.name: peer.note for peer in _peers_of(case)}
     runs: dict[str, list[LoaderRun]] = {name: [] for name in notes}
     for number in range(processes):
-        for name in rotated(list(notes), number):
+        for name in reordered(list(notes), number):
             on_run(name)
             loader, environment = (_IN_LARGE_PAGES[name], ASKING) if name in _IN_LARGE_PAGES else (name, {})
             options = {"case": case.name, "loader": loader, "folder": folder, "epochs": epochs}

@@ -19,7 +19,7 @@ from autopipe.planning.measuring.samples import bytes_of
 from autopipe.quiet import load_tensorflow
 from benchmarks.cases._base import Case, case_named
 from benchmarks.children import load_data, run_child, save_data
-from benchmarks.measuring import REFERENCE, VARIANTS, make_variant, rotated
+from benchmarks.measuring import REFERENCE, VARIANTS, make_variant, reordered
 from benchmarks.peak import PeakMeter, resident_bytes
 
 __all__ = [
@@ -142,7 +142,7 @@ def measure_memory(
     save_data(case, folder)
     runs: dict[str, list[MemoryRun]] = {variant: [] for variant in VARIANTS}
     for number in range(repeats):
-        for variant in rotated(VARIANTS, number):
+        for variant in reordered(VARIANTS, number):
             on_run(variant)
             options = {"case": case.name, "variant": variant, "folder": folder}
             figures = run_child("benchmarks.memory", GIVING_BACK, **options)

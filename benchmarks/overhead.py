@@ -18,7 +18,7 @@ from autopipe.runtime.reading import Reading, observe, stop_observing
 from autopipe.telemetry import TelemetryWarning
 from benchmarks.cases._base import Case
 from benchmarks.consumers import BatchInMemory, compiled
-from benchmarks.measuring import Ratio, rotated
+from benchmarks.measuring import Ratio, reordered
 from benchmarks.relay import relay
 
 __all__ = ["AGAIN", "CALLBACKS", "FREE", "MONITOR", "PLAIN", "SETTLED", "TUNER", "OverheadResult", "measure_overhead"]
@@ -133,7 +133,7 @@ def _trained(
             on_round("first" if number < 0 else f"{number + 1} of {rounds}")
             fits = {
                 name: _Fit(model, dataset, CALLBACKS[name](), seconds if number >= 0 else 0.0)
-                for name, model, dataset in zip(rotated(list(CALLBACKS), number), models, datasets, strict=True)
+                for name, model, dataset in zip(reordered(list(CALLBACKS), number), models, datasets, strict=True)
             }
             ended = relay(fits, seed=number + 1)
             if number >= 0:

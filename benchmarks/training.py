@@ -16,7 +16,7 @@ import autopipe
 from autopipe.telemetry import GpuMeter, TelemetryWarning
 from benchmarks.cases._base import Case
 from benchmarks.consumers import BatchInMemory, compiled
-from benchmarks.measuring import REFERENCE, Ratio, rotated
+from benchmarks.measuring import REFERENCE, Ratio, reordered
 from benchmarks.models import MODELS
 
 __all__ = ["FREE", "TRAINED", "TUNED", "TrainingResult", "TuningRun", "VariantTraining", "is_trained", "train_all"]
@@ -140,7 +140,7 @@ def train_all(
                 first[variant] = trainee.turn().epoch_seconds
         turns: dict[str, list[_Turn]] = {variant: [] for variant in TRAINED}
         for number in range(rounds):
-            for variant in rotated(TRAINED, number):
+            for variant in reordered(TRAINED, number):
                 on_epoch(variant)
                 turns[variant].append(trainees[variant].turn(least_seconds))
     results = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import autopipe
 from benchmarks.cases._base import Case
-from benchmarks.measuring import Ratio, rotated
+from benchmarks.measuring import Ratio, reordered
 
 __all__ = ["USED", "USES", "WRITTEN", "UsesResult", "measure_uses"]
 
@@ -76,7 +76,7 @@ def measure_uses(
             ratios = []
             for number in range(rounds + 1):
                 seconds = {}
-                for side in rotated(list(pair), number):
+                for side in reordered(list(pair), number):
                     on_turn(f"{name} of {given}, {side}")
                     seconds[side] = _seconds(pair[side], use.steps(epoch))
                 ratios.append(seconds["written"] / seconds["optimized"])

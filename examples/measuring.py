@@ -81,8 +81,10 @@ def compare_speeds(before: Any, after: Any) -> Speeds:
     with _bar("Both without a model", "windows", total=2 * _WINDOWS) as step:
         for dataset in (before, after):
             _images_per_second(dataset)  # fills the caches
-        for _ in range(_WINDOWS):
-            for dataset, figures in ((before, speeds.before), (after, speeds.after)):
+        sides = ((before, speeds.before), (after, speeds.after))
+        for number in range(_WINDOWS):
+            # Neither always comes first.
+            for dataset, figures in sides[:: -1 if number % 2 else 1]:
                 figures.append(_images_per_second(dataset))
                 step()
     return speeds

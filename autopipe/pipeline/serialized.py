@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
+from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
 
 __all__ = ["HiddenArgumentError", "enumerate_start", "graph_of", "hidden_attribute"]
@@ -45,7 +47,7 @@ def enumerate_start(pair: Any) -> int | None:
     return start if (stop, step) == (tf.int64.max, 1) else None
 
 
-def hidden_attribute(dataset: Any, source: ir.Node, op_type: str, attribute: str) -> Any:
+def hidden_attribute(dataset: Any, source: ir.Node, op_type: str, attribute: str, *functions: Function) -> Any:
     """Return an attribute of the op a dataset ends with.
 
     Args:
@@ -53,15 +55,16 @@ def hidden_attribute(dataset: Any, source: ir.Node, op_type: str, attribute: str
         source: the tree of what it reads from, asked for how much would be copied.
         op_type: the type of its op, such as ``ParallelInterleaveDatasetV4``.
         attribute: the name of the attribute: one that holds a string or a boolean.
+        functions: those that the dataset calls itself, whose captures are copied too.
 
     Raises:
         HiddenArgumentError: if reading it would copy too much, or TensorFlow cannot serialize the dataset.
     """
     import tensorflow as tf
 
-    functions = [wrapper.function for wrapper in dataset._functions()]
-    functions += [fn.concrete for node in trees.inputs_first(source) for fn in trees.called_by(node)]
-    held = sum(_bytes_held(node) for node in trees.inputs_first(source)) + sum(map(_bytes_captured, functions))
+    upstream = list(trees.inputs_first(source))
+    called = chain(functions, *map(trees.called_by, upstream))
+    held = sum(map(_bytes_held, upstream)) + sum(map(_bytes_captured, called))
     if held > _LARGEST_GRAPH_BYTES:
         raise HiddenArgumentError(
             f"its {attribute} argument can only be read by copying {held / 2**20:,.0f} MiB of tensors, above the "
@@ -85,9 +88,9 @@ def _bytes_held(node: ir.Node) -> int:
     return sum(map(_bytes_of, node.components))
 
 
-def _bytes_captured(concrete: Any) -> int:
+def _bytes_captured(fn: Function) -> int:
     """Return the bytes of the tensors that a function captures; what else it captures is not copied."""
-    return sum(map(_bytes_of, concrete.captured_inputs))
+    return sum(map(_bytes_of, fn.concrete.captured_inputs))
 
 
 def _bytes_of(tensor: Any) -> int:

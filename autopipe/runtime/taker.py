@@ -43,8 +43,9 @@ class Taker:
 
     def take_note(self, iterator: Any) -> None:
         """From now on, notice which thread takes elements of an iterator."""
-        for name in ("_next_internal", "get_next_as_optional"):
-            setattr(iterator, name, self._noticing(weakref.ref(iterator), getattr(type(iterator), name)))
+        itself, kind = weakref.ref(iterator), type(iterator)
+        iterator._next_internal = self._noticing(itself, kind._next_internal)
+        iterator.get_next_as_optional = self._noticing(itself, kind.get_next_as_optional)
 
     def is_here(self) -> None:
         """Take note that it is the thread that calls this."""

@@ -21,11 +21,11 @@ def memory_lines(results: Sequence[MemoryResult]) -> list[str]:
         "## Peak memory",
         "",
         f"Resident memory in MB above what the process held before the pipeline was made, at its peak while {EPOCHS} "
-        "epochs were read, each variant in a fresh process; medians, with how far the processes lie apart. What "
-        f"TensorFlow, XLA and autopipe take when they are first used, {_loaded(results)} MB, is held before. Allowed "
-        "is what *expert* takes and what autopipe says the caches take that it added; less than the spread, or "
-        f"{_megabytes(NOISE_BYTES)} MB, is noise. `optimize()` has a peak of its own, and leaves some memory with the "
-        "process, which counts in what follows." + _environment(results),
+        f"epochs were read, {_processes(results)}. What TensorFlow, XLA and autopipe take when they are first used, "
+        f"{_loaded(results)} MB, is held before. Allowed is what *expert* takes and what autopipe says the caches take "
+        f"that it added; less than {_megabytes(NOISE_BYTES)} MB, or than the processes of a variant lie apart, is "
+        "noise. `optimize()` has a peak of its own, and leaves some memory with the process, which counts in what "
+        "follows." + _environment(results),
         "",
         "| | pipeline | a batch | naive | expert | best by hand | optimized | peak | stated cache "
         "| above what is allowed | peak of `optimize()` | left by it |",
@@ -42,6 +42,14 @@ def memory_lines(results: Sequence[MemoryResult]) -> list[str]:
                 f"| {_megabytes(ours.preparing)} | {_megabytes(ours.left)} |"
             )
     return [*lines, "", _conclusion(results), ""]
+
+
+def _processes(results: Sequence[MemoryResult]) -> str:
+    """Return how often each variant ran."""
+    runs = max(len(memory.runs) for result in results for memory in result.variants.values())
+    if runs == 1:
+        return "each variant once, in a process of its own"
+    return f"each variant in {runs} processes of its own; medians, with how far these lie apart"
 
 
 def _environment(results: Sequence[MemoryResult]) -> str:

@@ -106,7 +106,18 @@ class Results:
             return replace(self, **{part: measured}, made={**others, part: made})
         merged = joined(getattr(self, part), measured)
         others = _without(self.made, part, only.split(","))
+        if isinstance(merged, Mapping | Sequence):
+            rows = set(merged if isinstance(merged, Mapping) else (name for _, name in map(_place, merged)))
+            if rows <= {name for each in (*others, f"{part}{_OF}{only}") for name in _cases_of(each, part)}:
+                # Of what was measured of the whole part, no row is left.
+                others.pop(part, None)
         return replace(self, **{part: merged}, made={**others, f"{part}{_OF}{only}": made})
+
+
+def _cases_of(name: str, part: str) -> list[str]:
+    """Return the cases that an entry names, if it is one of some cases of a part."""
+    of_part, of, cases = name.partition(_OF)
+    return cases.split(",") if of and of_part == part else []
 
 
 def _without(made: Mapping[str, Made], part: str, anew: Collection[str]) -> dict[str, Made]:

@@ -42,8 +42,8 @@ def _core_lines(scalings: Sequence[CoreScaling]) -> list[str]:
         return []
     lines = [
         "Units per second by cores. Predicted: as many cores as there are, each as fast as one is, up to what the "
-        "busiest chain of serial stages lets through; coordination is not in it, so it is an upper bound. Where it was "
-        "measured (medians), that stands before the prediction.",
+        "busiest chain of serial stages lets through; coordination is not in it, so it is rather too much. Where it "
+        "was measured (medians), that stands before the prediction.",
         "",
         f"| | pipeline | variant | CPU µs per unit | serial µs | {' | '.join(map(_cores, SIMULATED))} |",
         f"|---|---|---|---:|---:|{'---:|' * len(SIMULATED)}",

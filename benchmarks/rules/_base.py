@@ -18,6 +18,7 @@ from typing import Any, Literal
 import psutil
 
 from benchmarks.alone import run_alone
+from benchmarks.measuring import reordered
 
 __all__ = ["RuleCase", "RuleResult", "all_rule_cases", "measure_rule"]
 
@@ -85,18 +86,22 @@ def measure_rule(case: RuleCase, rounds: int = 11) -> RuleResult:
         return RuleResult(case, (), "; ".join(refusals) or "it does not match")
     cost = _COSTS[case.buys]
     cost(before, case), cost(after, case)
-    return RuleResult(case, tuple(cost(before, case) / cost(after, case) for _ in range(rounds)))
+    ratios = []
+    for number in range(rounds):
+        costs = {id(side): cost(side, case) for side in reordered((before, after), number)}
+        ratios.append(costs[id(before)] / costs[id(after)])
+    return RuleResult(case, tuple(ratios))
 
 
 def _dataset(case: RuleCase, rules: tuple[str, ...]) -> Any:
     import autopipe
 
-    folder = _folder() if case.disk else None
+    folder = folder_until_end() if case.disk else None
     dataset = autopipe.optimize(case.make(), rules=rules, ram_budget=case.ram_budget, disk_cache=folder)
     return dataset if case.elements is None else _Limited(dataset, case.elements)
 
 
-def _folder() -> str:
+def folder_until_end() -> str:
     """Return a new folder, which is removed when the process ends."""
     folder = tempfile.mkdtemp(prefix="autopipe.")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -1,5 +1,6 @@
 """What is close to the reference is made several times, and what is clearly faster or slower is not."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +8,7 @@ import tensorflow as tf
 
 import autopipe
 from benchmarks import measuring
-from benchmarks.measuring import AGAIN, _Instance, measure
+from benchmarks.measuring import AGAIN, _Instance, measure, reordered
 
 CASE = SimpleNamespace(
     letter="z", name="made_up", title="", unit="elements", left_as_written=False, make_data=lambda folder: None
@@ -69,3 +70,9 @@ def test_what_is_made_anew_with_other_stages_is_tuned_itself(monkeypatch, second
     )
     assert again.like(first, seconds) is again
     assert tuned == ({seconds: again.dataset} if seconds else {})
+
+
+def test_each_comes_after_every_other_sooner_or_later():
+    followed = {pair for number in range(12) for pair in pairwise(reordered("abcd", number))}
+    assert len(followed) == 4 * 3
+    assert all(sorted(reordered("abcd", number)) == list("abcd") for number in range(12))

@@ -160,3 +160,14 @@ def test_how_a_part_was_measured_names_what_its_figures_depend_on(monkeypatch):
         machine = report.Made.now("a command").machine
         assert " (a processor), " in machine
         assert machine.endswith(f", tensors from {named}")
+
+
+def test_of_a_part_that_was_measured_anew_case_by_case_the_first_entry_is_gone():
+    half = (
+        report.Results()
+        .with_part("cases", [FAST, SLOW], made("all"))
+        .with_part("cases", [FAST], made("fast"), only="fast")
+    )
+    assert set(half.made) == {"cases", "cases of fast"}
+    whole = half.with_part("cases", [SLOW], made("slow"), only="slow")
+    assert set(whole.made) == {"cases of fast", "cases of slow"}

@@ -120,14 +120,14 @@ def _interleave(ds: Any) -> ir.Node:
 
 
 def _parallel_interleave(ds: Any) -> ir.Node:
-    source = node_of(ds._input_dataset)
+    source, fn = node_of(ds._input_dataset), function_of(ds)
     return ir.Interleave(
         input=source,
-        fn=function_of(ds),
+        fn=fn,
         cycle_length=scalar(ds._cycle_length),
         block_length=scalar(ds._block_length),
         num_parallel_calls=scalar(ds._num_parallel_calls),
-        deterministic=as_bool(hidden_attribute(ds, source, "ParallelInterleaveDatasetV4", "deterministic")),
+        deterministic=as_bool(hidden_attribute(ds, source, "ParallelInterleaveDatasetV4", "deterministic", fn)),
         buffer_output_elements=scalar(ds._buffer_output_elements),
         prefetch_input_elements=scalar(ds._prefetch_input_elements),
         name=ds._name,
@@ -270,11 +270,12 @@ def _scan(ds: Any) -> ir.Node:
     source, state = node_of(ds._input_dataset), tuple(tf.nest.flatten(ds._initial_state))
     if not all(isinstance(part, tf.Tensor) for part in state):
         return opaque(ds, "what it carries from element to element is sparse or ragged, which autopipe does not read")
+    fn = function_of(ds)
     return ir.Scan(
         input=source,
-        fn=function_of(ds),
+        fn=fn,
         initial_state=state,
-        use_default_device=bool(hidden_attribute(ds, source, "ScanDataset", "use_default_device")),
+        use_default_device=bool(hidden_attribute(ds, source, "ScanDataset", "use_default_device", fn)),
         name=ds._name,
     )
 
