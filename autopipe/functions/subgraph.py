@@ -7,6 +7,7 @@ ops call (branches, loops, Keras layers) are carried over as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import nullcontext
 from functools import lru_cache
 from inspect import unwrap
 from typing import Any
@@ -167,12 +168,15 @@ def copy_into_trace(
 
 
 def _copy(op: Any, inputs: list[Any], graph: Any, current: Any, without: Set[str]) -> Any:
+    import tensorflow as tf
+
     attributes = {key: value for key, value in op.node_def.attr.items() if key not in without}
     for attribute in attributes.values():
         for name in _functions_named(attribute):
             _carry_function(name, graph, current)
     types = [tensor.dtype for tensor in op.outputs]
-    copy = _create_op()(current, op.type, inputs, types, name=op.name, attrs=attributes, op_def=op.op_def)
+    with tf.device(op.device) if op.device else nullcontext():
+        copy = _create_op()(current, op.type, inputs, types, name=op.name, attrs=attributes, op_def=op.op_def)
     copy_source(op, copy)
     for old, made in zip(op.outputs, copy.outputs, strict=True):
         made.set_shape(old.shape)

@@ -40,7 +40,7 @@ def find_swaps(graph: Any, find: Callable[[Any], Swap | None]) -> Swaps:
     """Return what ``find`` has for the ops of a graph, also for those in the branches of a ``tf.cond``."""
     swaps: dict[Any, Swap] = {}
     for op in graph.get_operations():
-        if op.type in _BRANCHES:
+        if op.type in _BRANCHES and op.outputs:
             bodies = branches(graph, op)
             inner = [{} if body is None else find_swaps(body, find) for body in bodies]
             if any(inner) and None not in bodies:

@@ -38,10 +38,14 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
     kept. What needs several sides, or draws, runs again. It takes: plain tensors, and on each side with such work
     what ``cache_results`` takes.
     """
+    import tensorflow as tf
+
     if not isinstance(node, Map) or not is_plain(node):
         return None
     zipped, moved = moved_since(node.input)
     if not isinstance(zipped, Zip):
+        return None
+    if any(type(part).__name__ == "NoneTensorSpec" for part in tf.nest.flatten(signature(zipped).element_spec)):
         return None
     try:
         kept = _kept(node, zipped, moved)

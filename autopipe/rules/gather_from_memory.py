@@ -8,7 +8,7 @@ from autopipe.pipeline.positions import below_positions, columns, range_of
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.trees import substitute
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
-from autopipe.rules._obligations import ArraysOnHost, Faster, OneShape
+from autopipe.rules._obligations import ArraysOnHost, Faster, NoOrderDrawnEarly, OneShape
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.GATHER)
@@ -18,8 +18,9 @@ def gather_from_memory(node: Node) -> Rewrite | None:
     Positions are shuffled and batched in place of rows, and each array is asked once for the rows of a batch, also
     where arrays, or ranges, are zipped. What stands between (``shuffle``, ``repeat``, ``take``, ``skip``, ``shard``,
     ``prefetch``) never looks at elements, so the same rows come in the same order, also with a seed. The arrays are not
-    copied. It takes: dense arrays that are in the memory of the host (or fit there once more), and a measured gain,
-    which grows with their number and with b.
+    copied. It takes: dense arrays that are in the memory of the host (or fit there once more), no order that is drawn
+    from a seed while an iterator reads on (the map reads ahead of its batches), and a measured gain, which grows with
+    their number and with b.
     """
     if not isinstance(node, Batch):
         return None
@@ -37,4 +38,5 @@ def gather_from_memory(node: Node) -> Rewrite | None:
     after = Map(input=batches, fn=fn, num_parallel_calls=node.num_parallel_calls, deterministic=node.deterministic)
     faster = Faster(node.on(Repeat(input=source)), after.on(batches.on(Repeat(input=positions))), over=None)
     picked = batches.on(substitute(node.input, source, positions))
-    return Rewrite(after.on(picked), provided=(OneShape(source), ArraysOnHost(source), faster))
+    drawn = NoOrderDrawnEarly(node.input)
+    return Rewrite(after.on(picked), provided=(OneShape(source), ArraysOnHost(source), drawn, faster))

@@ -1,10 +1,11 @@
 """The rule named as this file."""
 
 from autopipe.functions.known.rounding import jumps_after_regrouping
-from autopipe.pipeline.ir import Node, Prefetch, Zip
+from autopipe.pipeline.ir import Map, Node, Prefetch, Zip
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
 from autopipe.rules._joining import join_sides
 from autopipe.rules._obligations import (
+    DrawnInTurn,
     LeavesNoTraces,
     NoErrorIsLost,
     RoundingUnseen,
@@ -23,7 +24,8 @@ def join_equal_sides(node: Node) -> Rewrite | None:
     decodes all of them, and a cache on each side holds them twice. One map gives both views, and does once what f and
     g both do before they draw. Batches and shuffles after f and g are made of both at once. It takes: equal sides but
     for their maps, shuffles with a seed (each side has its own order otherwise), maps with equal arguments, nothing in
-    f or g that leaves traces, plain tensors, no ``ignore_errors`` downstream, which would zip others after an error,
+    f or g that leaves traces, plain tensors, for two that draw from generators no batch or shuffle after them unless it
+    is free which element gets which draw, no ``ignore_errors`` downstream, which would zip others after an error,
     and no error of a map in what the next one on its side ignores where the sequence is promised.
     """
     if not isinstance(node, Zip) or len(node.parts) < 2:
@@ -38,9 +40,17 @@ def join_equal_sides(node: Node) -> Rewrite | None:
         *unseen,
         ZipErrorsEndEpoch(),
         *map(NoErrorIsLost, dict.fromkeys(found.losing)),
+        DrawnInTurn(found.functions, one_by_one=_ends_in_maps(found.after, found.sources)),
         shared,
     )
     result = node.parts[0].on(found.after) if all(isinstance(each, Prefetch) for each in node.parts) else found.after
     exact = all(each.rounds_alike for each in found.merged)
     jump = next(filter(None, (jumps_after_regrouping(each.fn) for each in found.merged)), None)
     return up_to_rounding(result, provided, exact=exact, unseen=RoundingUnseen(jump))
+
+
+def _ends_in_maps(node: Node, sources: tuple[Node, ...]) -> bool:
+    """Return whether nothing but maps comes after what all sides read."""
+    while isinstance(node, Map) and node not in sources:
+        node = node.input
+    return node in sources

@@ -5,6 +5,7 @@ from dataclasses import replace
 from autopipe.functions.batched.batchable_part import split_batchable_part
 from autopipe.functions.batched.exact import computes_exactly, jumps_in_batch
 from autopipe.functions.batched.vectorize import why_not_vectorizable
+from autopipe.functions.known.effects import effects
 from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
@@ -14,6 +15,7 @@ from autopipe.rules._obligations import (
     HasBatchedForm,
     LightResults,
     NoErrorIsLeftOver,
+    ReadAheadUnseen,
     RoundingUnseen,
     SameOnSample,
 )
@@ -47,7 +49,9 @@ def vectorize_rest(node: Node) -> Rewrite | None:
             one_by_one = node.on(replace(mapped, fn=rest, input=early))
             same = SameOnSample(one_by_one, after, over=early, exact=exact)
             faster = Faster(node, after, over=mapped.input)
-            safe = (HasBatchedForm(rest, size), NoErrorIsLeftOver(rest, node), light)
+            # What comes after the batch is read ahead, and a generator may be another one's as well.
+            unseen = (ReadAheadUnseen(early),) if effects(mapped.fn).generator else ()
+            safe = (HasBatchedForm(rest, size), NoErrorIsLeftOver(rest, node), light, *unseen)
             return Rewrite(
                 after,
                 (*safe, faster, same) if exact else (*safe, RoundingUnseen(jump, "in a batch"), faster, same),

@@ -79,3 +79,27 @@ def test_seeds_are_kept():
         assert values(with_doubled(dataset)) == expected
     finally:
         tf.random.set_seed(None)
+
+
+def test_branches_that_give_nothing_are_left_as_they_are():
+    norm = tf.function(lambda x: x / 255.0)
+
+    def checked(x):
+        def check():
+            tf.debugging.assert_less(norm(x), 2.0)
+
+        tf.cond(tf.reduce_max(x) > 1, check, lambda: None)
+        return norm(x)
+
+    node = extract(tf.data.Dataset.from_tensors(tf.ones([3])).map(checked))
+    np.testing.assert_array_equal(next(iter(build(node))), np.ones(3, np.float32) / 255)
+
+
+def test_what_runs_on_a_device_is_copied_there():
+    def placed(x):
+        with tf.device("/CPU:0"):
+            y = tf.sin(x)
+        return tf.function(lambda z: z * 2.0)(y)
+
+    fn = extract(tf.data.Dataset.from_tensors(1.0).map(placed)).fn
+    assert [op.device[-5:] for op in fn.concrete.graph.get_operations() if op.type == "Sin"] == ["CPU:0"]

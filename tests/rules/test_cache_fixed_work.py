@@ -14,7 +14,7 @@ from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
 from autopipe.runtime.memories import Memories
 from autopipe.verify import compare
-from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named
+from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named
 
 RULE = "cache_fixed_work"
 IMAGES = np.random.default_rng(0).integers(0, 255, (10, 12, 14, 3), dtype=np.uint8)
@@ -358,3 +358,12 @@ def test_what_is_taken_of_a_map_is_cached_after_the_take():
     rules = [named("select_before_map"), named(RULE)]
     done = rewrite(tree, rules, keeps=Keeps.SEQUENCE, measurements=Answers())
     assert one_line(done.after) == "tensor_slices | take(6) | map(decode) | cache() | batch(2)"
+
+
+def test_a_draw_that_is_not_used_is_no_error():
+    def load(x):
+        tf.random.normal([8])
+        return tf.image.resize(tf.fill([64, 64, 3], tf.cast(x, tf.float32)), (32, 32))
+
+    done = apply(RULE, tf.data.Dataset.range(8).map(load).batch(2), Keeps.TRAINING, AlwaysFaster())
+    assert done.steps or done.refusals

@@ -168,3 +168,9 @@ def test_whatever_moves_sides_and_pairs_they_are_the_same(function, sides, after
     dataset = moved(Dataset.zip(tuple(moved(TEXTS, names) for names in sides)), after).map(function).ignore_errors()
     done = apply(RULE, dataset, Keeps.SEQUENCE, AlwaysFaster())
     assert compare(dataset, build(done.after), Keeps.SEQUENCE, epochs=3) is None
+
+
+def test_elements_with_a_none_are_left_alone():
+    with_none = Dataset.range(8).map(lambda x: (x, None))
+    pairs = Dataset.zip((with_none, Dataset.range(8).shuffle(8))).map(lambda a, b: (tf.sin(float(a[0])), b))
+    assert not apply(RULE, pairs, Keeps.TRAINING, AlwaysFaster()).steps

@@ -157,3 +157,11 @@ def test_does_not_match_where_pixels_decide_or_are_used_whole():
     assert_no_match(RULE, IMAGES.map(decoded))
     assert_no_match(RULE, IMAGES.map(lambda x: tf.slice(tf.io.decode_jpeg(x, 3, ratio=2), (0, 0, 0), (5, 5, 3))))
     assert_no_match(RULE, IMAGES.map(lambda x: tf.slice(tf.cast(decoded(x), tf.float32), (0, 0, 0), (5, 5, 3))))
+
+
+def test_leaves_an_image_that_is_given_as_a_whole_too():
+    def both(content):
+        image = tf.io.decode_jpeg(content, channels=3)
+        return image, tf.slice(image, (0, 0, 0), (9, 9, 3))
+
+    assert_no_match(RULE, tf.data.Dataset.from_tensors(tf.io.encode_jpeg(tf.zeros([16, 16, 3], tf.uint8))).map(both))

@@ -59,3 +59,14 @@ def test_does_not_match_a_batch_that_leaves_elements_out():
     assert_no_match(RULE, tf.data.Dataset.range(9).batch(4, drop_remainder=True).unbatch())
     assert_no_match(RULE, tf.data.Dataset.range(9).batch(4).map(lambda x: x).unbatch())
     assert_no_match(RULE, tf.data.Dataset.range(9).padded_batch(4).unbatch())
+
+
+def test_refuses_where_an_epoch_that_is_left_halfway_would_have_drawn_fewer_orders():
+    orders = tf.data.Dataset.range(9).shuffle(9, seed=1).repeat()
+    assert_refuses(RULE, orders.batch(4).unbatch(), "each repetition draws its order from a seed")
+
+
+def test_refuses_where_fewer_draws_of_a_generator_could_be_seen():
+    generator = tf.random.Generator.from_seed(1)
+    drawn = tf.data.Dataset.range(9).map(lambda x: generator.uniform([])).batch(4).unbatch()
+    assert_refuses(RULE, drawn, "draws from a generator", Keeps.SEQUENCE)

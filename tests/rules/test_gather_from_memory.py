@@ -169,3 +169,8 @@ def test_does_not_match_stages_that_look_at_elements_or_hold_them():
     assert_no_match(RULE, tf.data.Dataset.from_tensors(np.arange(3)).batch(8))
     assert_no_match(RULE, tf.data.Dataset.range(9).batch(2))
     assert_no_match(RULE, slices().shuffle(3))
+
+
+def test_refuses_where_each_repetition_draws_its_order_from_a_seed():
+    orders = tf.data.Dataset.from_tensor_slices(np.arange(9)).shuffle(9, seed=1)
+    assert_refuses(RULE, orders.take(8).repeat().batch(4), "each repetition draws its order from a seed")

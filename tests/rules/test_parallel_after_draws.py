@@ -113,3 +113,12 @@ def test_does_not_match_what_draws_without_order_or_is_parallel_already():
     assert_no_match(RULE, tf.data.Dataset.range(9).map(lambda x: tf.random.uniform(())))
     assert_no_match(RULE, tf.data.Dataset.range(9).map(seeded, num_parallel_calls=2))
     assert_no_match(RULE, tf.data.Dataset.range(9).map(lambda x: x))
+
+
+def test_refuses_a_draw_for_which_the_image_would_be_decoded_twice():
+    def noisy(content):
+        image = tf.cast(tf.io.decode_jpeg(content, channels=3), tf.float32)
+        return image + tf.random.normal(tf.shape(image), seed=1)
+
+    images = tf.data.Dataset.from_tensors(tf.io.encode_jpeg(tf.zeros([16, 16, 3], tf.uint8))).map(noisy)
+    assert_refuses(RULE, images, "depends on work that the rest would do once more (DecodeJpeg")

@@ -5,7 +5,7 @@ import tensorflow as tf
 from autopipe.pipeline.build import build
 from autopipe.rules import Keeps
 from autopipe.verify import compare
-from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
+from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "vectorize_rest"
 Dataset = tf.data.Dataset
@@ -94,3 +94,13 @@ def test_a_variable_is_read_for_every_element_as_before():
     after = build(apply(RULE, dataset).after)
     scale.assign(3.0)
     assert compare(dataset, after, Keeps.SEQUENCE) is None
+
+
+def test_refuses_to_read_ahead_of_draws_that_may_be_anothers():
+    generator = tf.random.Generator.from_seed(1)
+
+    def augment(x):
+        return tf.sin(x) * tf.cast(generator.uniform([]) < 0.5, tf.float32)
+
+    rows = tf.data.Dataset.from_tensor_slices(np.ones((64, 8), np.float32))
+    assert_refuses(RULE, rows.map(augment).batch(8), "draws from a generator", Keeps.ELEMENTS, AlwaysFaster())

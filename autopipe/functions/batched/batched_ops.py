@@ -62,7 +62,8 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
     It pads with 0 whatever it is told, counts a negative axis to roll along or to transpose from the wrong end, and
     takes as much from all elements as is left of the one where most is left. Of a line of CSV it forgets what stands
     for no value, and of a cast that it cuts off what it should round. Where ``in_call``, the op is in what the function
-    calls, as a branch: no form of this module is used there.
+    calls, as a branch: no form of this module is used there, and there may be no element at all that takes it. Of none
+    it does not know the size of a product, nor where a slice begins.
     """
     import tensorflow as tf
 
@@ -75,6 +76,8 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
             return bool(op.inputs[0].shape.rank != 1)
         case "DiagPart":
             return bool(op.inputs[0].shape.rank != 2)
+        case "MatMul":
+            return in_call
         case "PadV2":
             filling = tf.get_static_value(op.inputs[2])
             return filling is None or bool(filling != 0)
@@ -83,7 +86,7 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
             return axis is None or bool((axis < 0).any())
         case "Slice":
             begin, size = map(tf.get_static_value, op.inputs[1:])
-            return begin is None and (size is None or bool((size < 0).any()))
+            return begin is None and (in_call or size is None or bool((size < 0).any()))
         case "Squeeze":
             return in_call and not op.get_attr("squeeze_dims")
     return op.type in _BATCHED_WRONGLY | _LOOPING

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autopipe.functions.function import Function
-from autopipe.functions.subgraph import copy_into_trace, origin
+from autopipe.functions.subgraph import copy_into_trace, needed_ops, origin
 
 __all__ = ["parse_batch", "parsing_op", "ragged_parts", "sparse_parts"]
 
@@ -14,6 +14,10 @@ def parsing_op(fn: Function) -> Any | None:
     """Return the op that parses an input of the function, if there is one and it is the only one."""
     ops = [op for op in fn.concrete.graph.get_operations() if op.type == "ParseExampleV2"]
     if len(ops) != 1 or ops[0].inputs[0].shape.rank != 0:
+        return None
+    settings = needed_ops(ops[0].inputs[1:])
+    if any(tensor.op in settings for tensor in fn.element_inputs):
+        # A default that comes with the element is another one for each.
         return None
     return ops[0] if _position(fn, ops[0]) is not None else None
 

@@ -15,18 +15,27 @@ from autopipe.functions.known.failures import may_fail, ops_that_may_fail
 from autopipe.functions.memo import remembered
 from autopipe.functions.parts.cut import IllegalCutError, split
 from autopipe.functions.parts.ending import cut_before_ending, decided_by_elements, takes_one_shape
-from autopipe.functions.subgraph import called_graphs, copy_into_trace, needed_ops, origin, specs, stand_ins, trace
+from autopipe.functions.subgraph import (
+    called_graphs,
+    copy_into_trace,
+    needed_ops,
+    origin,
+    specs,
+    stand_ins,
+    trace,
+    with_called,
+)
 
 __all__ = ["compile_ending", "is_compiled"]
 
 # Ops that give the same under XLA, for all numbers, infinities and not-a-number too, but for rounding.
 _ARITHMETIC = frozenset(
-    "Abs Add AddV2 Ceil Cos Exp Floor Log Log1p Mul Neg RealDiv Reciprocal Round Rsqrt Sigmoid Sin Sqrt Square "
+    "Abs Add AddV2 Ceil Cos Exp Floor Log Log1p Mul Neg RealDiv Round Rsqrt Sigmoid Sin Sqrt Square "
     "SquaredDifference Sub Tanh".split()
 )
 _ALIKE = _ARITHMETIC | frozenset(
     "BroadcastTo Cast ConcatV2 Const Equal ExpandDims Fill Greater GreaterEqual Identity IdentityN Less LessEqual "
-    "LogicalAnd LogicalNot LogicalOr Maximum Mean MirrorPad Minimum NoOp NotEqual OneHot OnesLike Pack Pad PadV2 "
+    "LogicalAnd LogicalNot LogicalOr Maximum Mean Minimum NoOp NotEqual OneHot OnesLike Pack Pad PadV2 "
     "Placeholder Reshape ReverseV2 Select SelectV2 Shape Slice Split SplitV Squeeze StridedSlice Sum Tile Transpose "
     "Unpack ZerosLike".split()
 )
@@ -77,9 +86,10 @@ def compile_ending(fn: Function) -> tuple[Function, Function, Function] | None:
     return first, rest, _compiled(rest)
 
 
+@remembered
 def is_compiled(fn: Function) -> bool:
     """Return whether a part of a function is compiled by XLA already, by its author or by us."""
-    return any(_MUST_COMPILE in op.node_def.attr for op in fn.concrete.graph.get_operations())
+    return any(node.attr[_MUST_COMPILE].b for node in with_called(fn.concrete.graph.as_graph_def()))
 
 
 def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:

@@ -58,6 +58,10 @@ def _replacements(decode: Any) -> dict[Any, Callable[..., Any]] | None:
                 passing[op] = _CropOf(decode, op, leading)
             else:
                 return None
+    # What is passed on is the file's content, which is no image to give.
+    given = set(map(id, decode.graph.outputs))
+    if any(id(op.outputs[0]) in given for op in passing if op not in crops and op.type != "Shape"):
+        return None
     return passing if len(crops) == 1 else None
 
 

@@ -20,8 +20,7 @@ from autopipe.functions.swapped import Swap, Swaps, find_swaps, with_swaps
 __all__ = ["inlined"]
 
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-# With one of these, a call is more than its body.
-_SPECIAL = ("_XlaMustCompile", "_noinline")
+_MUST_COMPILE = "_XlaMustCompile"
 
 
 @remembered
@@ -59,8 +58,7 @@ def _body_of(op: Any) -> Swap | None:
 
 def _is_plain(call: Any) -> bool:
     """Return whether a call runs as what is around it does: not compiled, nor on a device or executor of its own."""
-    special = any(name in call.node_def.attr for name in _SPECIAL)
-    return not (special or call.device or call.get_attr("executor_type"))
+    return not (call.node_def.attr[_MUST_COMPILE].b or call.device or call.get_attr("executor_type"))
 
 
 def _inline(body: Any, inner: Swaps, given: Sequence[Any]) -> list[Any]:

@@ -10,8 +10,9 @@ __all__ = ["op_of_free_order", "op_that_counts"]
 
 # What comes through depends on what came before.
 _COUNTING = frozenset(
-    "BatchDatasetV2 PaddedBatchDatasetV2 ParallelBatchDataset ScanDataset ShardDataset SkipDataset TakeDataset "
-    "TakeWhileDataset WindowDataset ZipDataset".split()
+    "BatchDatasetV2 DatasetToSingleElement GroupByWindowDataset PaddedBatchDatasetV2 ParallelBatchDataset "
+    "RebatchDatasetV2 ReduceDataset ScanDataset ShardDataset SkipDataset TakeDataset TakeWhileDataset UniqueDataset "
+    "WindowDataset ZipDataset".split()
 )
 
 

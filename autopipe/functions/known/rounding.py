@@ -21,6 +21,11 @@ _JUMPS = frozenset(
 )
 # Ops that give no number below 0, which only a difference comes to by rounding: not a sum of squares, nor a spectrum.
 _OF_POSITIVES = frozenset("Log Rsqrt Sqrt".split())
+# Ops of which a result may be a difference too small to be above 0, where they are given one.
+_KEEP_DIFFERENCES = frozenset(
+    "Add AddN AddV2 ConcatV2 ExpandDims GatherV2 Mean Mul Neg Pack RealDiv Reshape Select SelectV2 Slice Squeeze "
+    "StridedSlice Sum Transpose".split()
+)
 # Ops that look at the shape of floats, not at their values.
 _OF_SHAPES = frozenset("Rank Shape ShapeN Size".split())
 
@@ -35,7 +40,7 @@ def rounds_alike(whole: Function, *parts: Function) -> bool:
     >>> rounds_alike(compose(node.input.fn, node.fn), node.input.fn, node.fn)
     False
     """
-    if any(each is whole for part in parts for each in part.keeps_alive):
+    if any(each == whole for part in parts for each in part.keeps_alive):
         # Of a function that was cut, several parts may repeat an op, so that numbers of pairs tell nothing.
         return joined_names(whole.concrete.graph) == set().union(*(joined_names(each.concrete.graph) for each in parts))
     return regrouped(whole.concrete.graph) == sum(regrouped(part.concrete.graph) for part in parts)
@@ -92,11 +97,34 @@ def _jump(graph: Any, op: Any) -> str | None:
     if bodies:
         inner = (_jump(body, each) for body in bodies if body is not None for each in body.get_operations())
         return next(filter(None, inner), None if all(body is not None for body in bodies) else op.type)
-    if op.type in _OF_POSITIVES and origin(op.inputs[0]).op.type == "Sub":
+    if op.type in _OF_POSITIVES and _may_fall_below(op.inputs[0]):
+        return str(op.type)
+    if op.type == "Pow" and not _is_whole(op.inputs[1]):
         return str(op.type)
     if op.type in _JUMPS or (op.type not in _OF_SHAPES and not all(map(_rounds, op.outputs))):
         return str(op.type)
     return None
+
+
+def _may_fall_below(tensor: Any) -> bool:
+    """Return whether rounding may bring a number that is never below 0 there: it comes of a difference."""
+    waiting, seen = [tensor], set()
+    while waiting:
+        op = origin(waiting.pop()).op
+        if op.type == "Sub":
+            return True
+        if op.type in _KEEP_DIFFERENCES and op not in seen:
+            seen.add(op)
+            waiting.extend(each for each in op.inputs if _rounds(each))
+    return False
+
+
+def _is_whole(exponent: Any) -> bool:
+    """Return whether an exponent is known, and gives a power of any number."""
+    import tensorflow as tf
+
+    value = tf.get_static_value(exponent)
+    return value is not None and bool((value >= 0).all() and (value == value.round()).all())
 
 
 def _rounds(tensor: Any) -> bool:

@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
+from autopipe.functions.known.effects import effects, ops_with_effects
 from autopipe.functions.known.resources import generator_ops
+from autopipe.functions.known.work import work_of
 from autopipe.functions.memo import remembered
 from autopipe.functions.parts.cut import IllegalCutError, split
+from autopipe.functions.subgraph import needed_ops
 
 __all__ = ["draw_first", "draws_in_order", "undisturbed_generators"]
 
@@ -41,10 +43,22 @@ def draw_first(fn: Function) -> tuple[Function, Function]:
     >>> effects(first).describe(), effects(rest).pure
     ('draws from a generator (AssignVariableOp, ReadVariableOp)', True)
     """
-    first, rest = split(fn, [*_drawn(fn), *fn.element_inputs])
+    drawn = _drawn(fn)
+    _refuse_work_for_both(fn, drawn)
+    first, rest = split(fn, [*drawn, *fn.element_inputs])
     if draws_in_order(rest):
         raise IllegalCutError(f"{fn} {effects(fn).describe()} inside a branch, a loop or a call")
     return replace(first, name=f"draws of {fn}"), replace(rest, name=f"rest of {fn}")
+
+
+def _refuse_work_for_both(fn: Function, drawn: list[Any]) -> None:
+    """Refuse work that what is drawn depends on, such as the shape of an image: the rest would do it once more."""
+    graph = fn.concrete.graph
+    rest = needed_ops(graph.outputs, [*drawn, *fn.element_inputs], waits=False)
+    twice = rest & needed_ops(drawn, fn.element_inputs, waits=False) - ops_with_effects(fn)
+    both = work_of(op for op in graph.get_operations() if op in twice)
+    if both:
+        raise IllegalCutError(f"what {fn} draws depends on work that the rest would do once more ({both})")
 
 
 def _drawn(fn: Function) -> list[Any]:

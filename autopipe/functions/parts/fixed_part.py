@@ -109,7 +109,9 @@ def first_change(fn: Function) -> str:
     """Return the op with which begins what may differ between epochs, and where its author wrote it."""
     graph = fn.concrete.graph
     used = needed_ops([*graph.outputs, *graph.control_outputs])
-    changing = used & ops_that_change(fn)
+    changing = ops_that_change(fn)
+    # What is drawn and not used runs all the same, where it is the only one.
+    changing = used & changing or changing
     return next(described(graph, op) for op in graph.get_operations() if op in changing)
 
 

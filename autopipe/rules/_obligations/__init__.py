@@ -29,6 +29,7 @@ from autopipe.rules._obligations.errors import (
 from autopipe.rules._obligations.functions import (
     CallsUnseen,
     Deterministic,
+    DrawnInTurn,
     DrawsApart,
     HasBatchedForm,
     LeavesNoTraces,
@@ -76,6 +77,7 @@ __all__ = [
     "CallsUnseen",
     "Deterministic",
     "DiskNamed",
+    "DrawnInTurn",
     "DrawsApart",
     "ErrorsEndEpoch",
     "ErrorsSurface",

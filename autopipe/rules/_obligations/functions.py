@@ -20,6 +20,7 @@ from autopipe.rules._base import Keeps, Proof, Site
 __all__ = [
     "CallsUnseen",
     "Deterministic",
+    "DrawnInTurn",
     "DrawsApart",
     "HasBatchedForm",
     "LeavesNoTraces",
@@ -80,6 +81,29 @@ class DrawsApart:
         except IllegalCutError as reason:
             return Proof(False, str(reason))
         return Proof(True, f"what {self.fn} draws does not depend on its other work")
+
+
+@dataclass(frozen=True)
+class DrawnInTurn:
+    """Functions of several sides draw from their generators in the order in which they did.
+
+    Args:
+        functions: those of the sides.
+        one_by_one: whether they were called for one element of all sides after the other.
+    """
+
+    functions: tuple[Function, ...]
+    one_by_one: bool
+
+    def check(self, site: Site) -> Proof:
+        """Look for two that may draw from the same: of whole batches, a side drew for all elements at once."""
+        drawing = [fn for fn in self.functions if effects(fn).generator]
+        if self.one_by_one or len(drawing) < 2:
+            return Proof(True, "")
+        both = " and ".join(dict.fromkeys(map(str, drawing)))
+        if site.demanded is not Keeps.TRAINING:
+            return Proof(False, f"{both} draw from generators, for all elements of a side at once")
+        return Proof(True, f"{both} draw from generators, and which element gets which draw is free", Keeps.TRAINING)
 
 
 @dataclass(frozen=True)

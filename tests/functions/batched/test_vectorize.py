@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import autopipe
 from autopipe.functions.batched.exact import computes_exactly
-from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
+from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize, why_not_vectorizable
 from autopipe.functions.joined.compose import compose
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
@@ -345,3 +346,32 @@ def with_tags_of_one_letter(one):
 def test_what_checks_parts_that_are_only_passed_on_is_refused():
     with pytest.raises(NotVectorizableError, match="checks what it parses"):
         vectorize(extract(parsed(SPARSE, with_tags_of_one_letter)).fn, None)
+
+
+def test_a_default_that_comes_with_the_element_is_no_setting_of_a_batch():
+    def parse(serialized, default):
+        return tf.io.parse_single_example(
+            serialized, {"a": tf.io.FixedLenFeature([], tf.float32, default_value=default)}
+        )
+
+    examples = tf.data.Dataset.from_tensor_slices(([b"", b""], [1.0, 2.0]))
+    assert why_not_vectorizable(extract(examples.map(parse)).fn, None)
+    assert [float(each["a"]) for each in autopipe.optimize(examples.map(parse), seconds=0)] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "branch",
+    [
+        lambda x, number: x @ tf.ones([3, 3]),
+        lambda x, number: tf.slice(tf.pad(x, [[0, 1], [0, 0]]), [number % 2, 0], [3, 3]),
+    ],
+    ids=["product", "slice"],
+)
+def test_a_branch_that_no_element_of_a_batch_takes_fails_no_batch(branch):
+    def function(x, number):
+        return tf.cond(number < 6, lambda: branch(x, number), lambda: x)
+
+    rows = tf.data.Dataset.from_tensor_slices((np.ones((7, 3, 3), np.float32), np.arange(7)))
+    dataset = rows.map(function).batch(3)
+    assert why_not_vectorizable(extract(rows.map(function)).fn, None)
+    assert [len(batch) for batch in autopipe.optimize(dataset)] == [3, 3, 1]

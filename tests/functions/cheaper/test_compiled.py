@@ -137,3 +137,11 @@ def test_compiled_it_gives_what_it_gave(function):
 )
 def test_what_has_nothing_to_fuse_or_could_change_is_not_compiled(function):
     assert compile_ending(images_map(function)) is None
+
+
+def test_what_is_compiled_in_a_branch_is_compiled():
+    compiled = tf.function(lambda x: x * 1.1 + 0.3, jit_compile=True)
+    one = tf.data.Dataset.from_tensors([1.0])
+    assert is_compiled(function_of(one.map(lambda x: tf.cond(x[0] > 9, lambda: compiled(x), lambda: x))))
+    plain = tf.function(lambda x: x * 1.1 + 0.3, jit_compile=False)
+    assert not is_compiled(function_of(one.map(plain)))

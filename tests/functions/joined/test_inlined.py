@@ -149,3 +149,12 @@ def test_what_a_tf_function_does_is_cut_and_cached_like_any_other():
     files = [tf.io.encode_jpeg(picture).numpy()] * 40
     dataset = tf.data.Dataset.from_tensor_slices(files).map(load).batch(8)
     assert "cache_fixed_work" in optimize(dataset).plan.rules
+
+
+def test_what_is_not_to_be_compiled_is_a_call_like_any_other():
+    plain, compiled = (tf.function(lambda x: tf.sin(x) * 2.0, jit_compile=each) for each in (False, True))
+    calls = [
+        [op.type for op in extract(tf.data.Dataset.from_tensors(1.0).map(each)).fn.concrete.graph.get_operations()]
+        for each in (plain, compiled)
+    ]
+    assert ["Sin" in each for each in calls] == [True, False]

@@ -24,3 +24,14 @@ def fn_of(make):
 def test_what_a_function_does_with_order_is_seen(make, free, counts):
     fn = fn_of(make)
     assert (op_of_free_order(fn), op_that_counts(fn)) == (free, counts)
+
+
+def test_groups_and_batches_of_other_sizes_count_too():
+    def rebatched(x):
+        return Dataset.range(x).batch(2).rebatch(3)
+
+    def grouped(x):
+        return Dataset.range(x).group_by_window(lambda y: y % 2, lambda _, window: window, window_size=2)
+
+    for function in (rebatched, grouped):
+        assert op_that_counts(extract(Dataset.range(3).flat_map(function)).fn)

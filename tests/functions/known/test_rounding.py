@@ -100,3 +100,19 @@ def test_a_sum_that_is_cut_rounds_otherwise_though_both_parts_repeat_another(fun
     assert not rounds_alike(fn, *split(fn, [added.outputs[0], *fn.element_inputs]))
     assert not rounds_alike(fn, *split(fn, [added.outputs[0], more[1], *fn.element_inputs]))
     assert rounds_alike(fn, *split(fn, [product.outputs[0], *fn.element_inputs]))
+
+
+@pytest.mark.parametrize(
+    ("function", "jump"),
+    [
+        (lambda x: tf.sqrt((tf.reduce_sum(x * x) - tf.reduce_sum(x) ** 2 / 8.0) / 7.0), "Sqrt"),
+        (lambda x: tf.sqrt(x * x - 2.0 * x * x + x * x), "Sqrt"),
+        (lambda x: (x - tf.reduce_mean(x)) ** 0.5, "Pow"),
+        (lambda x: tf.pow(x, tf.reduce_sum(x)), "Pow"),
+        (lambda x: (x - tf.reduce_mean(x)) ** 2.0, None),
+        (lambda x: tf.sqrt(tf.reduce_sum(x * x)), None),
+        (lambda x: tf.sqrt(tf.exp(x - 1.0)), None),
+    ],
+)
+def test_a_root_of_what_comes_of_a_difference_is_a_jump(function, jump):
+    assert jumps(function_of(tf.data.Dataset.from_tensors([0.5] * 8).map(function))) == jump
