@@ -54,10 +54,9 @@ class CoreScaling:
         """Return the units per second that so many cores can do at the most."""
         return min(cores / self.cpu_seconds, 1.0 / self.serial_seconds)
 
-    def measured(self, cores: int) -> float | None:
-        """Return the median rate, where it was measured on so many cores."""
-        rates = dict(self.rates).get(cores)
-        return statistics.median(rates) if rates else None
+    def measured(self, cores: int) -> tuple[float, ...]:
+        """Return the units per second in each round on so many cores; none where it was not measured there."""
+        return dict(self.rates).get(cores, ())
 
 
 def measure_cores(case: Case, variant: str, folder: Path, *, rounds: int, least_seconds: float) -> CoreScaling:

@@ -247,10 +247,11 @@ def _interleave_knobs(node: ir.Interleave, order_is_free: bool) -> Iterator[Knob
 
 
 def _cycle(node: ir.Interleave) -> int:
-    """Return how many datasets an interleave reads in turn, which TensorFlow may take from the calls at once."""
+    """Return how many datasets a parallel interleave reads in turn, which may be as many as it calls at once."""
+    assert node.num_parallel_calls is not None
     if node.cycle_length != ir.AUTOTUNE:
         return int(node.cycle_length)
-    if node.num_parallel_calls in (None, ir.AUTOTUNE):
+    if node.num_parallel_calls == ir.AUTOTUNE:
         return math.ceil(processors() / _PROCESSORS_PER_DATASET)
     return min(node.num_parallel_calls, processors())
 

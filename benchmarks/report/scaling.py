@@ -62,7 +62,7 @@ def _cores(count: int) -> str:
 
 
 def _rate(scaling: CoreScaling, cores: int) -> str:
-    predicted, measured = f"{scaling.predicted(cores):,.0f}", dict(scaling.rates).get(cores)
+    predicted, measured = f"{scaling.predicted(cores):,.0f}", scaling.measured(cores)
     return f"{with_spread(measured, ',.0f')} / {predicted}" if measured else predicted
 
 

@@ -1,6 +1,7 @@
 """Costs are measured where they can be, and predicted beyond."""
 
 import os
+import statistics
 from dataclasses import replace
 from functools import partial
 
@@ -27,8 +28,8 @@ def test_a_chain_yields_the_numbers_that_its_maps_make(stages):
 
 def test_prediction_grows_with_cores_up_to_the_serial_part():
     assert [SCALING.predicted(cores) for cores in (1, 2, 4, 8, 32)] == [100, 200, 400, 500, 500]
-    assert SCALING.measured(2) == 155.0
-    assert SCALING.measured(4) is None
+    assert statistics.median(SCALING.measured(2)) == 155.0
+    assert SCALING.measured(4) == ()
 
 
 def test_the_busiest_chain_ends_at_a_thread_boundary():
@@ -64,7 +65,7 @@ def test_cores_take_turns_and_are_given_back(tmp_path):
     assert all(rate > 0 for _, rates in result.rates for rate in rates)
     assert 0 < result.serial_seconds <= result.cpu_seconds
     # A core cannot do more than a core's work, but for what clocks leave out.
-    assert result.measured(1) < 1.5 * result.predicted(1)
+    assert statistics.median(result.measured(1)) < 1.5 * result.predicted(1)
 
 
 @pytest.mark.filterwarnings("ignore::autopipe.telemetry.TelemetryWarning")
@@ -85,7 +86,7 @@ def test_all_of_it_is_measured_and_reported(monkeypatch):
     (length,), (size,) = result.by_stages, result.by_elements
     assert length.seconds[0] > 0
     assert size.rewrites > 0
-    assert result.cores[0].measured(1) > 0
+    assert min(result.cores[0].measured(1)) > 0
     (tuner,) = result.tuner
     assert 0 <= tuner.trial_seconds <= tuner.seconds
     assert min(tuner.rate_before, tuner.rate_after) > 0

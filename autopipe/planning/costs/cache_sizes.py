@@ -37,7 +37,7 @@ class CacheSize:
 
 
 def cache_sizes(tree: ir.Node, profile: Profile) -> tuple[CacheSize, ...]:
-    """Return the size of a cache after each stage that gives the same elements in every epoch, sources first.
+    """Return the size of a cache after each stage where no draw or shuffle makes epochs differ, sources first.
 
     Stages whose elements have no end, or cannot be counted without reading all, are left out.
 

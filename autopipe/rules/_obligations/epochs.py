@@ -291,7 +291,7 @@ def _other_elements(node: ir.Node, site: Site) -> str | None:
 
 
 def _is_reordered(pipeline: ir.Node, site: Site) -> bool:
-    """Return whether an option frees the order: of sequential maps too, which TensorFlow makes parallel by itself."""
+    """Return whether an option frees the order of what comes through any stage; of which of them is not asked."""
     return trees.frees_order(site.pipeline) and any(node.inputs for node in trees.walk(pipeline))
 
 
