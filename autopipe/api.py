@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, astuple, replace
 from reprlib import repr as shortened
@@ -91,6 +92,7 @@ def optimize(
     tree, identity = _read(dataset)
     promised = _promise(given, identity, keeps)
     disk = None if disk_cache is None else DiskCache(_folder(disk_cache))
+    _warn_of_disk_caches(tree, disk)
     measurements = _measurements(ram_budget, seconds, disk)
     freed = freed_memory(tree, measurements.ram_budget)
     if freed is not None and freed.kept:
@@ -271,6 +273,17 @@ def _rules(names: Iterable[str] | None) -> tuple[Rule, ...]:
         if not isinstance(name, str) or name not in known:
             raise ArgumentError(f"A rule must be one of {', '.join(known)}, but got {name!r}.")
     return tuple(rule for name, rule in known.items() if name in wanted)
+
+
+def _warn_of_disk_caches(tree: ir.Node, disk: DiskCache | None) -> None:
+    from autopipe.pipeline.disk_caches import caches_on_disk
+
+    if disk is None and caches_on_disk(tree):
+        warnings.warn(
+            "A dataset of which something is kept on disk must be told where when it is optimized again, but got no "
+            "disk_cache, so all of that is made anew in every epoch. Give it the same disk_cache.",
+            stacklevel=3,
+        )
 
 
 def _given(plan: Plan | str | os.PathLike[str] | None) -> Plan | None:

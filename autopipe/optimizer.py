@@ -288,19 +288,21 @@ def _since(candidate: Rewrite, offered: Keeps) -> str:
 def _in_order(result: ir.Node, site: ir.Node, state: ir.End) -> ir.Node:
     """Return what a rule makes of a site, with the order of what it makes parallel.
 
-    ``options.deterministic=False`` frees that of parallel stages, and of no other: its author may rely on it.
+    ``options.deterministic=False`` frees that of parallel stages, and of no other: its author may rely on it, also
+    where it comes after what was optimized.
     """
-    if not trees.frees_order(state):
-        return result
     stages = set(trees.walk(site))
     removed = [node for node in stages - set(trees.walk(result)) if isinstance(node, _PARALLEL)]
-    if removed and all(node.num_parallel_calls for node in removed):
+    if removed and all(node.num_parallel_calls and not node.in_order for node in removed):
         return result
+    is_free = trees.frees_order(state)
 
     def ordered(node: ir.Node) -> ir.Node:
         if not isinstance(node, _PARALLEL) or node in stages or node.deterministic is not None:
             return node
-        return replace(node, deterministic=True) if node.num_parallel_calls else node
+        if not node.num_parallel_calls:
+            return node
+        return replace(node, deterministic=True) if is_free else replace(node, in_order=True)
 
     return trees.transform(result, ordered)
 

@@ -33,6 +33,6 @@ def _traced(reader: ir.FilesReader) -> Function:
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def read(file: Any) -> Any:
-        return build(reader.on(ir.Source(dataset=tf.data.Dataset.from_tensors(file))))
+        return build(reader.on(ir.Source(dataset=tf.data.Dataset.from_tensor_slices(tf.reshape(file, [-1])))))
 
     return function_of(tf.data.Dataset.from_tensors("").flat_map(read))

@@ -7,11 +7,12 @@ from dataclasses import replace
 from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
 
-__all__ = ["as_ordered_as", "stages_of_free_order"]
+__all__ = ["kept_in_order", "stages_of_free_order"]
 
 # Each hands its elements on in the order in which it takes them.
 _HANDING_ORDER_ON = (ir.Map, ir.Filter, ir.Prefetch, ir.ThreadPool)
-_PARALLEL = (ir.Map, ir.MemoizedMap, ir.Interleave)
+# Of each, an option decides whether it hands on what is ready first.
+_FREED = (ir.Batch, ir.Interleave, ir.LegacyInterleave, ir.Map, ir.MemoizedMap)
 
 
 def stages_of_free_order(shuffle: ir.Shuffle) -> tuple[ir.Node, ...]:
@@ -30,35 +31,34 @@ def stages_of_free_order(shuffle: ir.Shuffle) -> tuple[ir.Node, ...]:
     return tuple(found)
 
 
-def as_ordered_as(tree: ir.Node, written: ir.Node) -> ir.Node:
-    """Return a pipeline that keeps the order it has as written, also where an option after it frees that.
+def kept_in_order(tree: ir.Node) -> ir.Node:
+    """Return a pipeline that keeps the order it has, also where an option after it frees that.
 
-    Such an option is of parallel stages, and in what it was made of these may have been sequential. Those that were
+    Such an option is of parallel stages, and those that are may have been sequential as written. Those that were
     parallel are freed by it, unless something is kept of them: what others read is theirs.
-
-    Args:
-        tree: the pipeline as it runs.
-        written: the pipeline as its author wrote it.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
-    >>> written = extract(tf.data.Dataset.range(9).map(tf.abs))
-    >>> as_ordered_as(replace(written, num_parallel_calls=2), written).deterministic
-    True
+    >>> mapped = extract(tf.data.Dataset.range(9).map(tf.abs, num_parallel_calls=2))
+    >>> kept_in_order(mapped).deterministic, kept_in_order(replace(mapped, in_order=True)).deterministic
+    (None, True)
     """
-    if trees.frees_order(tree):
-        return tree
-    parallel = {node.fn for node in trees.walk(written) if isinstance(node, _PARALLEL) and node.num_parallel_calls}
-    keeping = (node for node in trees.walk(tree) if isinstance(node, ir.Keeping))
+    kinds = ir.MemoizedMap if trees.frees_order(tree) else ir.Keeping
+    keeping = (node for node in trees.walk(tree) if isinstance(node, kinds))
     kept = {id(each) for node in keeping for each in trees.walk(node.input)}
 
     def ordered(node: ir.Node, inputs: list[ir.Node]) -> ir.Node:
         made = trees.on(node, *inputs)
-        if not isinstance(made, _PARALLEL) or not made.num_parallel_calls or made.deterministic is not None:
+        if not isinstance(made, _FREED) or made.deterministic is not None or not _is_parallel(made):
             return made
-        return made if made.fn in parallel and id(node) not in kept else replace(made, deterministic=True)
+        must_stay = id(node) in kept or getattr(made, "in_order", False)
+        return replace(made, deterministic=True) if must_stay else made
 
     return trees.fold(tree, ordered)
+
+
+def _is_parallel(node: ir.Node) -> bool:
+    return isinstance(node, ir.LegacyInterleave) or bool(getattr(node, "num_parallel_calls", None))
 
 
 def _looks_at_order(node: ir.Node) -> bool:

@@ -20,7 +20,6 @@ from autopipe.planning.disk.disk_cache import DiskCache
 from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
-from autopipe.rules import Keeps
 from autopipe.runtime.ahead import may_leave_out, read_otherwise, reads_further_ahead
 from autopipe.runtime.following import Followable, Followed
 from autopipe.runtime.iterators import Iterators
@@ -60,7 +59,7 @@ class OptimizedDataset(Followable):
         tree = with_knobs(self._written, plan.knobs)
         self._autopipe_tree = trees.transform(tree, with_own_state)
         self._tables = Tables(self._autopipe_tree)
-        self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting), written=rewriting.before)
+        self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting))
         if read_otherwise(rewriting) or reads_further_ahead(tree, self._written):
             self._stores.guard()
         self._iterators = Iterators(self._stores)
@@ -114,7 +113,7 @@ class OptimizedDataset(Followable):
 
         Returns:
             The iterator; ``None`` where somebody would notice (Python code, a variable), where a cache is not full, and
-            where a shuffle with a seed would go on with another order, should nobody read it, and the sequence is kept.
+            where a shuffle with a seed would go on with another order, should nobody read it.
 
         >>> import tensorflow as tf, autopipe
         >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).shuffle(4))
@@ -286,8 +285,7 @@ class OptimizedDataset(Followable):
 
     def _may_start_early(self, after: Stages) -> bool:
         tree = tree_after(self._autopipe_tree, after)
-        sequence = self._plan.keeps == str(Keeps.SEQUENCE)
-        if not self._stores.files_are_whole or not may_start_early(tree, sequence=sequence):
+        if not self._stores.files_are_whole or not may_start_early(tree):
             return False
         return not self._stores.has_memories or self._stores.has_full_memories(self._iterators.memories_in_use())
 

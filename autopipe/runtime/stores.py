@@ -10,7 +10,7 @@ from typing import Any
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.disk_caches import caches_on_disk, with_files
-from autopipe.pipeline.order import as_ordered_as
+from autopipe.pipeline.order import kept_in_order
 from autopipe.planning.disk.disk_cache import DiskCache, is_out_of_room
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.passes import taken_in_a_pass
@@ -26,7 +26,6 @@ class Stores:
         disk: where the files are; ``None`` if it has no disk caches.
         guarded: whether memories are to be filled by who reads to the end; see
             :func:`autopipe.runtime.ahead.may_leave_out`.
-        written: the pipeline as its author wrote it; by default ``tree``.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -39,9 +38,8 @@ class Stores:
     ([0, 1, 2], True)
     """
 
-    def __init__(self, tree: ir.Node, disk: DiskCache | None, *, guarded: bool, written: ir.Node | None = None) -> None:
+    def __init__(self, tree: ir.Node, disk: DiskCache | None, *, guarded: bool) -> None:
         self._tree = tree
-        self._written = written or tree
         self._disk = disk
         self._guarded = guarded
         self._memories = self.empty_memories()
@@ -63,7 +61,7 @@ class Stores:
             memories: where its memory caches keep their elements.
             files: where its disk caches do.
         """
-        return memories.build(as_ordered_as(with_files(tree, files), self._written))
+        return memories.build(kept_in_order(with_files(tree, files)))
 
     def guard(self) -> None:
         """Have memories filled by who reads to the end from now on: those that fill others go on as they are.

@@ -16,20 +16,17 @@ def may_end_aside(tree: ir.Node) -> bool:
     return who_would_see(tree) is None and not may_write(tree)
 
 
-def may_start_early(tree: ir.Node, *, sequence: bool) -> bool:
+def may_start_early(tree: ir.Node) -> bool:
     """Return whether an iterator may start while another is still read.
 
-    Args:
-        tree: the pipeline.
-        sequence: whether the order of each epoch is to stay: a shuffle with a seed would go on with another order,
-            should nobody read what started.
+    Not where a shuffle has a seed: it would go on with another order, should nobody read what started.
     """
     if not may_end_aside(tree):
         return False
     # Nobody knows whether a shared cache is full; of two who fill it, each has an order of its own.
     if any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):
         return False
-    return not (sequence and any(map(is_reseeded, trees.walk(tree))))
+    return not any(map(is_reseeded, trees.walk(tree)))
 
 
 def derived_from(tree: ir.Node) -> ir.Node:

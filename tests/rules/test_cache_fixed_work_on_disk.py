@@ -239,3 +239,34 @@ def test_a_process_killed_while_it_writes_leaves_nothing_that_is_trusted(tmp_pat
 def test_refuses_a_file_that_no_epoch_would_write_to_its_end():
     dataset = JPEGS.map(load).batch(4).take(2)
     assert_refuses(RULE, dataset, "may stop before its end", answers=Answers(**SMALL_MEMORY))
+
+
+def test_files_that_are_read_at_once_before_it_have_a_place_on_disk_too(tmp_path, slow):
+    for number in range(3):
+        with tf.io.TFRecordWriter(str(tmp_path / f"{number}.gz"), "GZIP") as writer:
+            for jpeg in JPEGS.take(4):
+                writer.write(jpeg.numpy())
+    records = tf.data.TFRecordDataset(sorted(map(str, tmp_path.glob("*.gz"))), "GZIP").map(decode)
+    identity = autopipe.optimize(records, rules=(), seconds=0).plan.fingerprint
+    plan = autopipe.Plan(identity, rules=(RULE, "parallel_reads"))
+    dataset = on_disk(records, tmp_path / "kept", plan=plan)
+    assert dataset.plan.rules == plan.rules
+    assert len(list(dataset)) == len(list(dataset)) == 12
+    assert len(written_files(tmp_path / "kept")) == 1
+
+
+def test_who_optimizes_it_again_is_told_to_say_where_it_is_kept(tmp_path, slow):
+    once = on_disk(JPEGS.map(decode), tmp_path)
+    with pytest.warns(UserWarning, match="Give it the same disk_cache"):
+        autopipe.optimize(once, seconds=0)
+    again = autopipe.optimize(once, seconds=0, disk_cache=tmp_path)
+    assert len(list(again)) == 12
+    assert len(written_files(tmp_path)) == 1
+
+
+def test_the_whole_with_it_is_measured_against_the_whole_as_written(tmp_path, slow, monkeypatch):
+    measured = []
+    whole_speed = "autopipe.planning.measuring.measure.SampleMeasurements.whole_speed"
+    monkeypatch.setattr(whole_speed, lambda *_, **__: measured.append(1) or (0.5, 0.49, 0.51))
+    assert not on_disk(JPEGS.map(decode), tmp_path).plan.rules
+    assert measured

@@ -9,6 +9,7 @@ from retuning import flat
 
 import autopipe
 from autopipe.optimizer import Rewriting, Step
+from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
 from autopipe.planning.plans.plan import Plan
 from autopipe.rules import Keeps
@@ -219,3 +220,19 @@ def test_what_is_read_ahead_before_a_cache_is_its_authors_affair():
         return extract(Dataset.range(3).map(lambda x: 6 // x, num_parallel_calls=size).prefetch(size).cache())
 
     assert not reads_further_ahead(tree(8), tree(1))
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
+def test_what_is_optimized_again_lacks_no_element_that_failed(times):
+    written = Dataset.from_tensor_slices(["1"] * 30 + ["x"] + ["1"] * 2).map(tf.strings.to_number)
+    before = extract(written)
+    tree = ir.Prefetch(input=ir.Cache(input=before), buffer_size=8)
+    step = Step("cache_fixed_work", "", "", Keeps.SEQUENCE, (), tree, 0)
+    dataset = OptimizedDataset(written, Rewriting(before, tree, (step,), ()), Plan("none"))
+    if times == 2:
+        dataset = autopipe.optimize(dataset, rules=(), seconds=0)
+    for _ in range(2):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            flat(dataset)
+        # The prefetch goes on after the error.
+        time.sleep(0.3)

@@ -37,12 +37,14 @@ def test_whoever_asks_for_an_optional_takes_an_element_too():
 def test_an_iterator_that_another_thread_reads_is_not_retuned(asked_here):
     data = dataset()
     source = iter(data) if asked_here else data
-    begun, over = threading.Event(), threading.Event()
+    begun, retuned, over = threading.Event(), threading.Event(), threading.Event()
 
     def read():
         taken = []
         for element in source:
             begun.set()
+            if len(taken) == 9:
+                retuned.wait(10)
             taken.append(int(element))
         over.set()
         return taken
@@ -54,7 +56,8 @@ def test_an_iterator_that_another_thread_reads_is_not_retuned(asked_here):
         while not over.is_set():
             step += 1
             data.retune(setting(data, step))
-    assert step > 1
+            retuned.set()
+    assert step > 0
     assert sorted(reading.result()) == list(range(COUNT))
 
 

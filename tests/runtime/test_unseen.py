@@ -30,20 +30,18 @@ def test_what_leaves_no_traces_may_end_aside(dataset, aside):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "in_training", "in_sequence"),
+    ("dataset", "may"),
     [
-        (NUMBERS.shuffle(3).batch(2), True, True),
-        (NUMBERS.shuffle(3, seed=1).batch(2), True, False),
-        (NUMBERS.shuffle(3).cache().batch(2), False, False),
-        (NUMBERS.map(python_code), False, False),
-        (NUMBERS.cache("/no/such/folder/file"), False, False),
+        (NUMBERS.shuffle(3).batch(2), True),
+        (NUMBERS.shuffle(3, seed=1).batch(2), False),
+        (NUMBERS.shuffle(3).cache().batch(2), False),
+        (NUMBERS.map(python_code), False),
+        (NUMBERS.cache("/no/such/folder/file"), False),
     ],
     ids=["unseeded", "seeded", "drawn for all", "Python code", "file"],
 )
-def test_what_draws_for_nobody_else_may_start_early(dataset, in_training, in_sequence):
-    tree = leave_shared_caches(extract(dataset))
-    assert may_start_early(tree, sequence=False) is in_training
-    assert may_start_early(tree, sequence=True) is in_sequence
+def test_what_draws_for_nobody_else_may_start_early(dataset, may):
+    assert may_start_early(leave_shared_caches(extract(dataset))) is may
 
 
 @pytest.mark.parametrize(

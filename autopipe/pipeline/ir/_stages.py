@@ -42,11 +42,16 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Map(Unary):
-    """``Dataset.map``."""
+    """``Dataset.map``.
+
+    Attributes:
+        in_order: whether it was sequential as written, so that no option after it may free its order.
+    """
 
     fn: Function
     num_parallel_calls: int | None = None
     deterministic: bool | None = None
+    in_order: bool = field(default=False, compare=False, repr=False)
     synchronous: bool = False
     use_unbounded_threadpool: bool = False
     use_inter_op_parallelism: bool = True
@@ -238,6 +243,7 @@ class MemoizedMap(Unary):
     Attributes:
         fn: takes the element, without its number.
         source: all the elements there are, as they are without numbers.
+        in_order: as for :class:`Map`.
         ahead: how many tensors stand before the number. They are handed on, as those are that ``fn`` does not take.
         table: the live object that holds what was given; ``None`` makes one with the dataset.
     """
@@ -246,6 +252,7 @@ class MemoizedMap(Unary):
     source: Node = field(compare=False, repr=False)
     num_parallel_calls: int | None = None
     deterministic: bool | None = None
+    in_order: bool = field(default=False, compare=False, repr=False)
     ahead: int = 0
     table: Any = field(default=None, compare=False, repr=False)
 
@@ -289,13 +296,14 @@ class GroupByWindow(Unary):
 
 @dataclass(frozen=True, kw_only=True)
 class Interleave(Unary):
-    """``Dataset.interleave``."""
+    """``Dataset.interleave``; ``in_order`` is as for :class:`Map`."""
 
     fn: Function
     cycle_length: int
     block_length: int
     num_parallel_calls: int | None = None
     deterministic: bool | None = None
+    in_order: bool = field(default=False, compare=False, repr=False)
     buffer_output_elements: int = AUTOTUNE
     prefetch_input_elements: int = AUTOTUNE
 

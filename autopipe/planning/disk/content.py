@@ -55,8 +55,8 @@ _DETERMINED = (
 )
 # How fast elements are made and which objects hold them, not what they are; functions and arrays go in by value.
 _NOT_CONTENT = frozenset(
-    "buffer_output_elements buffer_size dataset deterministic fn key_func line name num_parallel_calls origin parts "
-    "predicate prefetch_input_elements reduce_func synchronous use_inter_op_parallelism use_unbounded_threadpool "
+    "buffer_output_elements buffer_size dataset deterministic fn in_order key_func line name num_parallel_calls origin "
+    "parts predicate prefetch_input_elements reduce_func synchronous use_inter_op_parallelism use_unbounded_threadpool "
     "window_size_func".split()
 )
 # Each finds how a message is made up in a file, unless its description is linked in, or given in full.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +21,8 @@ def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
     """Return what was done by the rules of a plan, with its numbers as they are on this machine.
 
     Parallel calls and threads are so many for each core, and are scaled with the cores, to no more than 1,024 if they
-    were no more; buffers stay, and so does what is left to TensorFlow. A knob of a stage that is not there, since the
-    rules did not apply as they did there, is left out.
+    were no more; buffers stay, and so does what is left to TensorFlow. Where the rules did not apply as they did there,
+    a knob is left out of a stage that is not there, or of one of several of one name that are more there, or fewer.
 
     Args:
         given: the plan, perhaps of another machine.
@@ -36,7 +38,8 @@ def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
     known = {knob.name: knob for knob in knobs}
     refused = tuple(dict.fromkeys(rule for rule in given.rules if rule not in done.rules))
     again = given.rules == done.rules and given.places in ((), done.places)
-    left_out = () if again else tuple(name for name in given.knobs if name not in known)
+    alike = _count_by_stage(given.knobs), _count_by_stage(known)
+    left_out = () if again else tuple(name for name in given.knobs if name not in known or _differs(name, *alike))
     factor = _cores(done.machine, 1.0) / _cores(given.machine, _cores(done.machine, 1.0))
     here = {
         name: _scaled(value, known.get(name), factor) for name, value in given.knobs.items() if name not in left_out
@@ -57,6 +60,19 @@ def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
     if measured and carried.elsewhere:
         measured["machine"] = dict(carried.measured_on)
     return replace(done, knobs=here, measured=measured, carried=carried)
+
+
+def _differs(name: str, there: Counter[str], here: Counter[str]) -> bool:
+    """Return whether stages of one name are more here than there, or fewer: which of them it was is not known."""
+    return there[_unnumbered(name)] != here[_unnumbered(name)]
+
+
+def _count_by_stage(names: Iterable[str]) -> Counter[str]:
+    return Counter(map(_unnumbered, names))
+
+
+def _unnumbered(name: str) -> str:
+    return re.sub(r"#\d+(?=\.[^.]*$)", "", name)
 
 
 def _cores(machine: Mapping[str, Any], unknown: float) -> float:

@@ -16,7 +16,9 @@ from autopipe.pipeline.signature import signature
 __all__ = ["fingerprint", "stage_fingerprint"]
 
 # Where data lies and which objects hold it differ between machines; the pipeline is the same.
-_NOT_IDENTITY = frozenset("dataset components filename path options reason line seed_generator origin classes".split())
+_NOT_IDENTITY = frozenset(
+    "classes components dataset filename in_order line options origin path reason seed_generator table".split()
+)
 _SEEDS = ("seed", "seed2")
 
 

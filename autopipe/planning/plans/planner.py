@@ -217,7 +217,8 @@ def _not_slower(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measuremen
     standing = list(_standing(_alternatives(best, rules, keeps, measurements), measurements))
     chosen = max(standing, key=lambda each: each.speed[0]).rewriting if standing else _unchanged(best)
     lost = f"as a whole it measured {found.speed[0]:.2f}x the speed of the pipeline as written"
-    dropped = (step for step in best.steps if step not in chosen.steps)
+    kept = {(step.rule, step.before, step.after) for step in chosen.steps}
+    dropped = (step for step in best.steps if (step.rule, step.before, step.after) not in kept)
     refusals = (Refusal(step.rule, step.before, lost) for step in dropped)
     return replace(chosen, refusals=(*chosen.refusals, *refusals))
 
@@ -233,7 +234,7 @@ def _standing(rewritings: Iterable[Rewriting], measurements: SampleMeasurements)
 
 def _was_above_memory(best: Rewriting, rules: Sequence[Rule]) -> bool:
     """Return whether a cache was made smaller that does not fit: on a sample, where it does, it would seem faster."""
-    shrinking = {rule.name for rule in rules if rule.may_ask(OutgrowsMemory)}
+    shrinking = {rule.name for rule in rules if rule.may_ask(OutgrowsMemory) and not rule.may_ask(FitsDisk)}
     return any(step.rule in shrinking for step in best.steps)
 
 

@@ -86,3 +86,15 @@ def test_other_versions_are_told():
     assert not carried({}, {}, {}).carried.versions
     plan = carried({}, {}, {}, versions={"tensorflow": "2.20.0", "keras": "3.5"})
     assert plan.carried.versions == {"tensorflow": ("2.20.0", "2.21.0")}
+
+
+def test_numbers_of_one_of_several_stages_of_a_name_are_left_out_where_these_are_more_or_fewer():
+    given = Plan(
+        "ab12", rules=("a",), knobs={"shuffle.buffer_size": 4, "shuffle#2.buffer_size": 9, "prefetch.buffer_size": 2}
+    )
+    one, both = [
+        [Knob(f"{name}.buffer_size", "buffer_size", 1) for name in (*names, "prefetch")]
+        for names in (["shuffle"], ["shuffle", "shuffle#2"])
+    ]
+    assert dict(carry_over(given, Plan("ab12"), one).knobs) == {"prefetch.buffer_size": 2}
+    assert dict(carry_over(given, Plan("ab12"), both).knobs) == given.knobs

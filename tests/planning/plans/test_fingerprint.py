@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 from programs import run_program
 
+from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
-from autopipe.planning.plans.fingerprint import fingerprint
+from autopipe.planning.plans.fingerprint import fingerprint, stage_fingerprint
 
 Dataset = tf.data.Dataset
 
@@ -198,3 +199,9 @@ def test_a_saved_dataset_may_lie_elsewhere(tmp_path):
     for name in ("here", "there"):
         tf.data.Dataset.range(3).save(str(tmp_path / name))
     assert same(*(tf.data.Dataset.load(str(tmp_path / name)) for name in ("here", "there")))
+
+
+def test_what_is_kept_by_number_is_no_part_of_it():
+    numbers, function = extract(Dataset.range(9).enumerate()), extract(Dataset.range(9).map(scale)).fn
+    first, second = (ir.MemoizedMap(input=numbers, fn=function, source=numbers, table=table) for table in "ab")
+    assert stage_fingerprint(first) == stage_fingerprint(second)
