@@ -83,7 +83,7 @@ def test_batches_may_straddle_epochs():
 def test_floats_that_may_round_otherwise_among_others_keep_the_elements_only():
     done = assert_rewrites(RULE, texts().batch(8).map(angles), KEPT.format("angles"))
     assert done.steps[0].keeps is Keeps.ELEMENTS
-    rounding = "it keeps elements only, since floats may round differently in another batch, and the author gave"
+    rounding = "it keeps elements only, since floats may round differently in another batch, and shuffle("
     assert_refuses(RULE, texts(seed=1).batch(8).map(angles), rounding)
 
 

@@ -246,7 +246,7 @@ def test_rounding_must_be_unseen_where_shared_sums_go_on():
         return lambda x: x + 0.1 + 0.2 + more
 
     dataset = views(summed(0.3), summed(0.4))
-    assert_refuses(RULE, dataset, "the author gave shuffle(24, seed=3) a seed")
+    assert_refuses(RULE, dataset, "shuffle(24, seed=3) has a seed")
     sides = (Dataset.from_tensor_slices(IMAGES).map(summed(more)) for more in (0.3, 0.4))
     done = assert_rewrites(RULE, Dataset.zip(tuple(sides)), "tensor_slices | map(2 times <lambda>)", Keeps.ELEMENTS)
     assert done.steps[0].keeps is Keeps.ELEMENTS

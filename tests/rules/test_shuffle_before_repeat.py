@@ -30,7 +30,7 @@ def test_refuses_where_epochs_must_stay_as_mixed_as_they_were(keeps):
 
 def test_refuses_a_seeded_shuffle():
     dataset = tf.data.Dataset.range(9).repeat(3).shuffle(5, seed=1)
-    assert_refuses(RULE, dataset, "the author gave shuffle(5, seed=1) a seed")
+    assert_refuses(RULE, dataset, "shuffle(5, seed=1) has a seed")
 
 
 def test_a_shuffle_that_keeps_its_order_is_left_alone():
