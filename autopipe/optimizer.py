@@ -316,10 +316,8 @@ def _demanded(state: ir.End, site: ir.Node, result: ir.Node, keeps: Keeps) -> tu
     kept = set(trees.walk(result))
     for node in (node for node in trees.walk(site) if node not in kept):
         if isinstance(node, ir.Shuffle) and node.seeded:
-            return (
-                Keeps.SEQUENCE,
-                f"{stage(node)} has a seed, its own, that of tf.random.set_seed, or one that Keras gave it",
-            )
+            # Nobody can tell whether its author gave it, Keras did, or tf.random.set_seed.
+            return Keeps.SEQUENCE, f"{stage(node)} has a seed"
         if getattr(node, "deterministic", None) is True:
             return Keeps.SEQUENCE, f"the author asked for deterministic=True in {stage(node)}"
     return keeps, f'keeps="{keeps}" was asked for'

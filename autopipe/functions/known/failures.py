@@ -15,8 +15,8 @@ __all__ = ["may_fail", "ops_that_may_fail", "types_that_may_fail"]
 # Ops that give a result for all values of their operands.
 _NEVER_FAIL = frozenset(
     "Abs AsString Cast Ceil Const Cos Exp Floor Identity IdentityN IsFinite IsInf IsNan Log Log1p LogicalNot Neg NoOp "
-    "OnesLike Placeholder PlaceholderWithDefault Rank Relu Round Rsqrt Shape Sigmoid Sign Sin Size Softmax Sqrt Square StringLength "
-    "StringLower StringStrip StringUpper Tan Tanh Where ZerosLike _Arg _Retval".split()
+    "OnesLike Placeholder PlaceholderWithDefault Rank Relu Round Rsqrt Shape Sigmoid Sign Sin Size Softmax Sqrt Square "
+    "StringLength StringLower StringStrip StringUpper Tan Tanh Where ZerosLike _Arg _Retval".split()
 )
 # Ops that fail only when their operands do not fit together.
 _FAIL_BY_OPERANDS = frozenset(

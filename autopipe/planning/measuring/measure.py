@@ -12,6 +12,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from autopipe.functions.function import Function
+from autopipe.functions.joined.memoized import new_table
 from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
@@ -44,6 +45,8 @@ from autopipe.rules import MeasurementError
 __all__ = ["SampleMeasurements"]
 
 _CACHE_SAMPLE_ELEMENTS = 32
+# So many results are kept at the most, where all are to be there.
+_RESULTS = 64
 # A sample of so many bytes tells as much as a full one.
 _LARGE_SAMPLE = SAMPLE_BYTES // 4
 # No step of a Keras model is shorter, whatever the model: what is little beside that, nobody notices.
@@ -308,7 +311,7 @@ class SampleMeasurements:
         if isinstance(node, ir.Cache):
             return without_end(self._sample_source(node.input))
         if isinstance(node, ir.MemoizedMap):
-            return without_end(self._sample_source(node))
+            return self._with_full_tables(node)
         if isinstance(node, ir.Opaque) and node.inside is not None:
             return self._steady(node.inside)
         inputs = [self._steady(child) for child in node.inputs]
@@ -317,6 +320,23 @@ class SampleMeasurements:
         if isinstance(node, ir.AssertCardinality):
             return inputs[0]
         return node.on(*inputs) if inputs else node
+
+    def _with_full_tables(self, node: ir.Node) -> ir.Node:
+        """Return memoized maps over a sample without end, of which all results are there.
+
+        Behind a full cache nothing starts with an iterator, but of these every function does.
+        """
+        numbered = node
+        while isinstance(numbered, ir.Map | ir.MemoizedMap):
+            numbered = numbered.input
+        source = self._sample_source(numbered)
+
+        def filled(each: ir.Node) -> ir.Node:
+            return replace(each, table=new_table()) if isinstance(each, ir.MemoizedMap) else each
+
+        sampled = trees.transform(trees.substitute(node, numbered, source), filled)
+        count = len(take_sample(sampled, _RESULTS))
+        return trees.substitute(sampled, source, without_end(ir.Take(input=source, count=count)))
 
     def _compare(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         sides = [before, after]
