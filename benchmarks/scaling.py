@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import autopipe
 from autopipe.tuning.offline.offline import tune
-from autopipe.tuning.search.search import Trial
+from autopipe.tuning.search.trial import Trial
 from benchmarks.cases._base import Case
 from benchmarks.chains import chain
 from benchmarks.children import load_data, save_data

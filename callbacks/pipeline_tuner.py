@@ -34,7 +34,8 @@ from autopipe.tuning.live.memory_guard import MemoryGuard
 from autopipe.tuning.live.next_epoch import NextEpoch
 from autopipe.tuning.live.outcome import in_one_line, measured, trials_of
 from autopipe.tuning.live.step_counter import StepCounter
-from autopipe.tuning.search.search import Search, Trial
+from autopipe.tuning.search.search import Search
+from autopipe.tuning.search.trial import Trial
 from autopipe.tuning.search.window import OBJECTIVES
 from autopipe.tuning.studies import load_optuna, refuse_other_direction
 
@@ -83,7 +84,7 @@ class PipelineTuner(WatchingCallback):
             chose among other values for the same knobs is left alone, with a warning.
         plan: where to write the plan at the end.
         verbose: 0 prints nothing.
-        on_trial: told of each ``autopipe.tuning.search.search.Trial``.
+        on_trial: told of each ``autopipe.tuning.search.trial.Trial``.
 
     Raises:
         ArgumentError: if an argument breaks its law.

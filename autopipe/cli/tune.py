@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from autopipe.tuning.consumer import Consumer
     from autopipe.tuning.offline.choices import Choices
     from autopipe.tuning.offline.workbench import Workbench
-    from autopipe.tuning.search.search import Trial
+    from autopipe.tuning.search.trial import Trial
 
 __all__ = ["tune"]
 

@@ -16,7 +16,7 @@ from autopipe.cli.targets import load_dataset
 from autopipe.cli.tune import _progress
 from autopipe.rules import catalogue
 from autopipe.tuning.offline import offline
-from autopipe.tuning.search.search import Trial
+from autopipe.tuning.search.trial import Trial
 from benchmarks import planted
 
 

@@ -275,6 +275,7 @@ class TestWhatAutopipeMade:
             (lambda: Dataset.zip((Dataset.range(9),) * 2).skip(2).map(beside).take(5), "beside(*element)"),
         ],
     )
+    @pytest.mark.usefixtures("as_fast")
     def test_what_is_memoized_is_written_as_a_map_of_numbered_elements(self, make, called, monkeypatch):
         monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
         dataset = autopipe.optimize(make(), rules=["cache_results"])

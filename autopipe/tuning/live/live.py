@@ -19,7 +19,8 @@ from autopipe.tuning.live.next_epoch import NextEpoch
 from autopipe.tuning.live.switch import Switch
 from autopipe.tuning.live.watch import Watch
 from autopipe.tuning.search.first_tries import first_tries
-from autopipe.tuning.search.search import Search, Trial
+from autopipe.tuning.search.search import Search
+from autopipe.tuning.search.trial import Trial
 from autopipe.tuning.search.window import Window, WindowMeter
 from autopipe.tuning.studies import reaching_storage, refuse_other_choices
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autopipe.tuning.search.search import Search, Trial
+from autopipe.tuning.search.search import Search
+from autopipe.tuning.search.trial import Trial
 from autopipe.tuning.search.window import OBJECTIVES, Window
 
 __all__ = ["in_one_line", "measured", "trials_of"]

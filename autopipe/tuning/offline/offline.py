@@ -17,7 +17,7 @@ from autopipe.tuning.offline.choices import Choice, Choices
 from autopipe.tuning.offline.session import Session
 from autopipe.tuning.offline.structures import OPTIMIZED
 from autopipe.tuning.offline.workbench import LocalWorkbench, Workbench
-from autopipe.tuning.search.search import Trial
+from autopipe.tuning.search.trial import Trial
 from autopipe.tuning.studies import open_study, quiet_optuna, reaching_storage
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 
 from autopipe.tuning.offline.choices import Choice, Choices
 from autopipe.tuning.offline.workbench import TrialFailedError, Workbench
-from autopipe.tuning.search.search import Trial
+from autopipe.tuning.search.trial import Trial
 from autopipe.tuning.studies import complete, fail_abandoned, signed, tell
 
 __all__ = ["PAIRS", "Session"]

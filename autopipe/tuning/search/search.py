@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from autopipe.tuning.search.distributions import fits
@@ -24,11 +23,10 @@ from autopipe.tuning.search.match import Match, compare, together
 from autopipe.tuning.search.neighbours import neighbours
 from autopipe.tuning.search.patience import Patience
 from autopipe.tuning.search.proposals import Proposals
+from autopipe.tuning.search.trial import Trial, Values
 from autopipe.tuning.search.window import OBJECTIVES, Window, pick_objective
 
-__all__ = ["Search", "Trial"]
-
-Values = Mapping[str, int]
+__all__ = ["Search"]
 
 # Of several matches, the root of their number less.
 _LEAST_GAIN = 0.02
@@ -46,34 +44,6 @@ _MOST_MATCHES = 5
 # Of three matches, so many decide.
 _DECIDING = 2
 _REPEATED_PROPOSALS = 10
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One challenger, measured.
-
-    Attributes:
-        number: counts from 1.
-        knobs: its values.
-        gain: its objective as a ratio to its neighbours', less one; the median if it met them several times.
-        noise: how much those neighbours differed, as a ratio; of several matches, the mean over the root of their
-            number.
-        kept: whether it became the incumbent.
-        seconds: time spent in its windows, without those of its neighbours.
-        leaner: whether it was tried for taking less, not for being faster.
-        failure: why it was given up before its end; empty if it was not.
-        structure: the name of the structure it has; empty where only numbers are searched.
-    """
-
-    number: int
-    knobs: Values
-    gain: float
-    noise: float
-    kept: bool
-    seconds: float
-    leaner: bool = False
-    failure: str = ""
-    structure: str = ""
 
 
 class Search:
