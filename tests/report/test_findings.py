@@ -13,7 +13,7 @@ from autopipe.planning.costs.ceiling import Ceiling
 from autopipe.planning.costs.cost import limiting
 from autopipe.planning.costs.diagnosis import Diagnosis
 from autopipe.planning.memory.machine import Machine
-from autopipe.report.findings import CODES, findings
+from autopipe.report.findings import _LOOKS, CODES, CODES_OF_COSTS, findings
 from autopipe.rules import Keeps
 from sides import Answers, apply
 
@@ -408,3 +408,10 @@ def test_what_was_split_after_a_cached_shuffle_is_to_stay_split():
     for split in (NUMBERS.shuffle(40).cache().skip(10), NUMBERS.shuffle(40).cache().batch(2).take(10)):
         (found,) = [each for each in findings(extract(split)) if each.code == "AP103"]
         assert "reshuffle_each_iteration=False, and put the cache after" in found.remedy
+
+
+def test_the_codes_of_costs_are_those_that_ask_for_figures():
+    asking = {"cost", "diagnosis", "element_bytes", "held_bytes"}
+    found = {code for code, look in _LOOKS.items() if asking & set(look.__code__.co_names)}
+    # Of Python code the figures only say more.
+    assert found - {"AP204"} == CODES_OF_COSTS
