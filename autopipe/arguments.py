@@ -148,14 +148,14 @@ def number(name: str, value: Any, least: float = 0.0, *, above: bool = False, fi
 
 
 def file_to_write(name: str, value: Any) -> Path:
-    """Return the path of a file that can be written.
+    """Return the path of a file that can be written, wherever the program goes meanwhile.
 
     Raises:
         ArgumentError: if it is a folder, or in one that cannot be written to.
     """
     given = os.fspath(value) if isinstance(value, str | os.PathLike) else None
-    path = Path(given) if isinstance(given, str) and given and "\0" not in given else None
+    path = Path(os.path.expanduser(given)) if isinstance(given, str) and given and "\0" not in given else None
     # Not Path.is_dir(), which raises where a name is too long.
     if path is None or os.path.isdir(path) or not os.access(path.absolute().parent, os.W_OK):
         raise ArgumentError(f"{name} must be a file in a folder that can be written to, but got {value!r}.")
-    return path
+    return path.absolute()

@@ -9,6 +9,7 @@
     ├── PlanError        a plan that cannot be read, or that belongs to another pipeline
     ├── RewriteError     a rule produced a pipeline of another type; the rule is named
     │   └── VerificationError    run, the rewritten pipeline does not yield what was promised; the rule is named
+    ├── SearchError      no trial of a search came to an end
     ├── StorageError     the storage of a study cannot be reached any more
     └── TargetError      ``file.py:function`` names nothing that can be run
 
@@ -22,6 +23,7 @@ __all__ = [
     "KnobError",
     "PlanError",
     "RewriteError",
+    "SearchError",
     "StorageError",
     "TargetError",
     "VerificationError",
@@ -56,6 +58,10 @@ class PlanError(AutopipeError, ValueError):
 
 class RewriteError(AutopipeError, RuntimeError):
     """A rule produced a pipeline of another type."""
+
+
+class SearchError(AutopipeError, RuntimeError):
+    """No trial of a search came to an end."""
 
 
 class StorageError(AutopipeError, OSError):

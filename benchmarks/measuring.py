@@ -38,7 +38,7 @@ VARIANTS = ("naive", "expert", "best", "autopipe(naive)", "autopipe(expert)")
 AGAIN = "expert again"
 _OURS = ("autopipe(naive)", "autopipe(expert)")
 _RIVALS = (REFERENCE, *_OURS, AGAIN)
-# By how much two equal pipelines may seem to differ, as far as was seen.
+# By how much two equal pipelines often seem to differ.
 _CLOSE = 1.25
 _TWO_SIGMA = 1.96
 
@@ -78,13 +78,11 @@ class VariantResult:
     """One variant of one case.
 
     Attributes:
-        first_epoch_rate: units per second of the first epoch, in which caches fill.
-        rates: units per second in each round after it.
+        rates: units per second in each round, after an epoch in which caches fill.
         preparing_seconds: what ``optimize()`` and the tuner took; 0 for a pipeline written by hand.
         rules: the rules autopipe applied.
     """
 
-    first_epoch_rate: float
     rates: tuple[float, ...]
     preparing_seconds: float = 0.0
     rules: tuple[str, ...] = ()
@@ -171,7 +169,6 @@ def measure(
         del others
     results = {
         variant: VariantResult(
-            first_epoch_rate=instance.first_epoch_rate,
             rates=tuple(rates[variant]),
             preparing_seconds=instance.preparing_seconds if variant in _OURS else 0.0,
             rules=instance.dataset.plan.rules if variant in _OURS else (),
@@ -187,14 +184,15 @@ class _Instance:
 
     dataset: Any
     preparing_seconds: float
-    first_epoch_rate: float
 
     @classmethod
     def of(cls, case: Case, variant: str, data: Any, tuning_seconds: float) -> _Instance:
         began = time.perf_counter()
         dataset = make_variant(case, variant, data, tuning_seconds)
         preparing_seconds = time.perf_counter() - began
-        return cls(dataset, preparing_seconds, rate_of(dataset))
+        # Caches fill.
+        rate_of(dataset)
+        return cls(dataset, preparing_seconds)
 
     def like(self, tuned: _Instance, tuning_seconds: float) -> _Instance:
         """Return this one with the knobs of another; what was measured may have led to other stages, tuned anew."""

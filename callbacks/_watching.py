@@ -74,6 +74,9 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def step(self) -> None:
         """Take note that a training step has ended; only in a loop of one's own, since Keras tells by itself."""
+        if not self._in_loop:
+            self._warn_outside_loop()
+            return
         if self._without_step is not None:
             self._first_step_ended(*self._without_step)
         self._step_ended()
@@ -90,7 +93,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._epoch_parts: list[tuple[_Moment, _Moment]] = []
         self._part_began = _Moment(0.0, 0.0, StallReading(0.0, 0))
         self._cores = Machine.here().cores
-        self._warned_unseen = False
+        self._warned_unseen: bool = False
         self._step_begun = False
         self._epochs_of_loop = 0
         self._in_epoch_of_loop = False
@@ -262,6 +265,16 @@ class WatchingCallback(keras.callbacks.Callback):
         if self._let_go_of_gpu is not None:
             self._let_go_of_gpu()
         self._gpu = self._let_go_of_gpu = None
+
+    def _warn_outside_loop(self) -> None:
+        if not self._warned_unseen:
+            self._warned_unseen = True
+            name = type(self).__name__
+            warnings.warn(
+                f"{name}.step() must be called in a training loop within the callback, but is called outside of it, so "
+                f"that nothing is seen. Write `with {name}() as callback:` around the loop.",
+                stacklevel=3,
+            )
 
     def _warn_if_unseen(self) -> None:
         if self._reading is None and not self._warned_unseen:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import time
 import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from autopipe.arguments import (
-    bytes_or_none,
-    file_to_write,
-    function,
-    number,
-    one_of,
-    seed_or_none,
-    whole_number,
-)
+from autopipe.arguments import bytes_or_none, file_to_write, function, number, one_of, seed_or_none, whole_number
 from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
 from autopipe.pipeline import trees
@@ -42,6 +35,7 @@ from autopipe.tuning.studies import load_optuna, refuse_other_direction
 __all__ = ["PipelineTuner"]
 
 _SECONDS_BETWEEN_LOOKS = 0.05
+_SECONDS_BETWEEN_ASKING = 1.0
 _LEAST_LOOKS_IN_WINDOW = 10
 _LEAST_LOOKS_IN_EPOCH = 10
 _LEAST_LOOKS_IN_QUIET_EPOCH = 4
@@ -61,7 +55,7 @@ class PipelineTuner(WatchingCallback):
     are full when it is its turn.
 
     The iterator that fills a memory cache says nothing about the others: with one in the pipeline, and more epochs to
-    come, the search begins when the cache is full, or another iterator is read.
+    come, the search begins when nothing more comes into the cache, or another iterator is read.
 
     In a training loop of your own, the tuner is a context manager, and is told of every step with :meth:`step`. Of
     several trainings at once, in threads, each needs a tuner of its own.
@@ -144,6 +138,7 @@ class PipelineTuner(WatchingCallback):
         self.dataset: OptimizedDataset | None = None
         self._live: LiveSearch | None = None
         self._filling = False
+        self._filled_lately, self._ask_again = True, 0.0
         # The first that steps were told of: where it serves several epochs, it fills a cache in all of them.
         self._first: Reading | None = None
         self._next_epoch = NextEpoch()
@@ -359,6 +354,14 @@ class PipelineTuner(WatchingCallback):
             stacklevel=2,
         )
 
+    def _is_filling(self, reading: Reading) -> bool:
+        """Return whether an iterator fills a cache, or did until lately; it may be the only one of a long training."""
+        now = time.monotonic()
+        if now >= self._ask_again:
+            self._filling, self._filled_lately = self._filled_lately, reading.is_filling
+            self._ask_again = now + _SECONDS_BETWEEN_ASKING
+        return self._filling
+
     def _begun(self, reading: Reading) -> LiveSearch | None:
         """Return a search of the dataset that is read; ``None`` while its cache is being filled."""
         dataset, is_first = reading.dataset, self._first is None
@@ -367,7 +370,8 @@ class PipelineTuner(WatchingCallback):
             if is_first:
                 # What is wrong with the space is told at the first step, and not an epoch later.
                 live_space(self.space, dataset)
-            return None
+            if self._is_filling(reading):
+                return None
         settings = Settings(
             trials=self.trials,
             space=self.space,

@@ -9,6 +9,7 @@ Trains with the pipeline as a newcomer writes it, then with the same pipeline op
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import tempfile
@@ -133,6 +134,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=Path, help="a folder of class folders of .jpg files")
     parser.add_argument("--mobilenet", action="store_true", help="train MobileNetV2 in place of a small net; for a GPU")
+    # A terminal may have no sign for a bar.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
         main(**vars(parser.parse_args()))
     except AutopipeError as error:

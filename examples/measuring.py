@@ -44,7 +44,7 @@ class Speeds:
 
     Attributes:
         before: one figure for each window of the pipeline as written.
-        after: one for each window of the optimized pipeline, each measured right after its neighbour in ``before``.
+        after: one for each window of the optimized pipeline, each measured next to its neighbour in ``before``.
     """
 
     before: list[float]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from autopipe.errors import ArgumentError
@@ -53,7 +54,7 @@ by the name of each knob, but gave 3 for 'calls'.
             raise ArgumentError(f"{_LAW}, but gave one for {name!r}. The knobs: {', '.join(known) or 'none'}.")
         for value in _bounds(name, distribution):
             known[name].check(value)
-    return dict(found)
+    return {name: _of_whole_numbers(distribution) for name, distribution in found.items()}
 
 
 def _refuse_other_arguments(space: Any, *given: Any) -> None:
@@ -64,6 +65,14 @@ def _refuse_other_arguments(space: Any, *given: Any) -> None:
         raise ArgumentError(
             f"A search space must be a function of the knobs and the machine, but got {space!r} ({error})."
         ) from None
+
+
+def _of_whole_numbers(distribution: Any) -> Any:
+    """Return a distribution whose choices are Python's numbers, where they may be NumPy's: JSON knows no others."""
+    from optuna.distributions import CategoricalDistribution
+
+    choices = getattr(distribution, "choices", None)
+    return distribution if choices is None else CategoricalDistribution([index(choice) for choice in choices])
 
 
 def _bounds(name: str, distribution: Any) -> Sequence[Any]:

@@ -12,8 +12,8 @@ TREES = {name: ast.parse(path.read_text()) for name, path in SOURCES.items()}
 DOCUMENTED = {"_asdict", "_getframe"}
 # It relies on names in what TensorFlow tells in public.
 BY_NAME_ONLY = {"planning/costs/stages.py"}
-# It has a private name of TensorFlow's for its own.
-IN_PLACE_OF = {"runtime/dataset.py"}
+# They have a private name of TensorFlow's for their own.
+IN_PLACE_OF = {"runtime/dataset.py", "runtime/following.py"}
 
 
 def is_private(name):

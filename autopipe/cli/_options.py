@@ -19,20 +19,20 @@ __all__ = [
     "Promise",
     "StepOption",
     "Target",
-    "no_nan",
+    "finite",
     "parse_arguments",
     "refuse_both",
 ]
 
 
-def no_nan(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
     """Return a number as it is.
 
     Raises:
-        typer.BadParameter: if it is none, which is neither too small nor too large.
+        typer.BadParameter: if it is none, which is neither too small nor too large, or without end.
     """
-    if value is not None and math.isnan(value):
-        raise typer.BadParameter("must be a number, but got nan.")
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"must be a finite number, but got {value}.")
     return value
 
 
@@ -84,7 +84,7 @@ StepOption = Annotated[
         metavar="MS",
         min=0,
         max=3_600_000,
-        callback=no_nan,
+        callback=finite,
         help="Without a model: milliseconds a step takes; by default the data is read as fast as it comes.",
         show_default=False,
     ),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autopipe.cli._failures import running_users_pipeline, save_plan
-from autopipe.cli._options import Arguments, Target, no_nan, parse_arguments
+from autopipe.cli._options import Arguments, Target, finite, parse_arguments
 from autopipe.cli.targets import load_dataset
 from autopipe.errors import PlanError
 from autopipe.quiet import load_tensorflow
@@ -67,10 +67,10 @@ def check(
     *,
     arg: Arguments = None,
     margin: Annotated[
-        float, typer.Option(min=0, max=1, callback=no_nan, help="The share of the stored ratio that may be lost.")
+        float, typer.Option(min=0, max=1, callback=finite, help="The share of the stored ratio that may be lost.")
     ] = 0.1,
     seconds: Annotated[
-        float, typer.Option(min=0, callback=no_nan, help="How long to compare, about, at the most.")
+        float, typer.Option(min=0, callback=finite, help="How long to compare, about, at the most.")
     ] = 10.0,
     update: Annotated[bool, typer.Option("--update", help="Store the ratio measured now in the plan.")] = False,
 ) -> None:

@@ -19,7 +19,7 @@ from autopipe.cli._options import (
     Promise,
     StepOption,
     Target,
-    no_nan,
+    finite,
     parse_arguments,
     refuse_both,
 )
@@ -38,7 +38,7 @@ def explain(
     step_ms: StepOption = None,
     seconds: Annotated[
         float,
-        typer.Option(min=0, callback=no_nan, help="How long to run the pipeline for its costs; 0 leaves them out."),
+        typer.Option(min=0, callback=finite, help="How long to run the pipeline for its costs; 0 leaves them out."),
     ] = 4.0,
     keeps: KeepsOption = Promise.TRAINING,
     as_json: AsJson = False,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from autopipe.cli._failures import running_users_pipeline
-from autopipe.cli._options import Arguments, KeepsOption, PlanOption, Promise, Target, no_nan, parse_arguments
+from autopipe.cli._options import Arguments, KeepsOption, PlanOption, Promise, Target, finite, parse_arguments
 from autopipe.cli.targets import load_dataset
 from autopipe.quiet import load_tensorflow
 
@@ -25,7 +25,7 @@ def source(
     seconds: Annotated[
         float,
         typer.Option(
-            min=0, callback=no_nan, help="How long to measure at the most; with 0 only what is certain is done."
+            min=0, callback=finite, help="How long to measure at the most; with 0 only what is certain is done."
         ),
     ] = 30.0,
     partial: Annotated[

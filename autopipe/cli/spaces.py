@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from autopipe.cli._failures import running_users_pipeline
-from autopipe.cli._options import Arguments, AsJson, KeepsOption, PlanOption, Promise, no_nan, parse_arguments
+from autopipe.cli._options import Arguments, AsJson, KeepsOption, PlanOption, Promise, finite, parse_arguments
 from autopipe.cli.targets import load_dataset
 from autopipe.quiet import load_tensorflow
 
@@ -38,7 +38,7 @@ def spaces(
     seconds: Annotated[
         float,
         typer.Option(
-            min=0, callback=no_nan, help="How long to measure the pipeline at the most; 0 does only what is certain."
+            min=0, callback=finite, help="How long to measure the pipeline at the most; 0 does only what is certain."
         ),
     ] = 30.0,
     as_json: AsJson = False,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -25,11 +25,11 @@ from autopipe.cli._options import (
     Promise,
     StepOption,
     Target,
-    no_nan,
+    finite,
     parse_arguments,
     refuse_both,
 )
-from autopipe.cli.targets import anchored, load_dataset, load_model, load_target
+from autopipe.cli.targets import UserCodeError, anchored, load_dataset, load_model, load_target
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["tune"]
 
+_Made = TypeVar("_Made")
 _MINUTE = 60.0
 # Longer than the system can wait for an answer at once, in milliseconds, is nothing.
 _MOST_ISOLATED = 86_400.0
@@ -57,10 +58,10 @@ def tune(
     model: ModelOption = None,
     step_ms: StepOption = None,
     trials: Annotated[int, typer.Option(min=1, help="Settings to try, in all processes that share the study.")] = 40,
-    seconds: Annotated[float, typer.Option(min=0, callback=no_nan, help="Time to spend at the most.")] = 120.0,
+    seconds: Annotated[float, typer.Option(min=0, callback=finite, help="Time for trials, at the most.")] = 120.0,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0, callback=no_nan, help="The same in minutes; it outranks --seconds.", show_default=False),
+        typer.Option(min=0, callback=finite, help="The same in minutes; it outranks --seconds.", show_default=False),
     ] = None,
     space: Annotated[
         str, typer.Option(help="A search space by its name ([bold]autopipe spaces[/] lists them), or a TOML file.")
@@ -87,7 +88,7 @@ def tune(
             metavar="SECONDS",
             min=1,
             max=_MOST_ISOLATED,
-            callback=no_nan,
+            callback=finite,
             help="Run each trial in a process of its own and kill it after so long: one that takes all memory or "
             "hangs is a failed trial, not the end.",
             show_default=False,
@@ -123,7 +124,9 @@ def tune(
             # Each trial would fail where there is none of that name.
             load_target(of_model)
         dataset = load_dataset(target, arguments)
-        pipelines = agreed_pipelines(shared, dataset, keeps=keeps.value, numbers_only=numbers_only)
+        pipelines = agreed_pipelines(
+            shared, dataset, keeps=keeps.value, numbers_only=numbers_only, consumer=_told(of_model, step_ms)
+        )
         choices = _among(pipelines, chosen_space)
         make = partial(_choices, where, arguments, {name: each.plan for name, each in pipelines.items()}, chosen_space)
         consumer, bench = (consume(), None) if isolate is None else (None, _isolated(make, consume, isolate))
@@ -143,16 +146,25 @@ def tune(
 
 @contextmanager
 def _told_if_interrupted(storage: str | None) -> Iterator[None]:
+    from autopipe.tuning.studies import shown
+
     try:
         yield
     except KeyboardInterrupt:
         kept = (
             "Its trials are gone, since they were in memory: with --storage sqlite:///study.db they are kept."
             if storage is None
-            else f"Its trials are in {storage}: the same command goes on from there."
+            else f"Its trials are in {shown(storage)}: the same command goes on from there."
         )
         Console(stderr=True).print(Text(f"The search was interrupted, and no plan is written. {kept}"), soft_wrap=True)
         raise
+
+
+def _told(model: str | None, step_ms: float | None) -> str:
+    """Return the options that say what reads the pipelines, alike on all machines that share a study."""
+    if model is not None:
+        return f"--model {os.path.basename(model)}"
+    return f"--step-ms {step_ms:g}" if step_ms else ""
 
 
 def _choices(target: str, arguments: dict[str, Any], plans: Mapping[str, Plan], space: str) -> Choices:
@@ -190,7 +202,15 @@ def _isolated(make: Callable[[], Choices], consume: Callable[[], Consumer], time
     from autopipe.tuning.offline.offline import TURN_SECONDS
     from autopipe.tuning.offline.session import PAIRS
 
-    return IsolatedWorkbench(Job(make, consume, TURN_SECONDS, PAIRS), timeout)
+    return IsolatedWorkbench(Job(partial(_users, make), partial(_users, consume), TURN_SECONDS, PAIRS), timeout)
+
+
+def _users(make: Callable[[], _Made]) -> _Made:
+    """Make something of the user's, in the process of a trial, which tells what their own code raises."""
+    try:
+        return make()
+    except UserCodeError as error:
+        raise (error.__cause__ or error) from None
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from autopipe.functions.known.effects import effects
@@ -43,9 +44,7 @@ def kept_in_order(tree: ir.Node) -> ir.Node:
     >>> kept_in_order(mapped).deterministic, kept_in_order(replace(mapped, in_order=True)).deterministic
     (None, True)
     """
-    kinds = ir.MemoizedMap if trees.frees_order(tree) else ir.Keeping
-    keeping = (node for node in trees.walk(tree) if isinstance(node, kinds))
-    kept = {id(each) for node in keeping for each in trees.walk(node.input)}
+    kept = {id(each) for node in _kept_by_place(tree) for each in trees.walk(node)}
 
     def ordered(node: ir.Node, inputs: list[ir.Node]) -> ir.Node:
         made = trees.on(node, *inputs)
@@ -55,6 +54,28 @@ def kept_in_order(tree: ir.Node) -> ir.Node:
         return replace(made, deterministic=True) if must_stay else made
 
     return trees.fold(tree, ordered)
+
+
+def _kept_by_place(tree: ir.Node) -> Iterator[ir.Node]:
+    """Yield what is kept, or numbered to be told apart, in the order in which it comes.
+
+    What a cache keeps as its author lets it come is theirs to free. Between numbers and what they tell apart, elements
+    may come in any order.
+    """
+    freed = trees.frees_order(tree)
+    for node in trees.walk(tree):
+        if isinstance(node, ir.MemoizedMap):
+            yield from _numbered(node.input)
+        elif isinstance(node, ir.Keeping) and not freed:
+            yield node.input
+
+
+def _numbered(node: ir.Node) -> Iterator[ir.Node]:
+    if isinstance(node, ir.Enumerate):
+        yield node.input
+        return
+    for each in node.inputs:
+        yield from _numbered(each)
 
 
 def _is_parallel(node: ir.Node) -> bool:

@@ -110,6 +110,8 @@ def signature(node: ir.Node) -> Signature:
 
 
 def _unread(node: ir.Node) -> Any:
-    if node not in _UNREAD:
-        _UNREAD[node] = build_stage(node, *map(_unread, node.inputs))
-    return _UNREAD[node]
+    # An equal node of another thread may be gone meanwhile.
+    known = _UNREAD.get(node)
+    if known is None:
+        known = _UNREAD[node] = build_stage(node, *map(_unread, node.inputs))
+    return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from io import StringIO
 from typing import Any
 
@@ -24,7 +25,9 @@ def as_text(drawn: Any, width: int) -> str:
 
 
 def show(*parts: Any) -> None:
-    """Print texts and tables. What the output has no sign for becomes a question mark: a training is not to end of it.
+    """Print texts and tables, where they can be printed: a training is not to end of it.
+
+    What the output has no sign for becomes a question mark.
 
     >>> show("busy 0.98")
     busy 0.98
@@ -34,5 +37,7 @@ def show(*parts: Any) -> None:
         for part in parts:
             console.print(part, soft_wrap=isinstance(part, str), markup=False, highlight=False)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    sys.stdout.write(captured.get().encode(encoding, "replace").decode(encoding))
-    sys.stdout.flush()
+    # It may be none, closed, or lead to a full disk or to a reader that is gone.
+    with suppress(AttributeError, OSError, ValueError):
+        sys.stdout.write(captured.get().encode(encoding, "replace").decode(encoding))
+        sys.stdout.flush()

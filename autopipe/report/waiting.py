@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 __all__ = ["shown_if_long"]
@@ -27,7 +27,7 @@ def shown_if_long(what: str, after: float = _LONG_SECONDS) -> Iterator[None]:
     ...     sum(range(10))
     45
     """
-    if sys.stderr is None or not sys.stderr.isatty() or multiprocessing.parent_process() is not None:
+    if not _is_at_a_terminal() or multiprocessing.parent_process() is not None:
         yield
         return
     over = Event()
@@ -38,6 +38,13 @@ def shown_if_long(what: str, after: float = _LONG_SECONDS) -> Iterator[None]:
     finally:
         over.set()
         shows.join()
+
+
+def _is_at_a_terminal() -> bool:
+    """Return whether somebody sees it; standard error may be closed, none, or anything that can be written to."""
+    with suppress(AttributeError, ValueError):
+        return bool(sys.stderr.isatty())
+    return False
 
 
 def _show(what: str, after: float, over: Event) -> None:

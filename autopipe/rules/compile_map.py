@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from autopipe.functions.cheaper.compiled import compile_ending
 from autopipe.functions.joined.compose import compose
+from autopipe.functions.known.rounding import jumps_after_arithmetic
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import Faster, NoErrorIsLost, RoundingUnseen, SameOnSample
@@ -29,6 +30,7 @@ def compile_map(node: Node) -> Rewrite | None:
             early = replace(node, fn=first)
             plain, fused = (replace(node, fn=fn, input=early) for fn in (rest, compiled))
             same = SameOnSample(plain, fused, over=early, exact=False)
-            safe = (NoErrorIsLost(rest), RoundingUnseen(where="where XLA computes them"))
+            unseen = RoundingUnseen(jumps_after_arithmetic(rest), where="where XLA computes them")
+            safe = (NoErrorIsLost(rest), unseen)
             return Rewrite(after, (*safe, Faster(node, after, over=node.input), same))
     return None

@@ -21,6 +21,7 @@ from autopipe.rules._obligations import (
 
 _ROWS = 256
 _BYTES = 8 * 2**20
+_TEXT_BYTES = 64 * 1024
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.BATCH)
@@ -59,5 +60,6 @@ def _rows_of_a_block(spec: Any) -> int:
     import tensorflow as tf
 
     parts = tf.nest.flatten(spec)
-    row = sum(int(prod(part.shape)) * int(part.dtype.size) for part in parts)
+    widths = (_TEXT_BYTES if part.dtype == tf.string else int(part.dtype.size) for part in parts)
+    row = sum(int(prod(part.shape)) * width for part, width in zip(parts, widths, strict=True))
     return min(_ROWS, _BYTES // max(row, 1))

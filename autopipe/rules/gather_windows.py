@@ -11,6 +11,8 @@ from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import ArraysOnHost, WholeWindows
 
+_MOST_PLACES = 2**20
+
 
 @rule(keeps=Keeps.SEQUENCE)
 def gather_windows(node: Node) -> Rewrite | None:
@@ -28,6 +30,9 @@ def gather_windows(node: Node) -> Rewrite | None:
             if series is None or batched is None or any(each.size != size for each in batched):
                 return None
             rows = signature(window.input).cardinality
+            if size > max(rows, _MOST_PLACES):
+                # Some write "all there is" so; to list the places in such a window may take all memory.
+                return None
             whole = window.drop_remainder or all(each.whole for each in batched)
             count = max(0, (rows - (size - 1) * stride - 1) // shift + 1)
             parts = [_from(series[each.component], size, shift, stride) for each in batched]

@@ -32,6 +32,8 @@ def may_leave_out(rewriting: Rewriting) -> bool:
 def read_otherwise(rewriting: Rewriting) -> bool:
     """Return whether rules moved a memory cache that may lack elements, or call ahead of it, where none would."""
     moved = any(decides_caches(step.rule) for step in rewriting.steps)
+    # One of the author's knows which it was, unless it keeps something else.
+    moved = moved or any(cache.origin is None for cache in memory_caches(rewriting.after))
     further = _calls_ahead_of_caches(rewriting.after) > _calls_ahead_of_caches(rewriting.before)
     return (moved or further) and _has_failing_cache(rewriting.after)
 

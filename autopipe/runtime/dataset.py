@@ -21,7 +21,8 @@ from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
 from autopipe.runtime.ahead import may_leave_out, read_otherwise, reads_further_ahead
-from autopipe.runtime.following import Followable, Followed
+from autopipe.runtime.filling import while_filling
+from autopipe.runtime.following import Followable, Followed, built_after
 from autopipe.runtime.iterators import Iterators
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
 from autopipe.runtime.repoint import with_own_state, with_seed_generators_of
@@ -105,6 +106,28 @@ class OptimizedDataset(Followable):
             observer.reading_started(reading)
         return iterator
 
+    def waits_for_caches(self, after: Stages = ()) -> bool:
+        """Return whether the first element of what is derived from here waits for all that its caches will hold.
+
+        Args:
+            after: stages after this dataset, as for :meth:`iterator`.
+        """
+        with self._lock:
+            full = self._stores.has_full_memories(self._iterators.memories_in_use())
+        return not full and while_filling(self._autopipe_tree, after) is not self._autopipe_tree
+
+    def look(self, after: Stages = ()) -> Any:
+        """Return an iterator that keeps nothing, without waiting until caches are full, and of which nobody is told.
+
+        Args:
+            after: stages after this dataset, as for :meth:`iterator`.
+        """
+        with self._lock:
+            tree = while_filling(derived_from(self._autopipe_tree), after)
+            looked_at = built_after(self._stores.build_apart(tree), after)
+        looked_at._autopipe_owner = (self.original, tree)
+        return iter(looked_at)
+
     def start_early(self, after: Stages = ()) -> Any:
         """Start an iterator whose buffers fill while another is still being read; for :meth:`offer`, later.
 
@@ -149,6 +172,19 @@ class OptimizedDataset(Followable):
     def caches_are_full(self) -> bool:
         """Whether what it keeps in memory is there, or nearly all of it where epochs differ."""
         return self._stores.memories_are_full and self._tables.are_full
+
+    @property
+    def caches_are_filled(self) -> bool:
+        """Whether what it keeps in memory grows no more; an element that failed may be missing from it."""
+        return self._stores.memories_are_filled and self._tables.are_full
+
+    def results_have_settled(self, given: int) -> bool:
+        """Return whether its memoized maps make hardly any new results any more, if this is asked again and again.
+
+        Args:
+            given: how many elements the iterator gave that fills them.
+        """
+        return self._tables.have_settled(given) or self._tables.are_full
 
     @property
     def must_end(self) -> bool:

@@ -1,4 +1,4 @@
-"""The pipeline of an iterator that fills memory caches: what it gives must not wait until they are full."""
+"""The pipeline of an iterator while memory caches are not full: what it gives must not wait until they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.signature import signature
 
-__all__ = ["while_filling"]
+__all__ = ["keeping_nothing", "while_filling"]
 
 _PASSING_ON = ir.AssertCardinality | ir.Options | ir.Prefetch
 
@@ -38,6 +38,29 @@ def while_filling(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node:
     if any(map(memory_caches, repeats)) or any(isinstance(stage, ir.Repeat) for stage in after):
         return tree
     return trees.transform(tree, lambda node: _filling(node, tree) if isinstance(node, ir.Shuffle) else node)
+
+
+def keeping_nothing(tree: ir.Node) -> ir.Node:
+    """Return a pipeline for one pass over a part: without the caches that are not its author's.
+
+    Those that are read at several places stay: what reads them belongs together.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> from autopipe.pipeline.text import one_line
+    >>> cached = extract(tf.data.Dataset.range(9).map(abs).cache())
+    >>> one_line(keeping_nothing(replace(cached, origin=None)))
+    'range(0, 9) | map(abs)'
+    """
+    stages = list(trees.walk(tree))
+    if any(stages.count(cache) > 1 for cache in memory_caches(tree)):
+        return tree
+
+    def passed(node: ir.Node) -> ir.Node:
+        ours = isinstance(node, ir.Cache) and node.in_memory and node.origin is None
+        return node.inputs[0] if ours else node
+
+    return trees.transform(tree, passed)
 
 
 def _filling(shuffle: ir.Shuffle, tree: ir.Node) -> ir.Node:

@@ -1,10 +1,13 @@
-"""What a user, or Keras for ``class_weight``, puts after an optimized dataset."""
+"""What a user, or Keras for ``class_weight``, puts after an optimized dataset.
+
+A private attribute of TensorFlow is read and written here, ``Dataset._variant_tensor``.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -12,12 +15,15 @@ import tensorflow as tf
 from autopipe.pipeline import ir
 from autopipe.pipeline.builders import build_stage
 from autopipe.pipeline.extract import extract
+from autopipe.pipeline.signature import signature
+from autopipe.runtime.looking import LookingDataset
 from autopipe.runtime.reading import Stages, tree_after
 
 __all__ = ["Followable", "FollowingDataset", "built_after"]
 
-# Each comes to the end of what it reads. A take does not, and is rather how somebody looks at some elements beside
-# training.
+to_variant = tf.data.experimental.to_variant
+
+# Each comes to the end of what it reads. A take does not: see LookingDataset.
 _FOLLOWING = ir.Batch | ir.Filter | ir.Map | ir.Options | ir.PaddedBatch | ir.Prefetch | ir.Repeat | ir.Skip
 
 
@@ -41,6 +47,14 @@ class Followed(Protocol):
 
     def iterator(self, after: Stages = ()) -> Any:
         """Return an iterator over it with stages after it."""
+        ...
+
+    def waits_for_caches(self, after: Stages = ()) -> bool:
+        """Whether the first element of what is derived from it waits for all that its caches will hold."""
+        ...
+
+    def look(self, after: Stages = ()) -> Any:
+        """Return an iterator over it with stages after it that keeps nothing; nobody is told of it."""
         ...
 
 
@@ -73,6 +87,12 @@ def _stage_after(optimized: Followed, derived: Any) -> ir.Unary | None:
     return None if is_endless and optimized.must_end else stage
 
 
+def _takes_few(taken: ir.Take) -> bool:
+    """Return whether a cache of all elements is of little use to a take, as to who looks at some beside training."""
+    number = signature(taken.input).cardinality
+    return taken.count >= 0 and (number < 0 or taken.count <= number / 2)
+
+
 class Followable(tf.data.Dataset):
     """A dataset that stays live with more stages after it."""
 
@@ -89,6 +109,19 @@ class Followable(tf.data.Dataset):
     repeat = _staying_live(tf.data.Dataset.repeat)
     skip = _staying_live(tf.data.Dataset.skip)
     with_options = _staying_live(tf.data.Dataset.with_options)
+
+    def take(self, count: Any, name: str | None = None) -> Any:
+        """Do as any dataset; what it returns is not live, and where it takes few, waits for no cache to be full."""
+        derive = partial(super().take, count, name)
+        optimized, stages = self._following
+        derived = derive()
+        taken = extract(derived) if tf.executing_eagerly() else None
+        if not isinstance(taken, ir.Take) or not _takes_few(taken):
+            return derived
+        after = (*stages, taken)
+        if not optimized.waits_for_caches(after):
+            return derived
+        return LookingDataset(derive, lambda: optimized.look(after) if optimized.waits_for_caches(after) else None)
 
 
 class FollowingDataset(Followable):
@@ -115,7 +148,19 @@ class FollowingDataset(Followable):
         self.optimized = optimized
         self._stages = stages
         self._derived = derived
-        super().__init__(tf.data.experimental.to_variant(derived))
+        self._derived_from = to_variant(optimized)
+        super().__init__(to_variant(derived))
+
+    @property
+    def _variant_tensor(self) -> Any:
+        """What is derived from here reads what is full by now, as what is derived from the optimized dataset does."""
+        if tf.compat.v1.executing_eagerly_outside_functions():
+            with tf.init_scope():
+                source = to_variant(self.optimized)
+                if source is not self._derived_from:
+                    self._derived_from, self._derived = source, built_after(self.optimized, self._stages)
+                    self._variant_tensor_attr = to_variant(self._derived)
+        return self._variant_tensor_attr
 
     def _inputs(self) -> list[Any]:
         return [self._derived]

@@ -113,6 +113,15 @@ class Reading:
         """Whether its caches are to take note of its end."""
         return self.requests is not None
 
+    @property
+    def is_filling(self) -> bool:
+        """Whether its memory caches take more elements: also where one iterator serves all epochs this tells the end.
+
+        Of what memoized maps hold it tells only if it is asked again and again.
+        """
+        given = self.stall.read().batches if self.stall else 0
+        return not (self.memories.are_filled and self.dataset.results_have_settled(given))
+
     @cached_property
     def counts_its_stages(self) -> bool:
         """Whether TensorFlow counts what each stage does: not without its AUTOTUNE."""

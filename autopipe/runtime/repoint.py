@@ -91,10 +91,12 @@ def restore(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
     before = put_in_place(resource, dataset, aside=aside, restored=getattr(iterator, _RESTORED, False))
     try:
         tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
-    except tf.errors.NotFoundError:
+    except tf.errors.OpError as error:
         before.result()
         put_in_place(resource, iterator._dataset, aside=False)
-        return False
+        if isinstance(error, tf.errors.NotFoundError):
+            return False
+        raise
     setattr(iterator, _RESTORED, True)
     iterator._dataset = dataset
     return True

@@ -8,10 +8,11 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import memory_caches
+from autopipe.pipeline.build import build, memory_caches
 from autopipe.pipeline.disk_caches import caches_on_disk, with_files
 from autopipe.pipeline.order import kept_in_order
 from autopipe.planning.disk.disk_cache import DiskCache, is_out_of_room
+from autopipe.runtime.filling import keeping_nothing
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.passes import taken_in_a_pass
 
@@ -63,6 +64,14 @@ class Stores:
         """
         return memories.build(kept_in_order(with_files(tree, files)))
 
+    def build_apart(self, tree: ir.Node) -> Any:
+        """Make the dataset of a pipeline that shares nothing with others, and keeps nothing, for one pass over a part.
+
+        Args:
+            tree: the pipeline.
+        """
+        return build(kept_in_order(with_files(keeping_nothing(tree), ())))
+
     def guard(self) -> None:
         """Have memories filled by who reads to the end from now on: those that fill others go on as they are.
 
@@ -86,6 +95,11 @@ class Stores:
         """Whether its memory caches hold all they will."""
         return self._memories.full
 
+    @property
+    def memories_are_filled(self) -> bool:
+        """Whether its memory caches take no more elements; one that failed may be missing."""
+        return self._memories.are_filled
+
     def has_full_memories(self, in_use: Sequence[Memories]) -> bool:
         """Return whether the next iterator would read memories that are full.
 
@@ -97,7 +111,7 @@ class Stores:
     @property
     def must_end(self) -> bool:
         """Whether only the end of an iterator tells that what its caches hold is whole."""
-        return self._memories.must_end or self._disk is not None
+        return self._memories.must_end or bool(self._files)
 
     def next_memories(self, in_use: Sequence[Memories]) -> Memories:
         """Return the memories of the next iterator: those that are full, or that no other iterator fills.

@@ -10,6 +10,8 @@ __all__ = ["Tables"]
 
 # Where each epoch takes other elements of a shuffle, the last of them may come after many epochs.
 _FEW_NEW = 0.05
+# More than are made ahead.
+_FEWEST_GIVEN = 64
 
 
 class Tables:
@@ -27,6 +29,8 @@ class Tables:
     def __init__(self, tree: ir.Node) -> None:
         self._tables = [node.table for node in trees.inputs_first(tree) if isinstance(node, ir.MemoizedMap)]
         self._before, self._at_start = self._sizes(), self._sizes()
+        self._asked: tuple[int, list[int]] | None = None
+        self._settled = not self._tables
 
     def note_start(self) -> None:
         """Take note that an iterator begins."""
@@ -36,8 +40,25 @@ class Tables:
     @property
     def are_full(self) -> bool:
         """Whether the epoch before this one found nearly all results there."""
-        pairs = zip(self._before, self._at_start, strict=True)
-        return all(now and now - before <= _FEW_NEW * now for before, now in pairs)
+        return _hardly_grew(self._before, self._at_start)
+
+    def have_settled(self, given: int) -> bool:
+        """Return whether hardly any result came in the later half of what one iterator gave, which serves all epochs.
+
+        It is to be asked again and again.
+
+        Args:
+            given: how many elements that was so far.
+        """
+        enough = _FEWEST_GIVEN if self._asked is None else 2 * self._asked[0]
+        if not self._settled and given >= enough:
+            before, self._asked = self._asked, (given, self._sizes())
+            self._settled = before is not None and _hardly_grew(before[1], self._asked[1])
+        return self._settled
 
     def _sizes(self) -> list[int]:
         return [int(tf.raw_ops.LookupTableSizeV2(table_handle=table)) for table in self._tables]
+
+
+def _hardly_grew(before: list[int], after: list[int]) -> bool:
+    return all(now and now - then <= _FEW_NEW * now for then, now in zip(before, after, strict=True))

@@ -27,7 +27,8 @@ _REMEDIES = {
     "NVMLError_DriverNotLoaded": "Load the driver's kernel module (`modprobe nvidia`), then train again.",
     "NVMLError_NoPermission": "Let this process read /dev/nvidiactl and /dev/nvidia0, /dev/nvidia1, ...",
     "NVMLError_NotSupported": (
-        "Of a GPU divided by MIG the driver tells no utilization: use a whole GPU, or go by the input stall."
+        "Of some GPUs, such as one divided by MIG, the driver tells no utilization: use another, a whole one, or go by "
+        "the input stall."
     ),
 }
 _OTHER_REMEDY = "See whether `nvidia-smi` still answers; the input stall is measured all the same."

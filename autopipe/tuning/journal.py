@@ -32,7 +32,7 @@ def journal_at(path: str) -> JournalStorage:
     """
     # It is opened again and again, also from another folder; and Optuna's lock is a link to it, which would be relative
     # to its own folder.
-    path = os.path.abspath(path)
+    path = os.path.abspath(os.path.expanduser(path))
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"{path} is no file.")
     return JournalStorage(_TellingBackend(path, _MendingLock(path)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 import warnings
@@ -30,6 +31,7 @@ __all__ = [
     "reaching_storage",
     "refuse_other_choices",
     "refuse_other_direction",
+    "shown",
     "signed",
     "tell",
 ]
@@ -98,12 +100,21 @@ def open_study(
             raise
         except Exception as error:
             raise ArgumentError(
-                f"A storage must be one that Optuna can open, but with {storage!r} it says: {_sentence(error)} "
+                f"A storage must be one that Optuna can open, but with {shown(storage)!r} it says: {_sentence(error)} "
                 "Name a database by its URL (sqlite:///study.db), or a file by journal:study.log."
             ) from error
     # Optuna loads one of the same name whatever direction it has.
     refuse_other_direction(study)
     return study
+
+
+def shown(storage: Any) -> Any:
+    """Return a storage as it may be printed: without a password.
+
+    >>> shown("postgresql://anna:secret@host/db"), shown("sqlite:///study.db")
+    ('postgresql://anna:***@host/db', 'sqlite:///study.db')
+    """
+    return re.sub(r"(?<=://)([^/:@]*):.*@", r"\1:***@", storage) if isinstance(storage, str) else storage
 
 
 def _opened(**named: Any) -> Any:

@@ -34,5 +34,5 @@ PEER = Peer(
     package="keras",
     install="pip install keras",
     make=_make,
-    note="as its guide puts it: nothing cached; brightness is clipped",
+    note="as its guide puts it; brightness is clipped",
 )

@@ -19,8 +19,9 @@ def overhead_lines(results: Sequence[OverheadResult]) -> list[str]:
         "## What the callbacks cost",
         "",
         f"Steps per second of a whole `fit` ÷ those with {PLAIN}, where there is nothing to gain: the median of the "
-        "ratios within a round, with the interval in which the true one lies 19 times in 20. In a round each has a "
-        "`fit` of its own, and they train in turn, some epochs each, with each model once. "
+        "ratios within a round, with the interval in which the true one lies 19 times in 20 (of five rounds, the "
+        "lowest and the highest: 15 times in 16). In a round each has a `fit` of its own, and they train in turn, some "
+        "epochs each, with each model once. "
         f"*{AGAIN}*: what two equal ones differ by; the others are compared with both. "
         f"*{SETTLED}*: no search, it only looks on. *{TUNER}*: trials included. *Taken*: the share of a step that the "
         "callback's methods, slower windows of its trials, the meter of the waiting and making its iterators take by "

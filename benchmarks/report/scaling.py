@@ -42,7 +42,7 @@ def _core_lines(scalings: Sequence[CoreScaling]) -> list[str]:
         return []
     lines = [
         "Units per second by cores. Predicted: as many cores as there are, each as fast as one is, up to what the "
-        "busiest chain of serial stages lets through; coordination is not in it, so it is rather too much. Where it "
+        "busiest chain of serial stages lets through; coordination is not in it. Where it "
         "was measured (medians), that stands before the prediction.",
         "",
         f"| | pipeline | variant | CPU µs per unit | serial µs | {' | '.join(map(_cores, SIMULATED))} |",

@@ -51,7 +51,7 @@ def test_what_is_close_to_the_second_instance_of_the_reference_is_made_anew_too(
 def test_what_is_made_anew_has_the_knobs_of_the_first():
     numbers = tf.data.Dataset.range(4).map(lambda x: x + 1)
     first, again, written = (
-        _Instance(dataset, 0.0, 1.0)
+        _Instance(dataset, 0.0)
         for dataset in (autopipe.optimize(numbers, seconds=0), autopipe.optimize(numbers, seconds=0), numbers)
     )
     first.dataset.retune({"prefetch.buffer_size": 7})
@@ -65,9 +65,7 @@ def test_what_is_made_anew_with_other_stages_is_tuned_itself(monkeypatch, second
     tuned = {}
     monkeypatch.setattr(measuring, "tune", lambda dataset, seconds: tuned.update({seconds: dataset}))
     numbers = tf.data.Dataset.range(4)
-    first, again = (
-        _Instance(autopipe.optimize(written), 0.0, 1.0) for written in (numbers.map(lambda x: x + 1), numbers)
-    )
+    first, again = (_Instance(autopipe.optimize(written), 0.0) for written in (numbers.map(lambda x: x + 1), numbers))
     assert again.like(first, seconds) is again
     assert tuned == ({seconds: again.dataset} if seconds else {})
 

@@ -111,13 +111,19 @@ def test_a_peak_may_be_the_experts_and_the_stated_cache():
     result = MemoryResult("a", "job", dict(zip(VARIANTS, peaks, strict=True)))
     assert result.above_allowed("autopipe(naive)") == -5 * MEGABYTE
     assert result.above_allowed("autopipe(expert)") == 100 * MEGABYTE
+    assert result.above_written("autopipe(naive)") == 45 * MEGABYTE
+    assert result.above_written("autopipe(expert)") == 100 * MEGABYTE
+    assert result.is_above_written("autopipe(naive)")
     assert not result.is_above("autopipe(naive)")
     assert result.is_above("autopipe(expert)")
     text = report.markdown(report.Results(memory=[result]))
-    assert "| a | job | 14.0 | 55 (±5) | 105 (±5) | 1 (±0) | autopipe(naive) | 500 (±0) | 400 | -5 | 3 | 1 |" in text
-    assert "| autopipe(expert) | 905 (±5) | 700 | **100** | 3 | 1 |" in text
+    assert (
+        "| a | job | 14.0 | 55 (±5) | 105 (±5) | 1 (±0) | autopipe(naive) | 500 (±0) | 400 | -5 | **45** | 3 | 1 |"
+        in text
+    )
+    assert "| autopipe(expert) | 905 (±5) | 700 | **100** | **100** | 3 | 1 |" in text
     assert "first used, 30 MB, is held before." in text
-    assert "together: job (autopipe(expert)). That is batches under way" in text
+    assert "together: job (autopipe(expert)). It may be batches under way" in text
     assert "MALLOC" not in text
     given = replace(result, environment=GIVING_BACK)
     assert "ran with `MALLOC_TRIM_THRESHOLD_=131072`" in report.markdown(report.Results(memory=[given]))

@@ -82,7 +82,7 @@ def test_the_report_names_the_command_that_makes_it_again():
 
 
 def measured_case(case, rate):
-    variants = {variant: VariantResult(rate, (rate,) * 5) for variant in (*VARIANTS, AGAIN)}
+    variants = {variant: VariantResult((rate,) * 5) for variant in (*VARIANTS, AGAIN)}
     return CaseResult(case.letter, case.name, case.title, case.unit, variants)
 
 

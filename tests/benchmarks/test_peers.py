@@ -180,6 +180,15 @@ def test_loaders_take_turns_and_each_second_round_goes_the_other_way(tmp_path, m
     assert numbers == {told[0]: [1, 4], told[1]: [2, 3]}
 
 
+def test_the_plan_that_is_kept_is_of_a_run_before_all_that_are_compared(tmp_path, monkeypatch, few_loaders):
+    figures = {"preparing": 1.0, "epochs": [1.0], "least": [0.5]}
+    started = []
+    monkeypatch.setattr(epochs, "run_child", lambda *_, **given: started.append(given) or figures)
+    epochs.compare_loaders(a_flowers.CASES[0], tmp_path, processes=2, epochs=3)
+    assert (started[0]["loader"], started[0]["epochs"]) == ("autopipe(naive)", 1)
+    assert [each["epochs"] for each in started[1:]] == [3] * (len(started) - 1)
+
+
 @pytest.mark.parametrize("missing", [True, False], ids=["asking helps", "asking changes nothing"])
 def test_who_is_to_have_large_pages_is_the_same_loader_started_in_another_environment(tmp_path, monkeypatch, missing):
     started = []

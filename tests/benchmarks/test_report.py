@@ -15,7 +15,7 @@ from benchmarks.report.results import commit_of
 
 def result(letter, name, **rates):
     by_variant = {"naive": "naive", "expert": "expert", "best": "best", "ours": VARIANTS[3], "on_expert": VARIANTS[4]}
-    variants = {by_variant[key]: VariantResult(each[0], tuple(each)) for key, each in rates.items()}
+    variants = {by_variant[key]: VariantResult(tuple(each)) for key, each in rates.items()}
     variants[AGAIN] = variants["expert"]
     return CaseResult(letter, name, f"the {name} job", "images", variants)
 

@@ -95,6 +95,7 @@ def test_figures_of_training_are_not_diluted_by_validation(endless, validates):
     dataset = autopipe.optimize((WAITING.repeat() if endless else WAITING).prefetch(1), rules=())
     history = SlowToTest().fit(dataset, epochs=4, verbose=0, **arguments).history
     assert history["input_stall"][-1] > 0.5
+    assert 0.0 < history["host_utilization"][-1] <= 1.0
     assert history["steps_per_second"][-1] > 8
     told = sum(8 / rate for rate in history["steps_per_second"])
     assert told - 0.5 < monitor.profile.stretch.seconds < told + 0.5
@@ -300,3 +301,10 @@ def test_a_loop_that_reads_no_optimized_dataset_is_told_so_once():
     assert sum("reads none" in str(each.message) for each in caught) == 1
     with pytest.raises(TypeError, match="not iterable"):
         read(None)
+
+
+def test_a_step_outside_of_the_callback_is_said_once():
+    monitor = PipelineMonitor()
+    with pytest.warns(UserWarning, match=r"PipelineMonitor.step\(\) must be called in a training loop within"):
+        monitor.step()
+    monitor.step()

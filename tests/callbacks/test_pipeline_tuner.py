@@ -14,7 +14,6 @@ from recording import MOST_EPOCHS, ROWS, Recorder, fit_until, fit_until_a_trial_
 import autopipe
 from autopipe.callbacks import PipelineTuner
 from autopipe.errors import ArgumentError
-from autopipe.pipeline.knobs import read_knobs
 from autopipe.runtime.reading import observers
 from autopipe.tuning.live import live
 from autopipe.tuning.live.next_epoch import NextEpoch
@@ -205,6 +204,21 @@ def test_a_cache_that_one_iterator_fills_in_several_epochs_is_full_before_the_se
     assert (False, True) not in begun
 
 
+@pytest.mark.parametrize("keeping", [lambda rows: rows.cache(), lambda rows: rows.filter(lambda x, y: True).cache()])
+def test_one_iterator_of_a_loop_that_fills_a_cache_is_searched_once_nothing_more_comes_into_it(monkeypatch, keeping):
+    monkeypatch.setattr("autopipe.callbacks.pipeline_tuner._SECONDS_BETWEEN_ASKING", 0.0)
+    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+    dataset = autopipe.optimize(keeping(rows().map(identity)).repeat().batch(4).apply(endless), rules=(), seconds=0)
+    with PipelineTuner(trials=1, window_seconds=0.001, objective="rate", verbose=0, seed=1) as tuner:
+        for step, _ in enumerate(dataset):
+            tuner.step()
+            if step < ROWS // 4 - 2:
+                assert tuner.search is None
+            if tuner.search is not None or step > 200 * ROWS:
+                break
+    assert tuner.search is not None
+
+
 def test_the_time_of_an_evaluation_in_mid_epoch_is_none_of_a_window():
     class SlowToTest(Recorder):
         def test_step(self, data):
@@ -220,18 +234,6 @@ def test_the_time_of_an_evaluation_in_mid_epoch_is_none_of_a_window():
     dataset = autopipe.optimize(rows().repeat(2).map(identity).batch(1), seconds=0)
     fit_until(lambda: tuner.search and tuner.search.first, SlowToTest(), dataset, tuner, Evaluate())
     assert tuner.search.first.seconds < 0.2
-
-
-def test_only_knobs_that_can_change_at_once_are_searched_in_training():
-    dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
-    with PipelineTuner(
-        trials=2, window_seconds=0.001, most_loss=math.inf, objective="rate", verbose=0, seed=1
-    ) as tuner:
-        for _ in range(3):
-            for _ in dataset:
-                tuner.step()
-    waiting = {knob.name for knob in read_knobs(dataset.tree) if not knob.live}
-    assert not waiting & set(tuner.search._space)
 
 
 def test_trials_are_counted_in_the_logs():

@@ -176,7 +176,9 @@ class TestExplainCosts:
 
     @pytest.mark.parametrize("seconds", ["-1", "0.01", "soon", "nan"])
     def test_seconds_have_a_law(self, seconds: str) -> None:
-        assert autopipe("explain", "train.py:make_dataset", "--seconds", seconds).exit_code in (1, 2)
+        result = autopipe("explain", "train.py:make_dataset", "--seconds", seconds)
+        assert result.exit_code in (1, 2)
+        assert "must be" in result.stderr or "Invalid value" in result.stderr
 
     def test_elements_that_fail_now_and_then_are_no_obstacle(self) -> None:
         account = explained("train.py:raises_late", "--seconds", "0.4")

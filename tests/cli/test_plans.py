@@ -168,17 +168,7 @@ class TestDiff:
         told = json.loads(result.stdout)
         assert told["equal"] is False
         signs = {each["stage"]: each["sign"] for each in told["stages"]}
-        assert (
-            signs
-            == {
-                "range(0, 64)": " ",
-                "cache()": "+",
-                "map(column)": "-",
-                "map(<lambda>)": "+",
-                "batch(4)": " ",
-            }
-            or signs["map(column)"] == "-"
-        )
+        assert (signs["map(column)"], signs["cache()"]) == ("-", "+")
 
     def test_a_plan_and_its_pipeline_show_what_the_plan_changes(self) -> None:
         stored_plan(rules=RULES, knobs={"prefetch.buffer_size": 7})

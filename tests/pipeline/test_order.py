@@ -52,6 +52,17 @@ def test_stages_are_ordered_that_were_so_or_of_which_something_is_kept(written, 
     assert orders(kept_in_order(in_order(tree) if was_sequential else tree)) == expected
 
 
+@pytest.mark.parametrize("freed", [False, True], ids=["kept", "freed"])
+def test_between_numbers_and_what_they_tell_apart_elements_may_come_in_any_order(freed):
+    mapped = extract(Dataset.range(9).map(uneven, 2))
+    numbered = ir.Enumerate(input=mapped)
+    above = replace(extract(Dataset.range(9).interleave(Dataset.from_tensors, 2, num_parallel_calls=2)), input=numbered)
+    kept = ir.MemoizedMap(input=above, fn=mapped.fn, source=mapped, num_parallel_calls=2)
+    tree = ir.Options(input=kept, options=FREE) if freed else kept
+    found = [node for node in trees.walk(kept_in_order(tree)) if isinstance(node, ir.Interleave | ir.Map)]
+    assert [node.deterministic for node in found] == [None, True]
+
+
 def test_what_is_not_parallel_is_left_alone():
     tree = extract(Dataset.range(9).map(uneven).batch(2))
     assert kept_in_order(tree) is tree

@@ -11,7 +11,9 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.shared_caches import leave_shared_caches
 from autopipe.pipeline.text import one_line
+from autopipe.planning.plans.plan import Plan
 from autopipe.rules import Keeps, catalogue
+from autopipe.runtime.dataset import OptimizedDataset
 from sides import Answers
 
 Dataset = tf.data.Dataset
@@ -242,3 +244,14 @@ def test_of_files_a_part_is_left_where_the_sequence_is_kept(tmp_path):
     assert one_line(leave_shared_caches(part, files_may_change=True)) == "cache() | take(3) | batch(2)"
     whole = extract(lines.batch(2))
     assert leave_shared_caches(whole, files_may_change=True) == whole
+
+
+def test_pairs_of_two_who_fill_one_cache_at_once_belong_together_from_the_second_epoch_on():
+    held = shuffled().cache()
+    pairs = Dataset.zip((held.map(str_of), held.map(lambda x: str_of(x) + "!"))).batch(4)
+    done = rewrite(extract(pairs), rules=catalogue(), keeps=Keeps.TRAINING, measurements=Answers())
+    dataset = OptimizedDataset(pairs, done, Plan("none"))
+    for epoch in range(3):
+        found = [pair for lefts, rights in dataset.as_numpy_iterator() for pair in zip(lefts, rights, strict=True)]
+        assert sorted(left for left, _ in found) == sorted(str(2 * number).encode() for number in range(COUNT))
+        assert epoch == 0 or all(left + b"!" == right for left, right in found)

@@ -399,3 +399,21 @@ def test_numbers_that_would_shift_where_python_code_fails_in_one_epoch_only_are_
         failing[0] = False
         for _epoch in range(2):
             assert sorted(map(int, dataset)) == list(range(0, 80, 10))
+
+
+def test_refuses_numbers_in_an_order_that_an_option_after_it_would_free(tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text(f"{names}\n{names}\n")
+    lines = tf.data.TextLineDataset(tf.data.TextLineDataset(str(names)), num_parallel_reads=tf.data.AUTOTUNE)
+    parsed = lines.shuffle(9).take(2).map(lambda x: tf.strings.length(x) + 1)
+    assert_refuses(RULE, parsed, "an option after it would free the order of text_files")
+
+
+def test_refuses_numbers_behind_what_leaves_out_a_file_that_cannot_be_read_once(tmp_path):
+    (tmp_path / "a").write_text("1")
+    read = Dataset.from_tensor_slices([f"{tmp_path}/a", f"{tmp_path}/b"]).map(tf.io.read_file).ignore_errors()
+    done = apply(RULE, read.shuffle(9).take(1).map(parse))
+    # What is read of a file is kept as it was read.
+    assert [step.after for step in done.steps] == ["... | enumerate() | memoized_map(read_file, calls=AUTOTUNE)"]
+    (refusal,) = done.refusals
+    assert "a file that cannot be read in one epoch only would shift numbers" in refusal.reason

@@ -83,3 +83,13 @@ def test_what_decides_by_computed_floats_is_not_compiled():
         return tf.floor(tf.cast(image, tf.float32) / 255.0 * 7.3 - 0.4) / 0.2
 
     assert_no_match(RULE, images().map(steps))
+
+
+def standardize(image):
+    scaled = tf.cast(image, tf.float32) / 255.0
+    mean = tf.reduce_mean(scaled)
+    return (scaled - mean) / tf.sqrt(tf.reduce_mean(scaled * scaled) - mean * mean + 1e-8)
+
+
+def test_refuses_where_its_own_arithmetic_makes_of_rounding_a_larger_difference():
+    assert_refuses(RULE, images().map(standardize), "its own Sqrt may make of a difference in rounding a larger one")

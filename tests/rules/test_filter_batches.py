@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
@@ -75,7 +75,7 @@ def test_blocks_from_which_nothing_passes_or_all():
 
 def test_nested_elements_with_texts():
     dataset = numbers().map(structure).filter(by_text).batch(5)
-    expected = "range(0, 1000) | map(structure) | batch(256) | map(where by_text) | rebatch(5)"
+    expected = "range(0, 1000) | map(structure) | batch(127) | map(where by_text) | rebatch(5)"
     assert_rewrites(RULE, dataset, expected, Keeps.ELEMENTS)
 
 
@@ -183,3 +183,10 @@ def test_refuses_where_it_is_not_faster():
 def test_does_not_match_other_orders():
     assert_no_match(RULE, numbers().batch(8).filter(lambda x: x[0] > 0))
     assert_no_match(RULE, numbers().filter(is_odd).shuffle(3).batch(8))
+
+
+def test_few_texts_are_held_at_once():
+    rows = Dataset.from_tensor_slices((["some", "texts"] * 200, np.arange(400))).filter(lambda text, x: x % 2 == 0)
+    done = apply(RULE, rows.batch(4))
+    sizes = [node.batch_size for node in trees.walk(done.after) if isinstance(node, ir.Batch)]
+    assert sizes == [127]

@@ -1,8 +1,9 @@
 import pytest
 import tensorflow as tf
 
+from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
-from sides import assert_no_match, assert_refuses, assert_rewrites
+from sides import apply, assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "free_order"
 NUMBERS = tf.data.Dataset.range(60)
@@ -99,3 +100,20 @@ def test_refuses_where_the_author_asked_for_it_upstream_of_what_is_not_read():
     scanned = tf.data.Dataset.range(9).with_options(options).scan(0, lambda state, x: (state, x))
     parallel = scanned.map(lambda x: x + 1, num_parallel_calls=2)
     assert_refuses(RULE, parallel.shuffle(9), "the author set options.deterministic to True")
+
+
+def endless(x):
+    return tf.data.Dataset.range(x, x + 3).map(double).repeat()
+
+
+def test_refuses_where_what_is_quick_would_come_more_often():
+    balanced = NUMBERS.take(2).interleave(endless, cycle_length=2, num_parallel_calls=2)
+    assert_refuses(RULE, balanced.shuffle(9).batch(4).take(3), "endless may make datasets without end (RepeatDataset)")
+    assert_refuses(RULE, PARALLEL.shuffle(9).take(5), "take(5) downstream leaves some out")
+    unknown = PARALLEL.filter(even).shuffle(60)
+    assert_refuses(RULE, unknown.batch(2).take(2), "take(2) downstream leaves some out")
+
+
+def test_of_what_is_mixed_whole_some_may_be_taken():
+    expected = "range(0, 60) | map(double, calls=2, deterministic=False) | shuffle(60) | take(5)"
+    assert one_line(apply(RULE, PARALLEL.shuffle(60).take(5)).after) == expected

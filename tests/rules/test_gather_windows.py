@@ -134,3 +134,8 @@ def test_does_not_match_a_function_with_effects():
         return window.batch(4)
 
     assert_no_match(RULE, Dataset.from_tensor_slices(series()).window(4, 1, drop_remainder=True).flat_map(count))
+
+
+def test_one_window_longer_than_all_there_is_is_left_alone():
+    everything = Dataset.from_tensor_slices(series()).window(2**62).flat_map(lambda rows: rows.batch(2**62))
+    assert_no_match(RULE, everything)

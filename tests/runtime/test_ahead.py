@@ -8,13 +8,14 @@ from failing_elements import failing_at
 from retuning import flat
 
 import autopipe
-from autopipe.optimizer import Rewriting, Step
+from autopipe.optimizer import Rewriting, Step, rewrite
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
 from autopipe.planning.plans.plan import Plan
 from autopipe.rules import Keeps
 from autopipe.runtime.ahead import reads_further_ahead
 from autopipe.runtime.dataset import OptimizedDataset
+from sides import Answers, named
 
 Dataset = tf.data.Dataset
 
@@ -236,3 +237,15 @@ def test_what_is_optimized_again_lacks_no_element_that_failed(times):
             flat(dataset)
         # The prefetch goes on after the error.
         time.sleep(0.3)
+
+
+def test_a_cache_that_keeps_less_than_its_author_let_it_lacks_no_element_that_failed():
+    written = Dataset.from_tensor_slices(TEXTS).map(tf.strings.to_number).cache().take(9).prefetch(8)
+    done = rewrite(
+        extract(written), rules=(named("select_before_cache"),), keeps=Keeps.TRAINING, measurements=Answers()
+    )
+    assert [step.rule for step in done.steps] == ["select_before_cache"]
+    dataset = OptimizedDataset(written, done, Plan("none"))
+    for _epoch in range(3):
+        read_until_it_fails(dataset)
+    assert not dataset.caches_are_full

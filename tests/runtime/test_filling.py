@@ -2,48 +2,16 @@
 
 import pytest
 import tensorflow as tf
+from caching_shuffled_work import COUNT, caching, rewritten, slow, work
 from failing_elements import failing_at
 from retuning import numbers, read_retuning
 
-import autopipe
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
-from autopipe.planning.plans.plan import Plan
-from autopipe.rules import Keeps
-from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.filling import while_filling
-from sides import AlwaysFaster, apply
 
 Dataset = tf.data.Dataset
-COUNT = 40
-
-
-def counted(calls):
-    @autopipe.stateless
-    def count(x):
-        calls.append(int(x))
-        return x
-
-    return lambda x: tf.ensure_shape(tf.numpy_function(count, [x], tf.int64), [])
-
-
-def work(x):
-    made = tf.strings.length(tf.strings.as_string(tf.range(x + 500)))
-    return x + 0 * tf.cast(tf.reduce_sum(made), tf.int64)
-
-
-def rewritten(written):
-    """What becomes of a pipeline where nothing but its stages decides."""
-    return apply("cache_fixed_work", written, Keeps.TRAINING, AlwaysFaster())
-
-
-def caching(written):
-    return OptimizedDataset(written, rewritten(written), Plan("none"))
-
-
-def slow(calls, shuffled=lambda names: names.shuffle(COUNT)):
-    return shuffled(Dataset.range(COUNT)).map(counted(calls)).batch(4)
 
 
 def test_the_first_batch_takes_no_more_calls_than_as_written():

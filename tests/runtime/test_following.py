@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 import tensorflow as tf
+from caching_shuffled_work import caching, slow
 
 import autopipe
 from autopipe.optimizer import Rewriting
@@ -256,3 +257,27 @@ def test_a_look_at_the_first_batch_draws_no_order_that_nobody_reads(keeps):
             assert len(list(dataset.take(1))) == 1
         ours, theirs = ([batch.numpy().tolist() for batch in dataset] for dataset in (optimized, written))
         assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "derive",
+    [
+        lambda following: following.enumerate().map(lambda _, x: x),
+        lambda following: tf.data.Dataset.zip((following,)).map(lambda x: x),
+        lambda following: following.take(10),
+    ],
+    ids=["enumerated", "zipped", "taken"],
+)
+def test_what_is_derived_later_reads_the_caches_that_are_full_by_then(derive):
+    calls = []
+    dataset = caching(slow(calls))
+    following = dataset.map(lambda x: x + 1)
+    elements = [*dataset]
+    calls.clear()
+    assert sum(len(x) for x in derive(following)) == sum(len(x) for x in derive(following)) == sum(map(len, elements))
+    assert not calls
+
+
+def test_a_folder_for_caches_that_keeps_nothing_changes_nothing(tmp_path):
+    dataset = autopipe.optimize(tf.data.Dataset.range(8).map(lambda x: x + 1), disk_cache=tmp_path, seconds=0)
+    assert isinstance(dataset.repeat(), FollowingDataset)

@@ -49,3 +49,15 @@ def test_where_epochs_take_others_of_a_shuffle_all_but_a_few_do():
 def test_a_dataset_is_full_with_its_tables():
     dataset = autopipe.optimize(Dataset.range(20).shuffle(20).take(20).map(lambda x: x + 1), rules=(), seconds=0)
     assert dataset.caches_are_full
+
+
+def test_where_one_iterator_serves_all_epochs_its_elements_tell():
+    tree = memoized(Dataset.range(1000), lambda numbers: numbers.repeat())
+    tables = Tables(tree)
+    for given, _ in enumerate(build(tree).take(5000), start=1):
+        if tables.have_settled(given):
+            break
+    # All but a few, of which some are made ahead.
+    assert int(tf.raw_ops.LookupTableSizeV2(table_handle=tree.table)) > 900
+    assert given < 5000
+    assert not tables.are_full

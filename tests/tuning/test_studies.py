@@ -306,3 +306,10 @@ gc.collect()
 print(model() is None)
 """
     assert run_program(code).split() == ["True"]
+
+
+def test_a_password_is_not_told(tmp_path):
+    with pytest.raises(ArgumentError) as refused:
+        open_study(storage=f"sqlite://anna:secret@/{tmp_path}/none/study.db")
+    assert "anna:***@" in str(refused.value)
+    assert "secret" not in str(refused.value)

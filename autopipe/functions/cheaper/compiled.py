@@ -51,6 +51,7 @@ _LEAST_NUMBERS = 4096
 _LEAST_PASSES = 2
 # With it, a branch is taken apart into ops that XLA does not know.
 _LOWERED = frozenset({"_lower_using_switch_merge"})
+_UNKNOWN_TO_XLA = frozenset({"resource", "string", "variant"})
 _MUST_COMPILE = "_XlaMustCompile"
 
 
@@ -100,6 +101,8 @@ def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:
         op: the op.
         given: types of the ops that give floats which are not computed here.
     """
+    if any(tensor.dtype.name in _UNKNOWN_TO_XLA for tensor in (*op.inputs, *op.outputs)):
+        return False
     if op.type in _BRANCHES:
         bodies = called_graphs(graph, op)
         return all(

@@ -1,4 +1,4 @@
-"""The order of elements in the datasets that a function makes."""
+"""The order of elements in the datasets that a function makes, and whether they come to an end."""
 
 from __future__ import annotations
 
@@ -6,14 +6,40 @@ from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import with_called
 
-__all__ = ["op_of_free_order", "op_that_counts"]
+__all__ = ["op_of_free_order", "op_that_counts", "op_without_end"]
 
+_OF_DATASETS = ("Dataset", "DatasetV2", "DatasetV3", "DatasetV4")
 # What comes through depends on what came before.
 _COUNTING = frozenset(
     "BatchDatasetV2 DatasetToSingleElement GroupByWindowDataset PaddedBatchDatasetV2 ParallelBatchDataset "
     "RebatchDatasetV2 ReduceDataset ScanDataset ShardDataset SkipDataset TakeDataset TakeWhileDataset UniqueDataset "
     "WindowDataset ZipDataset".split()
 )
+
+# What comes to an end where its inputs do; of others nobody knows.
+_ENDING = _COUNTING | frozenset(
+    "AssertCardinalityDataset BatchDataset CSVDataset CSVDatasetV2 CacheDataset CacheDatasetV2 ConcatenateDataset "
+    "FilterDataset FixedLengthRecordDataset FixedLengthRecordDatasetV2 FlatMapDataset IgnoreErrorsDataset "
+    "InterleaveDataset MapDataset OptionsDataset ParallelInterleaveDatasetV2 ParallelInterleaveDatasetV3 "
+    "ParallelInterleaveDatasetV4 ParallelMapDataset ParallelMapDatasetV2 PrefetchDataset RangeDataset ShuffleDataset "
+    "ShuffleDatasetV2 ShuffleDatasetV3 TFRecordDataset TFRecordDatasetV2 TensorDataset TensorSliceDataset "
+    "TextLineDataset UnbatchDataset".split()
+)
+
+
+@remembered
+def op_without_end(fn: Function) -> str | None:
+    """Return a dataset op of a function that may go on for ever; ``None`` if there is none.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import function_of
+    >>> numbers = tf.data.Dataset.range(3)
+    >>> again = lambda x: tf.data.Dataset.range(x).repeat()
+    >>> [op_without_end(function_of(numbers.flat_map(opened))) for opened in (tf.data.Dataset.range, again)]
+    [None, 'RepeatDataset']
+    """
+    ops = (op.op for op in with_called(fn.concrete.graph.as_graph_def()))
+    return next((op for op in ops if op.endswith(_OF_DATASETS) and op not in _ENDING), None)
 
 
 @remembered

@@ -10,14 +10,15 @@ from autopipe.functions.memo import remembered
 from autopipe.functions.regrouped import fused_op, joined_names, regrouped, regrouped_ops
 from autopipe.functions.subgraph import called_graphs, fed_by, origin
 
-__all__ = ["jumps", "jumps_after", "jumps_after_regrouping", "rounds_alike"]
+__all__ = ["jumps", "jumps_after", "jumps_after_arithmetic", "jumps_after_regrouping", "rounds_alike"]
 
 # Ops that give floats, and do not give nearly the same for nearly the same, or no number where that is a little more.
 _JUMPS = frozenset(
-    "Acos Acosh Angle Asin Atan2 Atanh Ceil CropAndResize DivNoNan FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars "
-    "FakeQuantWithMinMaxVarsPerChannel Floor FloorDiv FloorMod ImageProjectiveTransformV2 ImageProjectiveTransformV3 "
-    "Inv Mod QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 RGBToHSV "
-    "Reciprocal Rint Round Sign TruncateMod UnsortedSegmentSum Xdivy Xlog1py Xlogy".split()
+    "Acos Acosh Angle Asin Atan2 Atanh Ceil CropAndResize DivNoNan ExtractGlimpse ExtractGlimpseV2 "
+    "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel Floor FloorDiv FloorMod "
+    "ImageProjectiveTransformV2 ImageProjectiveTransformV3 Inv Mod Qr QuantizeAndDequantize QuantizeAndDequantizeV2 "
+    "QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 Reciprocal RGBToHSV Rint Round SelfAdjointEigV2 Sign Svd "
+    "TruncateMod UnsortedSegmentSum Xdivy Xlog1py Xlogy".split()
 )
 # Ops that give no number below 0, which only a difference comes to by rounding: not a sum of squares, nor a spectrum.
 _OF_POSITIVES = frozenset("Log Rsqrt Sqrt".split())
@@ -26,6 +27,7 @@ _KEEP_DIFFERENCES = frozenset(
     "Add AddN AddV2 ConcatV2 ExpandDims GatherV2 Mean Mul Neg Pack RealDiv Reshape Select SelectV2 Slice Squeeze "
     "StridedSlice Sum Transpose".split()
 )
+_GIVEN = frozenset({"Const", "Placeholder"})
 # Ops that look at the shape of floats, not at their values.
 _OF_SHAPES = frozenset("Rank Shape ShapeN Size".split())
 
@@ -70,6 +72,19 @@ def jumps_after_regrouping(fn: Function) -> str | None:
     """
     graph = fn.concrete.graph
     return fused_op(graph) or jumps_after(fn, regrouped_ops(graph))
+
+
+def jumps_after_arithmetic(fn: Function) -> str | None:
+    """Return such an op after any floats that the function computes, as where all of it is computed in another way.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> floats = tf.data.Dataset.from_tensors([0.5])
+    >>> [jumps_after_arithmetic(extract(floats.map(f)).fn) for f in (tf.round, lambda x: tf.round(x * 0.1))]
+    [None, 'Round']
+    """
+    ops = fn.concrete.graph.get_operations()
+    return jumps_after(fn, {op for op in ops if op.type not in _GIVEN and any(map(_rounds, op.outputs))})
 
 
 @remembered

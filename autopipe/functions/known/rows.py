@@ -14,6 +14,9 @@ from autopipe.functions.subgraph import called_graphs, needed_ops
 
 __all__ = ["tensors_of_rows", "who_mixes_rows"]
 
+# How TensorFlow looks at a condition and raises, with no result that anything else takes.
+_CHECKS = frozenset({"Assert", "If", "StatelessIf"})
+
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
@@ -46,6 +49,10 @@ def who_mixes_rows(fn: Function) -> str | None:
         return "a result that is no plain tensor"
     graph = fn.concrete.graph
     flows = _flows_in(fn)
+    checks = (op for op in graph.control_outputs if op.type in _CHECKS)
+    of_many = next((op for op in checks if flows[id(op.inputs[0])] is None), None)
+    if of_many is not None:
+        return described(graph, of_many)
     if all(flows[id(tensor)] == ROWS for tensor in graph.outputs):
         return None
     ops = graph.get_operations()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -93,6 +94,10 @@ def undisturbed_generators(functions: Iterable[Function]) -> Iterator[None]:
     values = [variable.read_value() for variable in variables]
     try:
         yield
+    except Exception as error:
+        # What its frames hold must be gone: the threads of iterators draw on.
+        traceback.clear_frames(error.__traceback__)
+        raise
     finally:
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)

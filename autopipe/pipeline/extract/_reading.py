@@ -13,6 +13,7 @@ from autopipe.functions.function import Function, describe_callable
 from autopipe.functions.joined.inlined import inlined
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.lines import line_of_tracing, with_line
+from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.serialized import HiddenArgumentError
 
 __all__ = [
@@ -135,7 +136,7 @@ def _read_twice(dataset: Any) -> frozenset[int]:
 def _read(dataset: Any) -> ir.Node:
     own_tree = getattr(dataset, "_autopipe_tree", None)
     if isinstance(own_tree, ir.Node):
-        if any(map(_draws_anew, trees.walk(own_tree))) and any(map(is_read_twice, _upstream(dataset))):
+        if any(map(is_reseeded, trees.walk(own_tree))) and any(map(is_read_twice, _upstream(dataset))):
             return opaque(dataset, ORDERS_IN_TURN)
         return trees.transform(own_tree, _with_orders_of_its_own)
     reader = _WALK.get().readers.get(type(dataset).__name__)
@@ -147,11 +148,6 @@ def _read(dataset: Any) -> ir.Node:
         return opaque(dataset, _why_unread(failed))
     except HiddenArgumentError as hidden:
         return opaque(dataset, str(hidden))
-
-
-def _draws_anew(node: ir.Node) -> bool:
-    """Return whether it is a shuffle that draws each order from its seed, after the one before."""
-    return isinstance(node, ir.Shuffle) and node.seeded and node.reshuffle_each_iteration
 
 
 def _with_orders_of_its_own(node: ir.Node) -> ir.Node:

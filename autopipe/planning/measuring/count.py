@@ -23,7 +23,7 @@ from autopipe.pipeline.signature import signature
 from autopipe.planning.measuring.samples import from_several_places, one_sentence, without_buffers
 from autopipe.rules import MeasurementError
 
-__all__ = ["examples_in_batch", "most_elements"]
+__all__ = ["examples_in_batch", "most_elements", "most_known"]
 
 _COUNTING_SECONDS = 1.0
 # Where the function that reads a file works on what is in it, a cache saves most.
@@ -53,6 +53,27 @@ _BYTES_BESIDE = {"tfrecord": 16, "text": 1, "fixed_length": 0}
 # What counting the elements of a stage came to; the reason where it could not be done. An error would hold what its
 # traceback does: samples, among others.
 _COUNTED: WeakKeyDictionary[ir.Node, int | str] = WeakKeyDictionary()
+
+
+def most_known(node: ir.Node) -> float:
+    """Return the most elements a pipeline has, as TensorFlow knows without running it; infinity where it does not.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> numbers = tf.data.Dataset.range(9)
+    >>> [most_known(extract(each)) for each in (numbers.ignore_errors().batch(4), numbers.repeat())]
+    [3, inf]
+    """
+    cardinality = signature(node).cardinality
+    if cardinality >= 0:
+        return cardinality
+    match node:
+        case ir.Batch(batch_size=size) | ir.PaddedBatch(batch_size=size):
+            most = most_known(node.input)
+            return most if math.isinf(most) else -(-most // size)
+        case ir.Unary() if isinstance(node, _NO_MORE):
+            return most_known(node.input)
+    return math.inf
 
 
 def most_elements(node: ir.Node) -> int:
@@ -132,14 +153,16 @@ def _once(count: Callable[[Any], int], node: ir.Node) -> int:
     """Return what counting comes to, counted once."""
     import tensorflow as tf
 
-    if node not in _COUNTED:
+    # An equal node of another thread may be gone meanwhile.
+    known = _COUNTED.get(node)
+    if known is None:
         try:
-            _COUNTED[node] = count(node)
+            known = count(node)
         except MeasurementError as unknown:
-            _COUNTED[node] = str(unknown)
+            known = str(unknown)
         except tf.errors.OpError as failed:
-            _COUNTED[node] = f"an element raised while they were counted: {one_sentence(failed)}"
-    known = _COUNTED[node]
+            known = f"an element raised while they were counted: {one_sentence(failed)}"
+        _COUNTED[node] = known
     if isinstance(known, str):
         raise MeasurementError(known)
     return known

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
 from autopipe.planning.measuring.samples import of_one_shape, without_buffers, without_calls
 from autopipe.rules import MeasurementError
 
-__all__ = ["HeldSamples", "without_end"]
+__all__ = ["HeldSamples", "at_the_pace_of", "without_end"]
 
 _ELEMENTS = 256
 _FEW = 8
@@ -67,6 +68,19 @@ class HeldSamples:
 def without_end(sample: ir.Node) -> ir.Node:
     """Return the elements of a sample again and again: to hand them out of a cache takes less than to slice them."""
     return ir.Repeat(input=ir.Cache(input=sample))
+
+
+def at_the_pace_of(passing: ir.Node, sample: ir.Node) -> ir.Node:
+    """Return the elements of a sample, each once another pipeline gives one of the same type, which is let go.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.build import build
+    >>> passing, sample = (extract(tf.data.Dataset.from_tensor_slices(each)) for each in ([1, 2], [7, 8, 9]))
+    >>> [int(x) for x in build(at_the_pace_of(passing, sample))]
+    [7, 8]
+    """
+    pairs = ir.Zip(parts=(passing, sample), structure=(0, 1))
+    return extract(build(pairs).map(lambda passed, held: held, synchronous=True)).on(pairs)
 
 
 def _held(elements: Sequence[Any], spec: Any) -> ir.Node:

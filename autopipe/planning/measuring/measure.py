@@ -21,9 +21,9 @@ from autopipe.pipeline.visibility import who_leaves_traces, who_would_see
 from autopipe.planning.disk.content import UnknownContentError
 from autopipe.planning.disk.disk_cache import DiskCache
 from autopipe.planning.measuring.caching import caching_cost
-from autopipe.planning.measuring.count import most_elements
+from autopipe.planning.measuring.count import most_elements, most_known
 from autopipe.planning.measuring.differences import difference
-from autopipe.planning.measuring.held_samples import HeldSamples, without_end
+from autopipe.planning.measuring.held_samples import HeldSamples, at_the_pace_of, without_end
 from autopipe.planning.measuring.nothing_passes import ending_in_time, refuse_if_nothing_passes
 from autopipe.planning.measuring.questions import Question, asked
 from autopipe.planning.measuring.samples import (
@@ -284,8 +284,8 @@ class SampleMeasurements:
             for side in sides:
                 refuse_if_nothing_passes(side)
             old, new = map(taking_turns, ending_in_time(sides, _MOST_SECONDS))
-            seconds = min(_SPEED_SECONDS, self._seconds_left())
-            return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True, epoch=_in_an_epoch(before))
+            seconds, epoch = min(_SPEED_SECONDS, self._seconds_left()), most_known(before) or math.inf
+            return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True, epoch=epoch)
 
     def epoch_outlasts(self, pipeline: ir.Node, seconds: float) -> bool:
         """Return whether an epoch takes longer than that, from the second one on, if nothing else takes time."""
@@ -322,9 +322,10 @@ class SampleMeasurements:
         return node.on(*inputs) if inputs else node
 
     def _with_full_tables(self, node: ir.Node) -> ir.Node:
-        """Return memoized maps over a sample without end, of which all results are there.
+        """Return memoized maps over a sample of which all results are there, at the pace of what comes before them.
 
-        Behind a full cache nothing starts with an iterator, but of these every function does.
+        Behind a full cache nothing runs, nor starts with an iterator; before these all does that finds numbers, and of
+        them every function starts.
         """
         numbered = node
         while isinstance(numbered, ir.Map | ir.MemoizedMap):
@@ -336,7 +337,8 @@ class SampleMeasurements:
 
         sampled = trees.transform(trees.substitute(node, numbered, source), filled)
         count = len(take_sample(sampled, _RESULTS))
-        return trees.substitute(sampled, source, without_end(ir.Take(input=source, count=count)))
+        there = without_end(ir.Take(input=source, count=count))
+        return trees.substitute(sampled, source, at_the_pace_of(self._steady(numbered), there))
 
     def _compare(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         sides = [before, after]
@@ -345,9 +347,9 @@ class SampleMeasurements:
             sides = [trees.substitute(side, over, source) for side in sides]
         refuse_if_nothing_passes(_repeatable(sides[0]))
         sides = ending_in_time(sides, _MOST_SECONDS)
-        each = elements_in_one_turn(sides[0])
+        each, epoch = elements_in_one_turn(sides[0]), most_known(before) or math.inf
         old, new = (taking_turns(side, each) for side in sides)
-        return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()), epoch=_in_an_epoch(before) / each)
+        return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()), epoch=epoch / each)
 
     def _sample_source(self, node: ir.Node) -> ir.Node:
         return self._held.source(node, self._sample)
@@ -366,12 +368,6 @@ def _known_bytes(node: ir.Node) -> int | None:
         each = _known_bytes(node.input)
         return None if each is None else each * node.batch_size
     return known
-
-
-def _in_an_epoch(node: ir.Node) -> float:
-    """Return how many elements an epoch has, where TensorFlow knows; else as if it had no end."""
-    known = signature(node).cardinality
-    return known if known > 0 else math.inf
 
 
 def _functions(*sides: ir.Node) -> Iterator[Function]:

@@ -31,6 +31,7 @@ _CLEARLY = 1.4
 # Of what an element takes; a longer start is looked at so many times at the most, and for such a share of the time.
 _LITTLE_START, _STARTS = 0.05, 3
 _STARTING_SHARE = 0.1
+_LONG_START_SECONDS = 20.0
 # So far apart even while both warm up, they are not compared a second time: the slower one would take long.
 _FAR = 3.0
 
@@ -81,12 +82,15 @@ def _shares_of_starts(
     """Return what it takes to start an iterator, for each element of an epoch; nothing where that is little.
 
     The first start of all takes longer than those of later epochs, as when XLA compiles a function: each side starts
-    once more. Whether it is looked at again depends on what that takes of the time, and on what it could change.
+    once more, unless that took very long, as where much is skipped. Whether it is looked at again depends on what that
+    takes of the time, and on what it could change.
     """
     paces = [watch.usual_seconds + consumer_seconds for watch in watches]
     shares = {watch: watch.start_seconds / epoch for watch in watches}
     if all(share <= _LITTLE_START * pace for share, pace in zip(shares.values(), paces, strict=True)):
         return dict.fromkeys(watches, 0.0)
+    if sum(watch.start_seconds for watch in watches) > _LONG_START_SECONDS:
+        return shares
     end = time.perf_counter() + _STARTING_SHARE * seconds
     for looked_at in range(1, _STARTS):
         if looked_at > 1 and (_change_little(paces, [*shares.values()]) or time.perf_counter() > end):

@@ -26,4 +26,4 @@ def promised_bytes() -> int:
     """
     with _lock:
         promises = list(_PROMISES.items())
-    return sum(caches for dataset, caches in promises if caches and not dataset.caches_are_full)
+    return sum(caches for dataset, caches in promises if caches and not dataset.caches_are_filled)

@@ -105,7 +105,7 @@ class Plan:
             PlanError: if there is no such file, or it is not a plan.
         """
         try:
-            text = _text_of(Path(path))
+            text = _text_of(Path(os.path.expanduser(path)))
         except (OSError, TypeError, ValueError) as error:
             raise PlanError(
                 f"A plan must be a readable text file, but {str(path)!r} is not ({error}). "

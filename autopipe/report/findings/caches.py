@@ -203,10 +203,13 @@ def _is_endless(node: ir.Node) -> bool:
             return True
         case ir.Take(count=count) if count >= 0:
             return False
+        case ir.TakeWhile():
+            return False
         case ir.Zip():
             return all(map(_is_endless, node.inputs))
-        case ir.ChooseFrom(parts=parts):
-            return any(map(_is_endless, parts))
+        case ir.ChooseFrom(parts=parts, choices=choices, stop_on_empty=stops):
+            ends = all if stops else any
+            return _is_endless(choices) and ends(map(_is_endless, parts))
         case ir.RandomNumbers():
             return True
     return any(map(_is_endless, node.inputs))

@@ -11,6 +11,7 @@ from autopipe.rules._obligations.caches import (
 )
 from autopipe.rules._obligations.epochs import (
     NoRepeatAfter,
+    QuickOnesUnseen,
     Reshuffles,
     SameElementsEveryEpoch,
     SameEveryEpoch,
@@ -106,6 +107,7 @@ __all__ = [
     "OutgrowsMemory",
     "PlainTensors",
     "Pure",
+    "QuickOnesUnseen",
     "ReadAheadUnseen",
     "ReadToItsEnd",
     "Reshuffles",

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from autopipe.functions.function import Function
 from autopipe.functions.known.effects import effects
-from autopipe.functions.known.order_inside import op_of_free_order, op_that_counts
+from autopipe.functions.known.order_inside import op_of_free_order, op_that_counts, op_without_end
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.repeatable import reads_files
 from autopipe.pipeline.seeds import is_reseeded
@@ -16,8 +16,17 @@ from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import Keeps, Proof, Site
 from autopipe.rules._obligations.functions import Deterministic
+from autopipe.rules._obligations.reading import who_stops_early
 
-__all__ = ["NoRepeatAfter", "Reshuffles", "SameElementsEveryEpoch", "SameEveryEpoch", "SameNumbers", "SameOnAllSides"]
+__all__ = [
+    "NoRepeatAfter",
+    "QuickOnesUnseen",
+    "Reshuffles",
+    "SameElementsEveryEpoch",
+    "SameEveryEpoch",
+    "SameNumbers",
+    "SameOnAllSides",
+]
 
 # Stages that give the same elements in every epoch when what they read from does.
 _STEADY = (
@@ -120,6 +129,29 @@ class Reshuffles:
 
 
 @dataclass(frozen=True)
+class QuickOnesUnseen:
+    """Elements that are made quickly are no more often among those that are taken than others.
+
+    Args:
+        freed: the stage that is to hand over what is ready first.
+        shuffle: what mixes its elements.
+    """
+
+    freed: ir.Map | ir.Interleave
+    shuffle: ir.Shuffle
+
+    def check(self, site: Site) -> Proof:
+        """Look for datasets without end, whose elements are never all taken, and for what leaves some out."""
+        endless = op_without_end(self.freed.fn) if isinstance(self.freed, ir.Interleave) else None
+        if endless is not None:
+            return Proof(False, f"{self.freed.fn} may make datasets without end ({endless}), the quickest ones' first")
+        early = who_stops_early(site)
+        if early is not None and not 0 <= signature(self.shuffle.input).cardinality <= self.shuffle.capacity:
+            return Proof(False, f"{stage(early)} downstream leaves some out, and not those that are made quickly")
+        return Proof(True, "")
+
+
+@dataclass(frozen=True)
 class SameEveryEpoch:
     """A pipeline gives the same elements in the same order whenever it runs.
 
@@ -138,7 +170,7 @@ class SameEveryEpoch:
         """
         if trees.frees_order(site.pipeline):
             return Proof(False, "options.deterministic=False frees the order of each repetition")
-        changes = (_changes_between_epochs(node, site) for node in _since_a_memory_cache(self.pipeline))
+        changes = (_changes_between_epochs(node, site) for node in _since_a_memory_cache(self.pipeline, site))
         change = next(filter(None, changes), None)
         if change:
             drawn = f"{self.drawing} {effects(self.drawing).describe()}, and before that " if self.drawing else ""
@@ -192,8 +224,11 @@ def _no_number_shifts(source: ir.Node) -> Proof:
     Of a batch that is not made, or of what would have been read from an element, one number goes for several elements.
     """
     stages = list(trees.walk(source))
-    fns = (fn for node in stages for fn in trees.called_by(node))
-    if any(effects(fn).stateless_python for fn in fns):
+    found = [effects(fn) for node in stages for fn in trees.called_by(node)]
+    left_out = next((node for node in stages if isinstance(node, ir.IgnoreErrors)), None)
+    if left_out is not None and any(each.file_reads for each in found):
+        return Proof(False, f"a file that cannot be read in one epoch only would shift numbers, in {stage(left_out)}")
+    if any(each.stateless_python for each in found):
         several = next((node for node in stages if node.inputs and not isinstance(node, _ONE_NUMBER_EACH)), None)
         if several is not None:
             return Proof(False, f"what Python code fails on in one epoch only would shift numbers, in {stage(several)}")
@@ -212,6 +247,8 @@ def _same_order(source: ir.Node, site: Site) -> Proof:
         change = _changes_between_epochs(node, site)
         if change:
             return Proof(False, change)
+        if isinstance(node, ir.FilesReader) and node.num_parallel_reads == ir.AUTOTUNE:
+            return Proof(False, f"an option after it would free the order of {stage(node)}")
     return Proof(True, "")
 
 
@@ -295,13 +332,17 @@ def _is_reordered(pipeline: ir.Node, site: Site) -> bool:
     return trees.frees_order(site.pipeline) and any(node.inputs for node in trees.walk(pipeline))
 
 
-def _since_a_memory_cache(pipeline: ir.Node) -> Iterator[ir.Node]:
-    """Yield the stages after a cache that each epoch fills, or else all."""
+def _since_a_memory_cache(pipeline: ir.Node, site: Site) -> Iterator[ir.Node]:
+    """Yield the stages after a cache that each epoch fills, or else all.
+
+    Two that fill one of the author's at once read an order each in the first epoch, and one of both from then on.
+    """
     since = [pipeline]
     while isinstance(since[-1], _READING_TO_THE_END):
         since.append(since[-1].input)
     if isinstance(since[-1], ir.SharedCache):
-        return iter(since[:-1])
+        read_once = sum(node == since[-1] for node in trees.walk(site.pipeline)) == 1
+        return iter(since[:-1] if read_once else since)
     kept = isinstance(since[-1], ir.Cache) and since[-1].in_memory
     return iter(since) if kept else trees.walk(pipeline)
 

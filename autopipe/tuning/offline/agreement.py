@@ -1,4 +1,7 @@
-"""What all who search one study agree on: the pipelines there are. Each would measure others now and then."""
+"""What all who search one study agree on: the pipelines there are, and what reads them.
+
+Each would measure other pipelines now and then.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,14 @@ class Agreement:
     Attributes:
         keeps: the promise that was asked for.
         numbers_only: whether one structure was.
+        consumer: what reads the pipelines, as the options of the command say it; empty for what reads as fast as it
+            can. What is fastest for one consumer may not be for another.
         plans: by the name of each structure, its plan.
     """
 
     keeps: str
     numbers_only: bool
+    consumer: str
     plans: Mapping[str, Plan]
 
     @classmethod
@@ -50,7 +56,7 @@ class Agreement:
             return None
         first = json.loads(min(kept, key=lambda trial: trial.number).user_attrs[_KEPT_AS])
         plans = {name: Plan.from_json(text, "the study") for name, text in first["plans"]}
-        return cls(first["keeps"], first["numbers_only"], plans)
+        return cls(first["keeps"], first["numbers_only"], first.get("consumer", ""), plans)
 
     def propose(self, study: Any) -> Agreement:
         """Propose this, and return what was proposed first.
@@ -63,13 +69,14 @@ class Agreement:
 
         >>> from autopipe.tuning.studies import open_study
         >>> study = open_study()
-        >>> Agreement("training", True, {}).propose(study).keeps, Agreement("elements", True, {}).propose(study).keeps
-        ('training', 'training')
+        >>> [Agreement(keeps, True, "", {}).propose(study).keeps for keeps in ("training", "elements")]
+        ['training', 'training']
         """
         from optuna.trial import TrialState, create_trial
 
         plans = [[name, plan.to_json()] for name, plan in self.plans.items()]
-        text = json.dumps({"keeps": self.keeps, "numbers_only": self.numbers_only, "plans": plans})
+        asked = {"keeps": self.keeps, "numbers_only": self.numbers_only, "consumer": self.consumer}
+        text = json.dumps({**asked, "plans": plans})
         with reaching_storage():
             # Of one that is added as failed, Optuna before 5.0 takes all that were added before for known.
             study.add_trial(create_trial(state=TrialState.RUNNING, user_attrs={_KEPT_AS: text}))
@@ -80,13 +87,14 @@ class Agreement:
         assert first is not None
         return first
 
-    def refuse_another(self, identity: str, keeps: str, *, numbers_only: bool) -> None:
+    def refuse_another(self, identity: str, keeps: str, *, numbers_only: bool, consumer: str) -> None:
         """Raise where another search than this is asked for.
 
         Args:
             identity: the fingerprint of the pipeline.
             keeps: the promise asked for.
             numbers_only: whether one structure is.
+            consumer: what is to read it.
 
         Raises:
             ArgumentError: if it is another.
@@ -99,10 +107,11 @@ class Agreement:
                 f"A study must go on with the pipeline it began with, whose fingerprint is {began}, but it is "
                 f"{identity} here: a stage, an argument or a function has changed. {_REMEDY}"
             )
-        if (self.keeps, self.numbers_only) != (keeps, numbers_only):
+        began_with, asked = (self.keeps, self.numbers_only, self.consumer), (keeps, numbers_only, consumer)
+        if began_with != asked:
             raise ArgumentError(
-                f"A study must go on as it began, which was with {_options(self.keeps, self.numbers_only)}, but got "
-                f"{_options(keeps, numbers_only)}. {_REMEDY}"
+                f"A study must go on as it began, which was with {_options(*began_with)}, but got {_options(*asked)}. "
+                f"{_REMEDY}"
             )
         unknown = {rule for plan in self.plans.values() for rule in plan.rules} - {rule.name for rule in catalogue()}
         if unknown:
@@ -111,7 +120,9 @@ class Agreement:
             )
 
 
-def agreed_pipelines(study: Any, dataset: Any, *, keeps: str, numbers_only: bool) -> dict[str, OptimizedDataset]:
+def agreed_pipelines(
+    study: Any, dataset: Any, *, keeps: str, numbers_only: bool, consumer: str = ""
+) -> dict[str, OptimizedDataset]:
     """Return the pipelines that a study chooses among, by their names; who comes first finds them.
 
     Args:
@@ -119,6 +130,7 @@ def agreed_pipelines(study: Any, dataset: Any, *, keeps: str, numbers_only: bool
         dataset: the pipeline as it was written.
         keeps: the promise that every one of them keeps.
         numbers_only: whether there is to be one structure only.
+        consumer: what reads them, as the options of the command say it.
 
     Raises:
         ArgumentError: if the study began with another pipeline, or another search.
@@ -133,13 +145,13 @@ def agreed_pipelines(study: Any, dataset: Any, *, keeps: str, numbers_only: bool
         found = {OPTIMIZED: optimize(dataset, keeps=keeps)}
         if not numbers_only:
             found = structures(found[OPTIMIZED])
-        own = Agreement(keeps, numbers_only, {name: each.plan for name, each in found.items()})
+        own = Agreement(keeps, numbers_only, consumer, {name: each.plan for name, each in found.items()})
         first = own.propose(study)
         if first == own:
             return found
-    first.refuse_another(fingerprint(extract(dataset)), keeps, numbers_only=numbers_only)
+    first.refuse_another(fingerprint(extract(dataset)), keeps, numbers_only=numbers_only, consumer=consumer)
     return as_planned(dataset, first.plans)
 
 
-def _options(keeps: str, numbers_only: bool) -> str:
-    return f"--keeps {keeps}{' --numbers-only' * numbers_only}"
+def _options(keeps: str, numbers_only: bool, consumer: str) -> str:
+    return f"--keeps {keeps}{' --numbers-only' * numbers_only}{f' {consumer}' if consumer else ''}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -80,8 +81,10 @@ def _compare(job: Job, reference: Choice, challenger: Choice, answer: Any) -> No
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     load_tensorflow()
     try:
-        bench = LocalWorkbench(job.make_choices(), job.make_consumer(), job.seconds)
-        found: list[Pair] | str = list(islice(bench.pairs(reference, challenger), job.pairs))
+        # The output is that of the program that searches.
+        with redirect_stdout(sys.stderr):
+            bench = LocalWorkbench(job.make_choices(), job.make_consumer(), job.seconds)
+            found: list[Pair] | str = list(islice(bench.pairs(reference, challenger), job.pairs))
     except Exception as error:
         found = f"it raised {type(error).__name__}: {error}"
     # Nobody waits any more where the search was ended meanwhile.

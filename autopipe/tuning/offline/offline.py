@@ -48,7 +48,7 @@ def tune(
         model: a compiled Keras model: the consumer is its real training step. Its weights change.
         step_seconds: without a model, the time a stand-in takes for a step; ``None`` reads as fast as it can.
         trials: how many settings to try.
-        seconds: time to spend at the most; a turn under way is finished.
+        seconds: time for trials, at the most; one under way is finished.
         space: what the knobs may be; see ``autopipe.search_spaces``. One of those may be given by its name.
         on_trial: told of each trial.
 
@@ -57,6 +57,7 @@ def tune(
 
     Raises:
         ArgumentError: if an argument breaks its law.
+        SearchError: if trials failed, and none came to an end.
 
     >>> import autopipe, tensorflow as tf
     >>> dataset = autopipe.optimize(tf.data.Dataset.range(64).batch(4))
@@ -99,7 +100,7 @@ def tune_choices(
         consumer: what reads the pipelines in this process; ``None`` for one that reads as fast as it can, and where a
             workbench has its own.
         trials: how many are to come to an end in the study, whoever runs them.
-        seconds: time to spend at the most; a turn under way is finished.
+        seconds: time for trials, at the most; one under way is finished.
         study: an Optuna study, also one that other processes share; by default one in memory.
         workbench: where settings are compared; by default in this process.
         on_trial: told of each trial that comes to an end here.
@@ -109,6 +110,7 @@ def tune_choices(
 
     Raises:
         ArgumentError: if the study chose among something else before.
+        SearchError: if trials failed, and none came to an end.
         StorageError: if its storage cannot be reached any more.
     """
     given = choices.given

@@ -6,10 +6,11 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from autopipe.errors import SearchError
 from autopipe.tuning.offline.choices import Choice, Choices
 from autopipe.tuning.offline.workbench import TrialFailedError, Workbench
 from autopipe.tuning.search.trial import Trial
@@ -27,6 +28,8 @@ _CLEAR_GAIN = 2.0
 # A challenger at less than this share of the reference's speed needs no second turn.
 _HOPELESS = 0.7
 _LEAST_GAIN = 0.01
+# So many in a row are not bad luck, where none comes to an end.
+_MOST_FAILED = 5
 _TAKEN_FOR_GONE = "another process took this one for gone"
 
 
@@ -49,12 +52,14 @@ class Session:
     study: Any
     on_trial: Callable[[Trial], None] | None = None
     seeded: bool = True
+    _failures: list[str] = field(default_factory=list, init=False)
 
     def search(self, trials: int, deadline: float) -> None:
         """Run trials until so many have come to an end in the study, whoever ran them, or the time is up.
 
         Raises:
             ArgumentError: if the study chose among something else before.
+            SearchError: if trials failed here, and none came to an end anywhere.
         """
         from optuna.exceptions import UpdateFinishedTrialError
         from optuna.trial import TrialState
@@ -68,6 +73,12 @@ class Session:
             trial = self.study.ask()
             with suppress(UpdateFinishedTrialError), signed(trial):
                 self._run(trial)
+        if self._failures and not complete(self.study):
+            raise SearchError(
+                f"One trial of a search at least must come to an end, but all "
+                f"{len(self._failures)} failed, the last because {self._failures[-1]}. Mend that, or give trials more "
+                "time."
+            )
 
     def final(self, deadline: float) -> tuple[Choice, dict[str, Any]]:
         """Compare the best of the study again, with what was given and with each other; return the winner.
@@ -100,7 +111,9 @@ class Session:
     def _goes_on(self, trials: int, deadline: float) -> bool:
         """Mark what was left by processes that are gone, and return whether another trial is to run."""
         fail_abandoned(self.study)
-        return complete(self.study) < trials and time.monotonic() < deadline
+        ended = complete(self.study)
+        all_fail = not ended and len(self._failures) >= _MOST_FAILED
+        return ended < trials and not all_fail and time.monotonic() < deadline
 
     def _run(self, trial: Any) -> None:
         from optuna.exceptions import UpdateFinishedTrialError
@@ -123,10 +136,12 @@ class Session:
         told = tell(self.study, trial, None if failure else statistics.median(ratios))
         if not failure and not told:
             failure = _TAKEN_FOR_GONE
+        if failure:
+            self._failures.append(failure)
         if self.on_trial:
-            self.on_trial(self._account(trial, choice, ratios, failure, seconds))
+            self.on_trial(self._account(choice, ratios, failure, seconds))
 
-    def _account(self, trial: Any, choice: Choice, ratios: list[float], failure: str, seconds: float) -> Trial:
+    def _account(self, choice: Choice, ratios: list[float], failure: str, seconds: float) -> Trial:
         gain = statistics.median(ratios) - 1 if ratios else -1.0
         noise = max(ratios) - min(ratios) if ratios else 0.0
         best = max((each.value for each in self._completed()), default=0.0)

@@ -17,13 +17,15 @@ def fits(value: int | None, distribution: Any) -> bool:
     """Return whether a value is one that a distribution may give.
 
     >>> from optuna.distributions import CategoricalDistribution, IntDistribution
-    >>> fits(4, CategoricalDistribution((1, 4))), fits(5, IntDistribution(1, 4))
-    (True, False)
+    >>> fits(4, CategoricalDistribution((1, 4))), fits(5, IntDistribution(1, 4)), fits(2, IntDistribution(1, 5, step=2))
+    (True, False, False)
     """
     if value is None:
         return False
     choices = getattr(distribution, "choices", None)
-    return value in choices if choices is not None else bool(distribution.low <= value <= distribution.high)
+    if choices is not None:
+        return value in choices
+    return bool(distribution.low <= value <= distribution.high and (value - distribution.low) % distribution.step == 0)
 
 
 def listed(distribution: Any) -> set[int]:

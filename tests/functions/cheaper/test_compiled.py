@@ -145,3 +145,15 @@ def test_what_is_compiled_in_a_branch_is_compiled():
     assert is_compiled(function_of(one.map(lambda x: tf.cond(x[0] > 9, lambda: compiled(x), lambda: x))))
     plain = tf.function(lambda x: x * 1.1 + 0.3, jit_compile=False)
     assert not is_compiled(function_of(one.map(plain)))
+
+
+def test_texts_stay_outside():
+    def label(path, image):
+        return tf.strings.split(path, "/")[-2] == ["cat", "dog"], (image / 255.0 - 0.4) / 0.2
+
+    files = tf.data.Dataset.from_tensors(("a/cat/1.jpg", np.zeros((40, 40, 3), np.float32)))
+    first, rest, compiled = compile_ending(function_of(files.map(label)))
+    assert all(tensor.dtype != tf.string for tensor in rest.element_inputs)
+    found, image = compiled.concrete(*first.concrete("a/cat/1.jpg", np.ones((40, 40, 3), np.float32)))
+    assert found.numpy().tolist() == [True, False]
+    assert float(image[0, 0, 0]) == pytest.approx((1 / 255.0 - 0.4) / 0.2)

@@ -214,3 +214,11 @@ def test_no_chain_of_functions_is_said_to_keep_rows_apart_that_mixes_them(names)
         assume(False)
     assume(who_mixes_rows(fn) is None)
     same_rows(fn, NUMBERS)
+
+
+def test_a_check_of_all_rows_mixes_them_though_no_result_does():
+    def check(x):
+        tf.debugging.assert_positive(tf.reduce_sum(x))
+        return x * 2
+
+    assert who_mixes_rows(function_of(Dataset.range(8).batch(4).map(check))) is not None

@@ -1,6 +1,7 @@
 """Measurements come from running the user's own elements, and only where nobody would notice."""
 
 import gc
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,23 @@ def test_batches_of_fixed_shapes_are_forecast_as_full_ones_without_a_sample(monk
     monkeypatch.setattr(measure, "take_sample", None)
     tree = extract(Dataset.range(1000).map(lambda x: tf.zeros([10, 10], tf.uint8)).batch(300).batch(2))
     assert SampleMeasurements().element_bytes(tree) == 2 * 300 * 100
+
+
+@pytest.mark.parametrize(
+    ("stages", "epoch"),
+    {
+        "a number": (lambda mapped: mapped.batch(4), 10),
+        "failing elements left out": (lambda mapped: mapped.ignore_errors().batch(4), 10),
+        "a filter": (lambda mapped: mapped.filter(lambda x: x < 9), 40),
+        "no end": (lambda mapped: mapped.repeat(), math.inf),
+    }.values(),
+)
+def test_what_starts_with_an_epoch_is_shared_by_the_most_elements_that_it_has(monkeypatch, stages, epoch):
+    seen = []
+    monkeypatch.setattr(measure, "compare_speeds", lambda *_, epoch, **__: seen.append(epoch) or (1.0, 1.0, 1.0))
+    sides = [extract(stages(Dataset.range(40).map(lambda x: x + 1, num_parallel_calls=calls))) for calls in (None, 2)]
+    SampleMeasurements().whole_speed(*sides)
+    assert seen == [epoch]
 
 
 def test_changing_shapes_are_forecast_from_a_sample_and_not_too_low():

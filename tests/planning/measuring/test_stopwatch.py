@@ -242,3 +242,9 @@ def test_what_comes_in_bursts_is_timed_with_the_wait_for_them(monkeypatch):
     watch = Stopwatch(clock.batches(cycle([0.08] + [0.0] * 15)))
     watch.warm_up()
     assert watch.seconds_per_batch(0.025) == pytest.approx(0.005)
+
+
+def test_what_takes_very_long_to_start_starts_once(monkeypatch):
+    monkeypatch.setattr(stopwatch, "Stopwatch", Starting)
+    median, _, _ = stopwatch.compare_speeds(iter([45.0]), iter([0.1]), seconds=60.0, epoch=10)
+    assert median == pytest.approx((0.01 + 4.5) / (0.01 + 0.01))

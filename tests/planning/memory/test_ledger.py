@@ -51,7 +51,7 @@ def test_what_caches_hold_already_is_promised_no_more():
 
 def test_one_thread_may_promise_while_another_adds_up():
     class Promised:
-        caches_are_full = True
+        caches_are_filled = True
 
     def promise_often(_):
         for _ in range(300):

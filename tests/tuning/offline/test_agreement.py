@@ -23,8 +23,8 @@ def written():
     return tf.data.Dataset.range(640).map(double).batch(16)
 
 
-def agreed(study, dataset=None, keeps="training", numbers_only=False):
-    return agreed_pipelines(study, dataset or written(), keeps=keeps, numbers_only=numbers_only)
+def agreed(study, dataset=None, keeps="training", numbers_only=False, **given):
+    return agreed_pipelines(study, dataset or written(), keeps=keeps, numbers_only=numbers_only, **given)
 
 
 def test_who_comes_later_takes_what_the_first_found_whatever_it_would_find(monkeypatch):
@@ -42,7 +42,7 @@ def test_who_found_others_at_the_same_time_takes_those_of_the_first(monkeypatch)
     study = open_study()
 
     def come_second(dataset):
-        Agreement("training", False, {OPTIMIZED: autopipe.optimize(written(), rules=[]).plan}).propose(study)
+        Agreement("training", False, "", {OPTIMIZED: autopipe.optimize(written(), rules=[]).plan}).propose(study)
         return structures(dataset)
 
     monkeypatch.setattr(agreement, "structures", come_second)
@@ -56,7 +56,7 @@ def test_of_many_who_propose_at_once_all_take_the_same(tmp_path, monkeypatch, st
     open_study("shared", storage)
 
     def propose(number):
-        return Agreement("training", True, {OPTIMIZED: Plan(f"{number}")}).propose(open_study("shared", storage))
+        return Agreement("training", True, "", {OPTIMIZED: Plan(f"{number}")}).propose(open_study("shared", storage))
 
     with ThreadPoolExecutor(8) as at_once:
         taken = list(at_once.map(propose, range(8)))
@@ -77,8 +77,9 @@ def test_what_is_agreed_on_is_no_trial_that_counts():
         ({"dataset": tf.data.Dataset.range(640).map(lambda x: x - 1).batch(16)}, "must go on with the pipeline it"),
         ({"keeps": "sequence"}, "with --keeps training, but got --keeps sequence. Take a study of another name"),
         ({"numbers_only": True}, "with --keeps training, but got --keeps training --numbers-only."),
+        ({"consumer": "--step-ms 5"}, "with --keeps training, but got --keeps training --step-ms 5."),
     ],
-    ids=["pipeline", "promise", "numbers only"],
+    ids=["pipeline", "promise", "numbers only", "consumer"],
 )
 def test_another_search_than_the_study_began_with_is_refused(other, words):
     study = open_study()
@@ -90,7 +91,7 @@ def test_another_search_than_the_study_began_with_is_refused(other, words):
 def test_a_rule_that_this_release_does_not_know_is_refused():
     study = open_study()
     plan = autopipe.optimize(written(), rules=[]).plan
-    Agreement("training", False, {OPTIMIZED: Plan(plan.fingerprint, rules=("of_tomorrow",))}).propose(study)
+    Agreement("training", False, "", {OPTIMIZED: Plan(plan.fingerprint, rules=("of_tomorrow",))}).propose(study)
     with pytest.raises(ArgumentError, match="the rules it began with, but this release has no of_tomorrow"):
         agreed(study)
 

@@ -34,6 +34,11 @@ def make_raising():
     raise ValueError("no data")
 
 
+def make_printing():
+    print("to the output")
+    return make_choices()
+
+
 def isolated(make, timeout=60.0):
     return IsolatedWorkbench(Job(make, functools.partial(StandIn, 0.0), seconds=0.1, pairs=2), timeout)
 
@@ -56,3 +61,11 @@ def test_an_isolated_trial_that_crashes_hangs_or_raises_says_so(make, timeout, w
     given = Choice(OPTIMIZED, {})
     with pytest.raises(TrialFailedError, match=words):
         next(isolated(make, timeout).pairs(given, given))
+
+
+def test_what_is_printed_in_an_isolated_trial_is_not_put_into_the_output(capfd):
+    given = make_choices().given
+    next(isolated(make_printing).pairs(given, given))
+    printed = capfd.readouterr()
+    assert "to the output" not in printed.out
+    assert "to the output" in printed.err

@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 from programs import run_program
 
 import autopipe
-from autopipe.errors import ArgumentError, StorageError
+from autopipe.errors import ArgumentError, SearchError, StorageError
 from autopipe.search_spaces import default
 from autopipe.tuning.consumer import StandIn
 from autopipe.tuning.offline.choices import Choices
@@ -88,6 +88,19 @@ def test_a_trial_that_fails_is_a_failed_trial_and_not_the_end():
     assert {trial.failure for trial in told} == {"", "it gave no answer"}
     assert plan.measured["trials"] == 25
     assert plan.knobs["prefetch.buffer_size"] == 4
+
+
+@pytest.mark.timeout(60)
+def test_a_search_none_of_whose_trials_comes_to_an_end_says_why_and_leaves_the_pipeline_as_it_was():
+    class Failing(Bench):
+        def pairs(self, reference, challenger):
+            raise TrialFailedError("it gave no answer")
+
+    found = choices()
+    before = dict(found.given.knobs)
+    with pytest.raises(SearchError, match="but all 5 failed, the last because it gave no answer. Mend that"):
+        tune_choices(found, StandIn(0.0), trials=25, seconds=1e9, workbench=Failing(lambda choice: 1.0))
+    assert found.datasets[OPTIMIZED].knobs == before
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 1), (1, 0)], ids=["first report", "second", "at the end"])

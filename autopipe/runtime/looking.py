@@ -1,0 +1,52 @@
+"""The first elements of an optimized dataset, which somebody looks at beside training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from autopipe.pipeline import ir
+from autopipe.pipeline.extract import extract
+
+__all__ = ["LookingDataset"]
+
+
+class LookingDataset(tf.data.Dataset):
+    """What a small ``take`` makes of an optimized dataset whose first element waits for all that a cache will hold.
+
+    Until those caches are full, each pass takes what it takes as the pipeline is written, and keeps nothing.
+
+    Args:
+        derive: makes the dataset, over what is full by now.
+        look: returns the iterator of a pass; ``None`` where no cache is to be waited for.
+
+    >>> taken = LookingDataset(lambda: tf.data.Dataset.range(2), look=lambda: iter([0, 1]))
+    >>> [int(x) for x in taken], [int(x) for x in taken]
+    ([0, 1], [0, 1])
+    """
+
+    def __init__(self, derive: Callable[[], Any], look: Callable[[], Any]) -> None:
+        self._derive = derive
+        self._look = look
+        self._derived = derive()
+        super().__init__(tf.data.experimental.to_variant(self._derived))
+
+    def _inputs(self) -> list[Any]:
+        return [self._derived]
+
+    @property
+    def _autopipe_tree(self) -> ir.Node:
+        return extract(self._derived)
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of one element."""
+        return self._derived.element_spec
+
+    def __iter__(self) -> Any:
+        if not tf.executing_eagerly():
+            return super().__iter__()
+        looked = self._look()
+        return iter(self._derive()) if looked is None else looked

@@ -1,0 +1,91 @@
+"""Who looks at the first elements does not wait for caches to be full, and fills none that others read."""
+
+import pytest
+import tensorflow as tf
+from caching_shuffled_work import COUNT, caching, slow
+from retuning import numbers
+
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.text import one_line
+from autopipe.runtime.looking import LookingDataset
+
+LOOKED_AT = pytest.mark.parametrize(
+    "looked_at",
+    [lambda dataset: dataset, lambda dataset: dataset.map(lambda x: x), lambda dataset: dataset.prefetch(1)],
+    ids=["itself", "mapped", "prefetched"],
+)
+
+
+def elements(dataset):
+    return [int(x) for batch in dataset for x in batch]
+
+
+def optimized(calls):
+    dataset = caching(slow(calls))
+    calls.clear()
+    return dataset
+
+
+@LOOKED_AT
+def test_the_first_elements_take_no_more_calls_than_as_written(looked_at):
+    calls = []
+    dataset = optimized(calls)
+    seen = elements(looked_at(dataset).take(1))
+    assert set(seen) <= set(calls)
+    assert len(seen) == 4
+    assert len(calls) < COUNT // 2
+
+
+def test_looking_leaves_the_caches_of_training_to_training():
+    calls = []
+    dataset = optimized(calls)
+    elements(dataset.take(1))
+    assert not dataset.caches_are_full
+    calls.clear()
+    assert sorted(elements(dataset)) == sorted(elements(dataset)) == sorted(calls) == list(range(COUNT))
+
+
+@LOOKED_AT
+def test_once_caches_are_full_a_look_reads_them_also_where_it_was_made_earlier(looked_at):
+    calls = []
+    dataset = optimized(calls)
+    followed = looked_at(dataset)
+    earlier = followed.take(1)
+    elements(dataset)
+    calls.clear()
+    assert len(elements(earlier)) == len(elements(earlier)) == len(elements(followed.take(1))) == 4
+    assert not calls
+
+
+def test_every_pass_takes_no_more_calls_than_as_written_and_has_an_order_of_its_own():
+    calls = []
+    taken = optimized(calls).take(3)
+    assert isinstance(taken, LookingDataset)
+    passes = [tuple(elements(taken)) for _pass in range(3)]
+    assert len(set(passes)) == 3
+    assert all(len(set(each)) == 12 for each in passes)
+    assert len(calls) < 3 * COUNT * 2 // 3
+
+
+def test_a_take_of_most_fills_the_caches_of_all_that_is_derived():
+    calls = []
+    taken = optimized(calls).take(8)
+    assert not isinstance(taken, LookingDataset)
+    passes = [tuple(elements(taken)) for _pass in range(3)]
+    assert len(set(passes)) == 3
+    assert sorted(calls) == list(range(COUNT))
+
+
+def test_it_is_a_dataset_as_any_other():
+    taken = optimized([]).take(3)
+    assert taken.element_spec == optimized([]).element_spec
+    assert int(taken.cardinality()) == 3
+    assert len(numbers([*taken.map(lambda x: x + 1)])) == 12
+    assert one_line(extract(taken)).endswith("| take(3)")
+    assert int(tf.function(lambda: taken.reduce(tf.constant(0), lambda so_far, _: so_far + 1))()) == 3
+
+
+def test_a_take_of_what_nobody_waits_for_is_tensorflows_own():
+    taken = caching(tf.data.Dataset.range(COUNT).map(lambda x: x + 1)).take(2)
+    assert not isinstance(taken, LookingDataset)
+    assert [int(x) for x in taken] == [1, 2]
