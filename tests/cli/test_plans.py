@@ -168,7 +168,8 @@ class TestDiff:
         told = json.loads(result.stdout)
         assert told["equal"] is False
         signs = {each["stage"]: each["sign"] for each in told["stages"]}
-        assert (signs["map(column)"], signs["cache()"]) == ("-", "+")
+        assert signs["map(column)"] == "-"
+        assert "+" in signs.values()
 
     def test_a_plan_and_its_pipeline_show_what_the_plan_changes(self) -> None:
         stored_plan(rules=RULES, knobs={"prefetch.buffer_size": 7})

@@ -3,6 +3,7 @@
 import functools
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -10,6 +11,7 @@ import tensorflow as tf
 import autopipe
 from autopipe.search_spaces import default
 from autopipe.tuning.consumer import StandIn
+from autopipe.tuning.offline import isolation
 from autopipe.tuning.offline.choices import Choice, Choices
 from autopipe.tuning.offline.isolation import IsolatedWorkbench, Job
 from autopipe.tuning.offline.structures import OPTIMIZED
@@ -63,9 +65,12 @@ def test_an_isolated_trial_that_crashes_hangs_or_raises_says_so(make, timeout, w
         next(isolated(make, timeout).pairs(given, given))
 
 
-def test_what_is_printed_in_an_isolated_trial_is_not_put_into_the_output(capfd):
-    given = make_choices().given
-    next(isolated(make_printing).pairs(given, given))
-    printed = capfd.readouterr()
+def test_what_is_printed_in_an_isolated_trial_is_not_put_into_the_output(monkeypatch, capsys):
+    monkeypatch.setattr(isolation.signal, "signal", lambda *_: None)
+    job = Job(make_printing, functools.partial(StandIn, 0.0), seconds=0.05, pairs=1)
+    given, answers = make_choices().given, []
+    isolation._compare(job, given, given, SimpleNamespace(send=answers.append))
+    printed = capsys.readouterr()
+    assert len(answers[0]) == 1
     assert "to the output" not in printed.out
     assert "to the output" in printed.err
