@@ -133,15 +133,19 @@ def test_arguments_outside_their_law_are_refused(wrong: dict[str, float]) -> Non
 
 
 def test_a_sampler_that_is_let_go_in_its_own_thread_ends() -> None:
+    seen = threading.Event()
+
     class Unwanted(Script):
         def spans(self) -> list[Span]:
             if self.asked:
+                seen.wait(10)
                 sampler.stop()
             return super().spans()
 
     sampler = Sampler(Unwanted(), interval=0.001)
     sampler.start()
     thread = sampler._thread
+    seen.set()
     assert thread is not None
     thread.join(10)
     assert not thread.is_alive()
