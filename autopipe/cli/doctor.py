@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autopipe.cli._options import AsJson
+from autopipe.figures import bytes_text
 from autopipe.planning.memory.freed import KEPT_BYTES, allocator, who_says
 from autopipe.planning.memory.pages import ASKING_TEXT, HugePages
 from autopipe.quiet import load_tensorflow
@@ -147,7 +148,7 @@ def _freed(allocator: str, variable: str | None) -> Text:
     if variable is not None:
         return Text(f"kept as {variable} says")
     if allocator == "glibc":
-        kept = f"optimize() has it keep up to {KEPT_BYTES // 2**20} MiB of each heap"
+        kept = f"optimize() has it keep up to {bytes_text(KEPT_BYTES)} of each heap"
         return Text(f"mostly given back by the C library, where batches are large; {kept}")
     return Text("up to the C library")
 

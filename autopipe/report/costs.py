@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from autopipe.planning.figures import bar, bytes_text, duration_text
+from autopipe.figures import bar, bytes_text, duration_text
 
 __all__ = ["costs_table"]
 

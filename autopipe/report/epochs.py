@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from autopipe.planning.figures import rate_text
+from autopipe.figures import rate_text
 
 __all__ = ["epochs_table"]
 

@@ -15,13 +15,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from autopipe.figures import bytes_text
 from autopipe.optimizer import Refusal, Rewriting, Step
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
 from autopipe.pipeline.shared_caches import with_what_is_shared
 from autopipe.pipeline.text import in_order, stage, tree_lines
 from autopipe.planning.costs.diagnosis import Diagnosis
-from autopipe.planning.figures import bytes_text
 from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Carried, Plan
 from autopipe.report.findings import Finding, findings

@@ -86,7 +86,7 @@ def test_refuses_a_file_cache(tmp_path):
 def test_refuses_results_above_the_ram_budget():
     answers = Answers(cache_bytes=3 * 2**20, ram_budget=2**20)
     dataset = tf.data.Dataset.range(9).cache().map(double)
-    assert_refuses(RULE, dataset, "3.0 MiB, 8 bytes for each element, above the RAM budget of 1 MiB", answers=answers)
+    assert_refuses(RULE, dataset, "3 MiB, 8 bytes for each element, above the RAM budget of 1 MiB", answers=answers)
 
 
 def test_does_not_match_without_a_cache():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from autopipe.figures import rate_text
 from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.planning.costs.cache_sizes import CacheSize, cache_sizes
@@ -15,7 +16,6 @@ from autopipe.planning.costs.cost import Bound, cores_needed, limiting
 from autopipe.planning.costs.own_caches import OwnCaches
 from autopipe.planning.costs.profile import Profile
 from autopipe.planning.costs.profiling import profile_tree
-from autopipe.planning.figures import rate_text
 from autopipe.planning.measuring.small_shuffles import with_small_shuffles
 
 __all__ = ["LEAST_WAITING", "Diagnosis", "diagnose"]

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 
+from autopipe.figures import rate_text
 from autopipe.pipeline import ir
-from autopipe.planning.figures import rate_text
 from autopipe.planning.memory.machine import Machine
 from autopipe.report.costs import costs_table
 from autopipe.report.printing import as_text

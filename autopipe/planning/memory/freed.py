@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from autopipe.figures import bytes_text
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 
@@ -90,11 +91,12 @@ def freed_memory(tree: ir.Node, ram_budget: int, environment: Mapping[str, str] 
         return FreedMemory(False, f"{variable} says how much of it the C library keeps")
     kept = _HEAPS_PER_CPU * (os.cpu_count() or 1) * KEPT_BYTES
     if kept > ram_budget:
-        return FreedMemory(False, f"up to {kept:,} bytes would be kept, above the RAM budget of {ram_budget:,}")
+        budget = bytes_text(ram_budget)
+        return FreedMemory(False, f"up to {bytes_text(kept)} would be kept, above the RAM budget of {budget}")
     return FreedMemory(
         True,
-        f"the C library would give blocks of {largest / 2**20:,.1f} MiB back to the kernel, which clears them for the "
-        f"next batch; optimize() has it keep up to {KEPT_BYTES // 2**20} MiB of each of its heaps, in this process",
+        f"the C library would give blocks of {bytes_text(largest)} back to the kernel, which clears them for the "
+        f"next batch; optimize() has it keep up to {bytes_text(KEPT_BYTES)} of each of its heaps, in this process",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from autopipe.figures import bytes_text
 from autopipe.functions.function import Function
 from autopipe.functions.known.effects import effects
 from autopipe.functions.known.rows import who_mixes_rows
@@ -12,7 +13,6 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.shared_caches import who_takes_a_part
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
-from autopipe.planning.figures import bytes_text
 from autopipe.planning.measuring.count import most_elements
 from autopipe.planning.memory.machine import Machine
 from autopipe.report.findings._base import Finding, Look, Seen, at, before, held_bytes

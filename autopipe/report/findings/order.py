@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from autopipe.figures import bytes_text
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import stage
-from autopipe.planning.figures import bytes_text
 from autopipe.planning.measuring.count import most_elements
 from autopipe.planning.memory.machine import Machine
 from autopipe.report.findings._base import Finding, Look, Seen, at, before, held_bytes

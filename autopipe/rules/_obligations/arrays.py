@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from autopipe.figures import bytes_text
 from autopipe.pipeline import ir, trees
 from autopipe.rules._base import Proof, Site
 
 __all__ = ["ArraysOnHost", "WholeWindows"]
-
-_MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)
@@ -25,13 +24,11 @@ class ArraysOnHost:
         elsewhere = [array for source in sources for array in source.components if "CPU" not in array.device]
         needed = sum(map(_bytes, elsewhere))
         if needed > site.measurements.ram_budget:
-            budget = f"{site.measurements.ram_budget / _MEBIBYTE:,.0f} MiB"
-            copies = f"{needed / _MEBIBYTE:,.1f} MiB of arrays are on the accelerator, and a copy of them on the host"
+            copies = f"{bytes_text(needed)} of arrays are on the accelerator, and a copy of them on the host"
+            budget = bytes_text(site.measurements.ram_budget)
             return Proof(False, f"{copies} would be above the RAM budget of {budget}")
         if elsewhere:
-            return Proof(
-                True, f"a copy of the arrays on the accelerator takes {needed / _MEBIBYTE:,.1f} MiB on the host"
-            )
+            return Proof(True, f"a copy of the arrays on the accelerator takes {bytes_text(needed)} on the host")
         return Proof(True, "the arrays are read where they are, not copied")
 
 

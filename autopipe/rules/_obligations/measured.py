@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from autopipe.figures import bytes_text
 from autopipe.functions.batched.vectorize import why_not_vectorizable
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
@@ -32,7 +33,6 @@ __all__ = [
 WHOLE_EPOCH = 10**12
 
 _MEBIBYTE = 2**20
-_GIBIBYTE = 2**30
 # What others on the disk may need meanwhile.
 _SHARE_OF_DISK = 0.8
 _LEAST_GAIN = 1.05
@@ -167,13 +167,13 @@ def _against_budget(pipeline: ir.Node, site: Site, others: Sequence[ir.Node] = (
     elsewhere = _held_elsewhere(site) + sum(map(site.measurements.cache_bytes, others))
     needed = own + elsewhere
     element = f"{site.measurements.element_bytes(pipeline):,.0f} bytes for each element"
-    budget = f"the RAM budget of {site.measurements.ram_budget / _MEBIBYTE:,.0f} MiB"
+    budget = f"the RAM budget of {bytes_text(site.measurements.ram_budget)}"
     beside = site.measurements.bytes_beside_caches(trees.last_stage(site.pipeline.inputs[0]))
     if beside >= _MEBIBYTE:
-        budget += f", of which buffers and measuring take {beside / _MEBIBYTE:,.0f} MiB"
+        budget += f", of which buffers and measuring take {bytes_text(beside)}"
     fits = needed + beside <= site.measurements.ram_budget
-    together = f", with the other caches {needed / _MEBIBYTE:,.1f} MiB" if elsewhere else ""
-    return fits, f"{own / _MEBIBYTE:,.1f} MiB, {element}{together}", budget
+    together = f", with the other caches {bytes_text(needed)}" if elsewhere else ""
+    return fits, f"{bytes_text(own)}, {element}{together}", budget
 
 
 def _held_elsewhere(site: Site) -> int:
@@ -242,8 +242,8 @@ class FewAtOnce:
         except MeasurementError as unknown:
             return Proof(False, f"the size of its elements is not known: {unknown}")
         allowed = max(_LITTLE_MEMORY, _SHARE_AT_ONCE * site.measurements.ram_budget)
-        because = f"{self.count} elements at once take {needed / _MEBIBYTE:,.1f} MiB"
-        return Proof(needed <= allowed, f"{because}, of {allowed / _MEBIBYTE:,.0f} MiB that they may")
+        because = f"{self.count} elements at once take {bytes_text(needed)}"
+        return Proof(needed <= allowed, f"{because}, of {bytes_text(allowed)} that they may")
 
 
 @dataclass(frozen=True)
@@ -356,5 +356,5 @@ class FitsDisk:
         except MeasurementError as unknown:
             return Proof(False, f"it cannot be kept on disk: {unknown}")
         free = _SHARE_OF_DISK * (site.measurements.disk_free or 0)
-        figures = f"{needed / _GIBIBYTE:,.1f} GiB, of {free / _GIBIBYTE:,.1f} GiB that may be taken on the disk"
+        figures = f"{bytes_text(needed)}, of {bytes_text(free)} that may be taken on the disk"
         return Proof(needed <= free, f"it takes {figures}")
