@@ -6,6 +6,7 @@ JSON.
 
 from __future__ import annotations
 
+import importlib
 import json
 import statistics
 import time
@@ -163,6 +164,9 @@ def run_loader(case: Case, loader: str, folder: Path, epochs: int) -> LoaderRun:
         epochs: how many, with the first.
     """
     _start_tensorflow()
+    for peer in _peers_of(case):
+        if peer.name == loader:
+            importlib.import_module(peer.package)
     _claim_memory()
     (preparing, _), epoch = _timed(lambda: _made(case, loader, folder))
     _claim_memory()

@@ -18,7 +18,7 @@ from autopipe.runtime.reading import Reading, observe, stop_observing
 from autopipe.telemetry import TelemetryWarning
 from benchmarks.cases._base import Case
 from benchmarks.consumers import BatchInMemory, compiled
-from benchmarks.measuring import Ratio, reordered
+from benchmarks.measuring import Ratio
 from benchmarks.relay import relay
 
 __all__ = ["AGAIN", "CALLBACKS", "FREE", "MONITOR", "PLAIN", "SETTLED", "TUNER", "OverheadResult", "measure_overhead"]
@@ -133,7 +133,7 @@ def _trained(
             on_round("first" if number < 0 else f"{number + 1} of {rounds}")
             fits = {
                 name: _Fit(model, dataset, CALLBACKS[name](), seconds if number >= 0 else 0.0)
-                for name, model, dataset in zip(reordered(list(CALLBACKS), number), models, datasets, strict=True)
+                for name, model, dataset in zip(_turned(list(CALLBACKS), number), models, datasets, strict=True)
             }
             ended = relay(fits, seed=number + 1)
             if number >= 0:
@@ -142,6 +142,16 @@ def _trained(
             for dataset in datasets:
                 dataset.retune(knobs)
     return _by_callback(in_equal_places(rates)), _by_callback(shares)
+
+
+def _turned(names: Sequence[str], number: int) -> list[str]:
+    """Return the names in the places of a round; over as many rounds as there are names, each has each place once.
+
+    >>> _turned(["a", "b", "c"], 1)
+    ['b', 'c', 'a']
+    """
+    first = number % len(names)
+    return [*names[first:], *names[:first]]
 
 
 def in_equal_places(rounds: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:

@@ -30,15 +30,20 @@ def naive(arrays: tuple[Any, Any]) -> Any:
 
 
 def expert(arrays: tuple[Any, Any]) -> Any:
-    """Keep the usual order, with AUTOTUNE; what is in memory already needs no cache."""
+    """Follow the guide: vectorize the cheap map, with AUTOTUNE; what is in memory already needs no cache."""
     rows = tf.data.Dataset.from_tensor_slices(arrays).shuffle(_SHUFFLED)
-    return rows.map(_prepare, num_parallel_calls=_AUTOTUNE).batch(_BATCH).prefetch(_AUTOTUNE)
+    return rows.batch(_BATCH).map(_prepare, num_parallel_calls=_AUTOTUNE).prefetch(_AUTOTUNE)
 
 
 def best(arrays: tuple[Any, Any]) -> Any:
-    """Batch first: the function works on a batch as it is."""
-    rows = tf.data.Dataset.from_tensor_slices(arrays).shuffle(_SHUFFLED)
-    return rows.batch(_BATCH).map(_prepare, num_parallel_calls=_AUTOTUNE).prefetch(_AUTOTUNE)
+    """Shuffle and batch the numbers of rows, and gather a batch of them at once."""
+    features, labels = map(tf.constant, arrays)
+
+    def gather(rows: Any) -> Any:
+        return _prepare(tf.gather(features, rows), tf.gather(labels, rows))
+
+    numbers = tf.data.Dataset.range(len(labels)).shuffle(_SHUFFLED).batch(_BATCH)
+    return numbers.map(gather, num_parallel_calls=_AUTOTUNE).prefetch(_AUTOTUNE)
 
 
 def _prepare(features: Any, labels: Any) -> Any:

@@ -36,9 +36,9 @@ def expert(folder: Path) -> Any:
 
 
 def best(folder: Path) -> Any:
-    """Cache bytes: a shuffle of what is cached holds no copies. Floats are made of whole batches."""
-    images = _list_files(folder).map(_load_bytes, num_parallel_calls=_AUTOTUNE, deterministic=False).cache()
-    return images.shuffle(_SHUFFLED).batch(_BATCH).map(_scale, num_parallel_calls=_AUTOTUNE).prefetch(_AUTOTUNE)
+    """Load in one map and in any order; a shuffle of what is cached holds no copies."""
+    images = _list_files(folder).map(_load, num_parallel_calls=_AUTOTUNE, deterministic=False).cache()
+    return images.shuffle(_SHUFFLED).batch(_BATCH).prefetch(_AUTOTUNE)
 
 
 def _list_files(folder: Path) -> Any:
@@ -56,14 +56,9 @@ def _resize(image: Any) -> Any:
     return tf.image.resize(image, (_SIDE, _SIDE)) / 255.0
 
 
-def _load_bytes(path: Any) -> Any:
-    """Decode and resize to bytes; rounding moves a value by half of 1/255 at the most."""
-    return tf.cast(tf.round(tf.image.resize(_decode(path), (_SIDE, _SIDE))), tf.uint8)
-
-
-def _scale(images: Any) -> Any:
-    """Scale bytes to [0, 1]."""
-    return tf.cast(images, tf.float32) / 255.0
+def _load(path: Any) -> Any:
+    """Do all there is to do with one file."""
+    return _resize(_decode(path))
 
 
 CASES: tuple[Case, ...] = (

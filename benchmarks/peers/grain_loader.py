@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 from benchmarks.peers._base import BATCH, SIZE, Peer
 
 __all__ = ["PEER"]
+
+_THREADS_OF_CPU = 2
 
 
 def _make(folder: Path, augment: bool) -> Callable[[], Iterable[Any]]:
@@ -36,7 +39,9 @@ def _make(folder: Path, augment: bool) -> Callable[[], Iterable[Any]]:
         dataset = grain.MapDataset.source(files).seed(next(seeds)).shuffle().map(load)
         if augment:
             dataset = dataset.random_map(change)
-        return dataset.batch(BATCH).to_iter_dataset(grain.ReadOptions(num_threads=4))
+        return dataset.batch(BATCH).to_iter_dataset(
+            grain.ReadOptions(num_threads=_THREADS_OF_CPU * (os.cpu_count() or 1))
+        )
 
     return epoch
 

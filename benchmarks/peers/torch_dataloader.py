@@ -1,7 +1,8 @@
-"""PyTorch's DataLoader with Pillow, two workers."""
+"""PyTorch's DataLoader with Pillow, a worker for each CPU."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,6 @@ from typing import Any
 from benchmarks.peers._base import BATCH, SIZE, Peer
 
 __all__ = ["PEER"]
-
-_WORKERS = 2
 
 
 def _make(folder: Path, augment: bool) -> Callable[[], Iterable[Any]]:
@@ -20,7 +19,7 @@ def _make(folder: Path, augment: bool) -> Callable[[], Iterable[Any]]:
     classes = sorted({path.parent.name for path in files})
     images = _Images(files, classes, augment)
     loader = torch.utils.data.DataLoader(
-        images, batch_size=BATCH, shuffle=True, num_workers=_WORKERS, persistent_workers=True
+        images, batch_size=BATCH, shuffle=True, num_workers=os.cpu_count() or 1, persistent_workers=True
     )
     return lambda: loader
 

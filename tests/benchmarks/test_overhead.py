@@ -42,6 +42,12 @@ def test_every_callback_trains_in_every_round_from_both_pipelines(tmp_path, monk
     assert told == ["first", *(f"{number} of {len(CALLBACKS)}" for number in range(1, len(CALLBACKS) + 1))] * 2
 
 
+def test_everyone_has_each_place_once_in_a_rotation():
+    names = list(CALLBACKS)
+    orders = [overhead._turned(names, number) for number in range(len(names))]
+    assert all(sorted(place) == sorted(names) for place in zip(*orders, strict=True))
+
+
 def test_what_a_place_is_faster_is_taken_out():
     true = {"a": 100.0, "b": 120.0, "c": 90.0}
     factors = (1.0, 1.1, 0.8)

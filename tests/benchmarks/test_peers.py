@@ -1,7 +1,6 @@
 """Every loader that autopipe is compared with does the flower job, epoch by epoch."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -88,9 +87,11 @@ def test_an_epoch_gives_every_image_once_with_its_label(peer, folder, written):
 @pytest.mark.parametrize("peer", PEERS)
 def test_an_epoch_gives_the_images_in_an_order_of_its_own(peer, folder, written):
     epoch = peer.make(folder, False)
-    orders = [nearest(joined(epoch())[0], written[0]).tolist() for _ in range(2)]
-    for one, other in pairwise([sorted(orders[0]), *orders]):
-        assert one != other
+    # Three batches that are kept as they are have six orders.
+    epochs = 8 if "cached" in peer.name else 2
+    orders = {tuple(nearest(joined(epoch())[0], written[0])) for _ in range(epochs)}
+    assert len(orders) > 1
+    assert tuple(range(COUNT)) not in orders
 
 
 @pytest.mark.parametrize("peer", PEERS)
