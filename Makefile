@@ -37,7 +37,7 @@ lint: $(VENV)/.installed   ## Style and imports.
 
 types: $(VENV)/.installed  ## mypy --strict on the copy that ships.
 	rm -rf build
-	$(PYTHON) -m pip install --quiet --no-deps --target build/typecheck .
+	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --target build/typecheck .
 	cd build/typecheck && ../../$(VENV)/bin/mypy --strict --config-file ../../pyproject.toml -p autopipe
 
 unit: $(VENV)/.installed   ## The tests alone; what others' work spoils for the clock is judged anew.

@@ -24,12 +24,12 @@ def bytes_text(count: float) -> str:
 def duration_text(seconds: float) -> str:
     """Return a time with its unit.
 
-    >>> duration_text(0.0021), duration_text(3.5e-6), duration_text(1.5)
-    ('2.1 ms', '3.5 us', '1.5 s')
+    >>> duration_text(0.0021), duration_text(3.5e-6), duration_text(1.5), duration_text(0.0009999)
+    ('2.1 ms', '3.5 us', '1.5 s', '1 ms')
     """
     if seconds >= 0.9995:
         return f"{seconds:,.0f} s" if seconds >= 100 else f"{seconds:.3g} s"
-    return f"{seconds * 1e3:,.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:,.3g} us"
+    return f"{seconds * 1e3:,.3g} ms" if seconds >= 0.9995e-3 else f"{seconds * 1e6:,.3g} us"
 
 
 def rate_text(rate: float) -> str:

@@ -70,7 +70,10 @@ def check(
         float, typer.Option(min=0, max=1, callback=finite, help="The share of the stored ratio that may be lost.")
     ] = 0.1,
     seconds: Annotated[
-        float, typer.Option(min=0, callback=finite, help="How long to compare, about, at the most.")
+        float,
+        typer.Option(
+            min=0, callback=finite, help="How long to compare, about, at the most; caches are filled besides."
+        ),
     ] = 10.0,
     update: Annotated[bool, typer.Option("--update", help="Store the ratio measured now in the plan.")] = False,
 ) -> None:

@@ -44,6 +44,8 @@ def spaces(
     as_json: AsJson = False,
 ) -> None:
     """List the search spaces of autopipe tune and what each is for; with a pipeline, also what each would try there."""
+    if target is None and (arg or plan):
+        raise typer.BadParameter("--plan and --arg are of a pipeline, but none was named. Give file.py:function first.")
     arguments = parse_arguments(arg)
     load_tensorflow()
     from autopipe.search_spaces import SPACES

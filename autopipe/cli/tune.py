@@ -30,6 +30,7 @@ from autopipe.cli._options import (
     refuse_both,
 )
 from autopipe.cli.targets import UserCodeError, anchored, load_dataset, load_model, load_target
+from autopipe.errors import ArgumentError
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ def tune(
     model: ModelOption = None,
     step_ms: StepOption = None,
     trials: Annotated[int, typer.Option(min=1, help="Settings to try, in all processes that share the study.")] = 40,
-    seconds: Annotated[float, typer.Option(min=0, callback=finite, help="Time for trials, at the most.")] = 120.0,
+    seconds: Annotated[
+        float, typer.Option(min=0, callback=finite, help="Time for trials, at the most; caches are filled besides.")
+    ] = 120.0,
     minutes: Annotated[
         float | None,
         typer.Option(min=0, callback=finite, help="The same in minutes; it outranks --seconds.", show_default=False),
@@ -124,6 +127,8 @@ def tune(
             # Each trial would fail where there is none of that name.
             load_target(of_model)
         dataset = load_dataset(target, arguments)
+        if isolate is not None:
+            _refuse_to_write_files(dataset)
         pipelines = agreed_pipelines(
             shared, dataset, keeps=keeps.value, numbers_only=numbers_only, consumer=_told(of_model, step_ms)
         )
@@ -186,6 +191,17 @@ def _consumer(model: str | None, step_ms: float | None) -> Consumer:
     from autopipe.tuning.consumer import ModelSteps, StandIn
 
     return StandIn((step_ms or 0.0) / 1000) if model is None else ModelSteps(load_model(model))
+
+
+def _refuse_to_write_files(dataset: Any) -> None:
+    from autopipe.pipeline.cache_files import may_write
+    from autopipe.pipeline.extract import extract
+
+    if may_write(extract(dataset)):
+        raise ArgumentError(
+            "With --isolate each cache(filename) of a pipeline must be written before, but one here is not: a process "
+            "that is killed while it writes leaves a lock, on which all others fail. Read the dataset to its end once."
+        )
 
 
 def _leave_gpus_to_trials() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from autopipe.functions.known.effects import effects
+from autopipe.functions.known.order_inside import op_of_free_order, op_that_an_option_frees
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import opaque
 from autopipe.pipeline.repeatable import reads_files
@@ -92,7 +93,11 @@ def _read_in_order(taking: ir.Node) -> Iterator[ir.Cache]:
 def _is_drawn(cache: ir.Cache, tree: ir.Node) -> bool:
     """Return whether elements, or their order, may be others where they are made once more."""
     freed = trees.frees_order(tree)
-    return any(_draws(node) or (freed and node.is_parallel) for node in trees.walk_through(cache.input))
+    return any(_draws(node) or (freed and _may_be_freed(node)) for node in trees.walk_through(cache.input))
+
+
+def _may_be_freed(node: ir.Node) -> bool:
+    return node.is_parallel or any(map(op_that_an_option_frees, trees.called_by(node)))
 
 
 def _draws(node: ir.Node) -> bool:
@@ -107,7 +112,7 @@ def _draws(node: ir.Node) -> bool:
             return not seeded
         case ir.Opaque():
             return True
-    return not all(effects(fn).steady for fn in trees.called_by(node))
+    return any(op_of_free_order(fn) or not effects(fn).steady for fn in trees.called_by(node))
 
 
 def _as_one(cache: ir.Cache, reason: str) -> ir.SharedCache:

@@ -3,10 +3,12 @@
 from autopipe.functions.function import Function
 from autopipe.pipeline.ir import AUTOTUNE, Interleave, Node
 
-__all__ = ["in_turn"]
+__all__ = ["HELD_IN_TURN", "in_turn"]
 
 _DATASETS_AHEAD = 4
 _ELEMENTS_AHEAD = 32
+HELD_IN_TURN = (1 + _DATASETS_AHEAD) * _ELEMENTS_AHEAD
+"""How many elements wait to be read at once."""
 
 
 def in_turn(source: Node, fn: Function, name: str | None) -> Interleave:

@@ -1,8 +1,11 @@
 """The calls at once of a map that takes the place of others."""
 
+from collections.abc import Collection
+
+from autopipe.here import processors
 from autopipe.pipeline.ir import AUTOTUNE
 
-__all__ = ["calls_of_both", "calls_on_batches"]
+__all__ = ["calls_of_both", "calls_on_batches", "no_fewer_calls"]
 
 
 def calls_of_both(first: int | None, then: int | None) -> int | None:
@@ -26,3 +29,15 @@ def calls_on_batches(calls: int | None) -> int | None:
     (-1, 1, None)
     """
     return AUTOTUNE if calls is not None and calls > 1 else calls
+
+
+def no_fewer_calls(calls: Collection[int]) -> int:
+    """Return the calls at once of a map that does what several did at once, or one that others called: the most.
+
+    AUTOTUNE makes as many as there are processors.
+
+    >>> no_fewer_calls([1, 10**6]), no_fewer_calls([AUTOTUNE, 1]), no_fewer_calls([AUTOTUNE, 10**6])
+    (1000000, -1, 1000000)
+    """
+    most = max(calls)
+    return most if AUTOTUNE not in calls or most > processors() else AUTOTUNE

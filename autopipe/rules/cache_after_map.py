@@ -12,6 +12,7 @@ from autopipe.rules._obligations import (
     InMemory,
     NotMuchLarger,
     OneReader,
+    ReadToItsEnd,
 )
 
 
@@ -23,8 +24,8 @@ def cache_after_map(node: Node) -> Rewrite | None:
     same result for the same element each time, storing its results gives the same sequence, and f runs once. A
     shuffle or repeat may stand between: these do not look at elements. It takes: f deterministic, nobody else who
     reads the cache (they would not hold the same any more), no ``ignore_errors`` downstream, a memory cache (a file
-    may hold elements of the old place), and results that fit, which are no larger than what goes into f where a
-    shuffle holds them too.
+    may hold elements of the old place), and results that fit. Where a shuffle holds them they must be no larger than
+    what goes into f, and all of them be read: else f would run for all that the shuffle holds, in every epoch.
     """
     if not isinstance(node, Map):
         return None
@@ -35,5 +36,5 @@ def cache_after_map(node: Node) -> Rewrite | None:
     alone = OneReader(cache, "both readers get the same from it")
     provided = (Deterministic(node.fn), alone, ErrorsSurface(node.fn), InMemory(cache), FitsMemory(mapped))
     is_mixed = cache is not node.input
-    held = (NotMuchLarger(mapped, than=cache.input, count=WHOLE_EPOCH),) if is_mixed else ()
+    held = (NotMuchLarger(mapped, than=cache.input, count=WHOLE_EPOCH), ReadToItsEnd(mapped)) if is_mixed else ()
     return Rewrite(trees.substitute(node.input, cache, cache.on(mapped)), (*provided, *held))

@@ -7,6 +7,7 @@ from autopipe.functions.known.effects import effects
 from autopipe.functions.parts.last_maps import LastMap, split_last_maps
 from autopipe.pipeline.ir import AUTOTUNE, FlatMap, GroupByWindow, Interleave, Map, Node
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
+from autopipe.rules._calls import no_fewer_calls
 from autopipe.rules._obligations import ErrorsSurface, NoNewReadAhead, OrderUnseen
 
 
@@ -51,14 +52,16 @@ def _map(source: Node, inner: LastMap, reading: Interleave | None) -> Map:
     It calls at once what was called at once where datasets are read at once, and what TensorFlow would by itself, whose
     order an option might then free. Of an order that was free in each dataset alone, the one that was written is kept.
     """
-    calls = inner.num_parallel_calls
+    calls, threads_of_own = inner.num_parallel_calls, inner.use_unbounded_threadpool
     if calls is None and (reading is not None or replace(effects(inner.fn), file_reads=()).pure):
-        calls = AUTOTUNE
+        calls = no_fewer_calls([AUTOTUNE, reading.num_parallel_calls or AUTOTUNE if reading else AUTOTUNE])
+        # An interleave has a thread for each of its calls, a map only for each processor unless it is told so.
+        threads_of_own = threads_of_own or calls != AUTOTUNE
     return Map(
         input=source,
         fn=inner.fn,
         num_parallel_calls=calls,
         deterministic=inner.deterministic or (reading.deterministic if reading else None),
-        use_unbounded_threadpool=inner.use_unbounded_threadpool,
+        use_unbounded_threadpool=threads_of_own,
         use_inter_op_parallelism=inner.use_inter_op_parallelism,
     )

@@ -10,10 +10,11 @@ from autopipe.functions.joined.compose import run_whole
 from autopipe.functions.joined.losing import loses_errors, places_needed
 from autopipe.functions.joined.positional import of_position
 from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.pipeline.ir import AUTOTUNE, Map, Node, Prefetch, Range, Repeat, Skip, Take, Tensors, TensorSlices, Zip
+from autopipe.pipeline.ir import Map, Node, Prefetch, Range, Repeat, Skip, Take, Tensors, TensorSlices, Zip
 from autopipe.pipeline.positions import columns, range_of
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
+from autopipe.rules._calls import no_fewer_calls
 from autopipe.rules._obligations import ArraysOnHost, CallsUnseen, ErrorsEndEpoch, NoErrorIsLost, RoundingUnseen
 from autopipe.rules._rounding import up_to_rounding
 
@@ -56,11 +57,9 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
 
 
 def _calls(maps: Sequence[Map]) -> int | None:
-    """Return the calls at once of a map that does the work of several: no more than the author chose for any."""
+    """Return the calls at once of a map that does the work of several: those of one, as many as any had."""
     calls = [each.num_parallel_calls for each in maps if each.num_parallel_calls is not None]
-    if len(calls) < len(maps):
-        return None
-    return min((number for number in calls if number != AUTOTUNE), default=AUTOTUNE)
+    return no_fewer_calls(calls) if len(calls) == len(maps) else None
 
 
 def _is_positional(node: Node) -> bool:

@@ -2,9 +2,9 @@
 
 from autopipe.functions.known.effects import effects
 from autopipe.pipeline.ir import FlatMap, Node
-from autopipe.rules._ahead import in_turn
+from autopipe.rules._ahead import HELD_IN_TURN, in_turn
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
-from autopipe.rules._obligations import ErrorsSurface, Faster, OrderUnseen, ReadAheadUnseen
+from autopipe.rules._obligations import ErrorsSurface, Faster, FewAtOnce, OrderUnseen, ReadAheadUnseen
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OVERLAP)
@@ -14,11 +14,12 @@ def parallel_flat_map(node: Node) -> Rewrite | None:
     One dataset is read to its end before the next begins, so the sequence is the same; meanwhile the next ones are
     opened and their first elements read. It takes: an f that reads files (else there is nothing to wait for) and
     from which nobody sees that it runs ahead, nothing upstream that could be seen to, no ``ignore_errors``
-    downstream, and a measured gain.
+    downstream, elements that take little memory, and a measured gain.
     """
     match node:
         case FlatMap(fn=fn) if effects(fn).file_reads:
             after = in_turn(node.input, fn, node.name)
             unseen = (OrderUnseen(fn), ReadAheadUnseen(node.input), ErrorsSurface(fn))
-            return Rewrite(after, (*unseen, Faster(node, after, over=node.input)))
+            measured = (FewAtOnce(node, HELD_IN_TURN), Faster(node, after, over=node.input))
+            return Rewrite(after, (*unseen, *measured))
     return None

@@ -6,7 +6,10 @@ from autopipe.functions.known.effects import effects
 from autopipe.here import processors
 from autopipe.pipeline.ir import AUTOTUNE, Interleave, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
-from autopipe.rules._obligations import ErrorsSurface, Faster, OrderUnseen, ReadAheadUnseen
+from autopipe.rules._obligations import ErrorsSurface, Faster, FewAtOnce, OrderUnseen, ReadAheadUnseen
+
+# Seen: 37 elements in a cycle of 16 datasets, of which so many are opened ahead.
+_HELD_OF_EACH = 3
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OVERLAP)
@@ -16,8 +19,8 @@ def parallel_interleave(node: Node) -> Rewrite | None:
     The datasets that take turns are read at once, and their elements are put back in turn: with the same cycle and
     block length, the sequence is the same. Where no cycle length was given, it is the number of processors, as
     TensorFlow takes it. It takes: an f from which nobody sees that it runs ahead, nothing upstream that could be seen
-    to, no ``ignore_errors`` downstream, and a measured gain, since handing over elements in memory costs more than
-    reading them.
+    to, no ``ignore_errors`` downstream, elements that take little memory, and a measured gain, since handing over
+    elements in memory costs more than reading them.
     """
     match node:
         case Interleave(num_parallel_calls=None):
@@ -26,5 +29,6 @@ def parallel_interleave(node: Node) -> Rewrite | None:
             after = replace(node, num_parallel_calls=AUTOTUNE, cycle_length=cycle, deterministic=True)
             unseen = (OrderUnseen(node.fn), ReadAheadUnseen(node.input), ErrorsSurface(node.fn))
             keeps = Keeps.TRAINING if effects(node.fn).unseeded_random else None
-            return Rewrite(after, (*unseen, Faster(node, after, over=node.input)), keeps)
+            measured = (FewAtOnce(node, cycle * _HELD_OF_EACH), Faster(node, after, over=node.input))
+            return Rewrite(after, (*unseen, *measured), keeps)
     return None

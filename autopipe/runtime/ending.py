@@ -24,14 +24,13 @@ def telling_its_end(
 ) -> Any:
     """Return the same elements; when the consumer has them all, something is done.
 
-    Where their number is known, that is when it has taken so many: Keras asks for no more then. One that failed is
-    never taken. Where it is not known, that is when the consumer asks for another, if it was never given an error.
+    That is when it asks for one more than there are, if it was never given an error. That it took as many as there are
+    to be does not tell: after one that failed, a batch or a take may have given another in its place.
 
     Args:
         dataset: any dataset.
         tell: does it, in a graph.
-        requests: counts what is asked for, where their number is not known; an iterator that goes on over another
-            pipeline keeps its own.
+        requests: counts what is asked for; an iterator that goes on over another pipeline keeps its own.
         inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. After what is returned,
             that would ask, and not the consumer; so it is put before.
         stateless: whether TensorFlow can save an iterator over ``dataset``. It can save one over what is returned too
@@ -46,12 +45,11 @@ def telling_its_end(
     >>> [int(x) for x in told], bool(ended.numpy())
     ([0, 1, 2], True)
     """
-    number = int(dataset.cardinality())
-    if chosen and number <= 0:
+    if chosen:
         dataset = _with_shapes(dataset)
     if inner_prefetch:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
-    told = _at_the_last(dataset, number, tell) if number > 0 else _after_the_last(dataset, tell, requests)
+    told = _after_the_last(dataset, tell, requests)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     if stateless:
@@ -70,16 +68,6 @@ def _with_shapes(dataset: Any) -> Any:
         return tf.nest.map_structure(shaped, whole, dataset.element_spec)
 
     return dataset.map(_plain(pass_on), synchronous=True)
-
-
-def _at_the_last(dataset: Any, number: int, tell: Callable[[], None]) -> Any:
-    # The count is in the state of the iterator, so one that goes on from there still knows the last element.
-    def count(before: Any, element: Any) -> Any:
-        taken = before + 1
-        tf.cond(tf.equal(taken, number), lambda: _true_after(tell), lambda: tf.constant(False))
-        return taken, element
-
-    return dataset.scan(tf.constant(0, tf.int64), _plain(count))
 
 
 def _after_the_last(dataset: Any, tell: Callable[[], None], requests: Requests) -> Any:

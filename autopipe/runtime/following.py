@@ -21,6 +21,9 @@ from autopipe.runtime.reading import Stages, tree_after
 
 __all__ = ["Followable", "FollowingDataset", "built_after"]
 
+# Of batches mostly, where nobody knows how many there are.
+_FEW = 32
+
 to_variant = tf.data.experimental.to_variant
 
 # Each comes to the end of what it reads. A take does not: see LookingDataset.
@@ -90,7 +93,7 @@ def _stage_after(optimized: Followed, derived: Any) -> ir.Unary | None:
 def _takes_few(taken: ir.Take) -> bool:
     """Return whether a cache of all elements is of little use to a take, as to who looks at some beside training."""
     number = signature(taken.input).cardinality
-    return taken.count >= 0 and (number < 0 or taken.count <= number / 2)
+    return 0 <= taken.count <= (number / 2 if number >= 0 else _FEW)
 
 
 class Followable(tf.data.Dataset):

@@ -12,11 +12,15 @@ from autopipe.pipeline.extract import extract
 
 __all__ = ["LookingDataset"]
 
+# A fit of one epoch makes two iterators.
+_LOOKS = 3
+
 
 class LookingDataset(tf.data.Dataset):
     """What a small ``take`` makes of an optimized dataset whose first element waits for all that a cache will hold.
 
-    Until those caches are full, each pass takes what it takes as the pipeline is written, and keeps nothing.
+    Until those caches are full, the first passes take what they take as the pipeline is written, and keep nothing. Who
+    goes on reads it for epochs: for them it fills caches as any other dataset does.
 
     Args:
         derive: makes the dataset, over what is full by now.
@@ -31,6 +35,7 @@ class LookingDataset(tf.data.Dataset):
         self._derive = derive
         self._look = look
         self._derived = derive()
+        self._passes = 0
         super().__init__(tf.data.experimental.to_variant(self._derived))
 
     def _inputs(self) -> list[Any]:
@@ -48,5 +53,6 @@ class LookingDataset(tf.data.Dataset):
     def __iter__(self) -> Any:
         if not tf.executing_eagerly():
             return super().__iter__()
-        looked = self._look()
+        self._passes += 1
+        looked = self._look() if self._passes <= _LOOKS else None
         return iter(self._derive()) if looked is None else looked

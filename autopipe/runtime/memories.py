@@ -15,9 +15,9 @@ import tensorflow as tf
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build, memory_caches
+from autopipe.pipeline.whole import Whole, whole
 from autopipe.runtime.disposal import resource_of
 from autopipe.runtime.repoint import state_of
-from autopipe.runtime.whole import Whole, whole
 
 __all__ = ["Memories"]
 
@@ -163,9 +163,11 @@ class Memories:
         return all(each.done() for each in self._gone) and not any(each.full or each.lacks for each in self._memories)
 
     @property
-    def lack_elements(self) -> bool:
-        """Whether an element that failed is missing from one of them for good."""
-        return self.guarded and not self.full and any(each.lacks for each in self._memories)
+    def may_lack_elements(self) -> bool:
+        """Whether an element that failed is missing from one of them for good, or may be and nobody will tell."""
+        if not self.guarded or self.full:
+            return False
+        return any(each.lacks for each in self._memories) or (self.must_end and self.are_filled)
 
     def hold_more_than(self, count: int) -> bool:
         """Return whether a full cache holds more elements than that."""

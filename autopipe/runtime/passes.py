@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import tensorflow as tf
 
@@ -48,17 +48,30 @@ def taken_in_a_pass(tree: ir.Node, in_memory: Sequence[int], on_disk: Sequence[i
     """
     caches = (*memory_caches(tree), *caches_on_disk(tree))
     counts = {id(cache): count for cache, count in zip(caches, (*in_memory, *on_disk), strict=True)}
+    unknown: list[ir.Zip] = []
+
+    def zipped(node: ir.Zip, made: ir.Node) -> ir.Node:
+        """Return as many pairs as the longest side has elements: a pass of a shorter one tells nothing of it."""
+        sides = [signature(read) for read, side in zip(made.inputs, node.inputs, strict=True) if _holds(side, counts)]
+        if not all(side.cardinality >= 0 for side in sides):
+            unknown.append(node)
+        return _of_so_many(made, max((side.cardinality for side in sides), default=0)) if sides else made
 
     def once(node: ir.Node, inputs: list[ir.Node]) -> ir.Node:
         if isinstance(node, ir.Cache) and id(node) in counts:
-            return _of_so_many(node, counts[id(node)])
+            return _of_so_many(node.input, counts[id(node)])
         if isinstance(node, ir.Repeat) and node.count < 0:
             return inputs[0]
-        return trees.on(node, *inputs)
+        made = trees.on(node, *inputs)
+        return zipped(node, made) if isinstance(node, ir.Zip) else made
 
     number = signature(trees.fold(tree, once)).cardinality
-    return number + 1 if number > 0 else None
+    return number + 1 if number > 0 and not unknown else None
 
 
-def _of_so_many(cache: ir.Cache, count: int) -> ir.Node:
-    return ir.Source(dataset=build(cache.input).take(0).apply(tf.data.experimental.assert_cardinality(count)))
+def _holds(tree: ir.Node, counts: Collection[int]) -> bool:
+    return any(id(node) in counts for node in trees.walk(tree))
+
+
+def _of_so_many(like: ir.Node, count: int) -> ir.Node:
+    return ir.Source(dataset=build(like).take(0).apply(tf.data.experimental.assert_cardinality(count)))

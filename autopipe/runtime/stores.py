@@ -132,13 +132,13 @@ class Stores:
     def derived_memories(self, in_use: Sequence[Memories]) -> Memories:
         """Return the memories of what is derived from the dataset: those that are full, or some of their own.
 
-        Iterators over that are not known. While they fill memories, nobody else may. Where one of them read on after an
-        element that failed, what is derived from now on has others.
+        Iterators over that are not known. While they fill memories, nobody else may. Where one of them may have read on
+        after an element that failed, what is derived from now on has others.
 
         Args:
             in_use: those of the iterators that are known.
         """
-        useless = self._derived.lack_elements or self.is_unguarded(self._derived)
+        useless = self._derived.may_lack_elements or self.is_unguarded(self._derived)
         self._derived = self._full(*in_use) or (self.empty_memories() if useless else self._derived)
         return self._derived
 

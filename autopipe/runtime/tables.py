@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import tensorflow as tf
 
 from autopipe.pipeline import ir, trees
@@ -10,6 +12,8 @@ __all__ = ["Tables"]
 
 # Where each epoch takes other elements of a shuffle, the last of them may come after many epochs.
 _FEW_NEW = 0.05
+# Keras makes an iterator when an epoch ends, and another when the next one begins: between three starts is an epoch.
+_STARTS = 3
 # More than are made ahead.
 _FEWEST_GIVEN = 64
 
@@ -28,19 +32,21 @@ class Tables:
 
     def __init__(self, tree: ir.Node) -> None:
         self._tables = [node.table for node in trees.inputs_first(tree) if isinstance(node, ir.MemoizedMap)]
-        self._before, self._at_start = self._sizes(), self._sizes()
+        self._at_starts: deque[list[int]] = deque(maxlen=_STARTS)
         self._asked: tuple[int, list[int]] | None = None
         self._settled = not self._tables
 
     def note_start(self) -> None:
         """Take note that an iterator begins."""
         if self._tables:
-            self._before, self._at_start = self._at_start, self._sizes()
+            self._at_starts.append(self._sizes())
 
     @property
     def are_full(self) -> bool:
-        """Whether the epoch before this one found nearly all results there."""
-        return _hardly_grew(self._before, self._at_start)
+        """Whether the last epoch or two found nearly all results there."""
+        if not self._tables:
+            return True
+        return len(self._at_starts) == _STARTS and _hardly_grew(self._at_starts[0], self._at_starts[-1])
 
     def have_settled(self, given: int) -> bool:
         """Return whether hardly any result came in the later half of what one iterator gave, which serves all epochs.

@@ -93,7 +93,8 @@ def open_study(
     0
     """
     with quiet_optuna():
-        made = {"sampler": _sampler(sampler, seed_or_none("seed", seed)), "pruner": _pruner(pruner)}
+        seed = seed_or_none("seed", seed)
+        made = {"sampler": _sampler(sampler, seed), "pruner": _pruner(pruner)}
         try:
             study = _opened(study_name=name, storage=_storage(storage), **made)
         except AutopipeError:
@@ -103,6 +104,9 @@ def open_study(
                 f"A storage must be one that Optuna can open, but with {shown(storage)!r} it says: {_sentence(error)} "
                 "Name a database by its URL (sqlite:///study.db), or a file by journal:study.log."
             ) from error
+        if seed is not None:
+            # Who goes on with a study would draw once more what was drawn at its beginning.
+            study.sampler = _sampler(sampler, seed + len(study.get_trials(deepcopy=False)))
     # Optuna loads one of the same name whatever direction it has.
     refuse_other_direction(study)
     return study

@@ -21,7 +21,7 @@ from benchmarks.peak import PeakMeter, resident_bytes
 
 ROOT = Path(__file__).parents[2]
 MEGABYTE = 10**6
-HELD = 200 * MEGABYTE
+HELD = 120 * MEGABYTE
 TINY = replace(e_parse_example.CASES[0], make_data=partial(e_parse_example.make_data, records=2_000))
 
 
@@ -41,7 +41,7 @@ def large(count):
     return tf.data.Dataset.range(count).map(lambda x: tf.random.uniform([5_000_000])).with_options(options)
 
 case = Case("z", "large", "", "arrays", None, large, lambda count: large(count).cache(), None, None)
-print(json.dumps([asdict(run_variant(case, variant, 10)) for variant in ("expert", "naive")]))
+print(json.dumps([asdict(run_variant(case, variant, 6)) for variant in ("expert", "naive")]))
 """
 
 

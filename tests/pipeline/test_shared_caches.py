@@ -1,6 +1,7 @@
 """What others may read the same of stays in the author's own cache."""
 
 import time
+from functools import partial
 
 import pytest
 import tensorflow as tf
@@ -22,6 +23,10 @@ COUNT = 40
 
 def double(x):
     return x * 2
+
+
+def doubled(x, deterministic=None):
+    return Dataset.range(x).map(double, num_parallel_calls=2, deterministic=deterministic)
 
 
 def noisy(x):
@@ -143,11 +148,12 @@ def test_what_comes_after_python_code_that_is_cached_is_cached_too():
         Dataset.range(9).map(noisy).cache(),
         Dataset.from_generator(lambda: iter(range(9)), output_signature=tf.TensorSpec((), tf.int64)).cache(),
         Dataset.range(9).interleave(Dataset.range, num_parallel_calls=2, deterministic=False).cache(),
+        Dataset.range(3).flat_map(partial(doubled, deterministic=False)).cache(),
         Dataset.range(9).unique().cache(),
         Dataset.range(9).shuffle(9).shuffle(9, reshuffle_each_iteration=False).cache(),
         Dataset.sample_from_datasets([Dataset.range(9), Dataset.range(9)]).cache(),
     ],
-    ids=["shuffle", "draw", "Python", "order", "unread", "shuffle before one order", "sampled"],
+    ids=["shuffle", "draw", "Python", "order", "order inside", "unread", "shuffle before one order", "sampled"],
 )
 def test_what_may_be_drawn_is_left(held):
     assert is_left(held.take(3))
@@ -219,6 +225,7 @@ def test_order_that_is_freed_after_a_cache_is_free_in_it():
     parallel, one_by_one = (Dataset.range(9).map(double, num_parallel_calls=calls).cache() for calls in (2, None))
     assert is_left(parallel.take(3).with_options(free))
     assert is_left(tf.data.TextLineDataset(["a", "b"], num_parallel_reads=2).cache().take(3).with_options(free))
+    assert is_left(Dataset.range(3).flat_map(doubled).cache().take(3).with_options(free))
     assert not is_left(one_by_one.take(3).with_options(free))
     assert not is_left(parallel.take(3))
 

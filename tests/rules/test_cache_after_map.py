@@ -51,6 +51,11 @@ def test_refuses_to_have_a_shuffle_and_a_cache_hold_what_is_larger():
     assert_refuses(RULE, dataset, "would be held with 800,000 bytes each, where they take 8 now", answers=answers)
 
 
+def test_refuses_to_work_on_all_that_a_shuffle_holds_where_few_of_them_are_taken():
+    dataset = tf.data.Dataset.range(99).cache().shuffle(50).map(double).take(10)
+    assert_refuses(RULE, dataset, "take(10) may stop before its end")
+
+
 def test_moves_the_cache_behind_file_reads_and_says_what_that_assumes(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     dataset = tf.data.Dataset.list_files(str(tmp_path / "*")).cache().map(read)

@@ -123,7 +123,7 @@ def test_an_image_that_cannot_be_decoded_fails_in_every_run_and_is_never_left_ou
             iterator = iter(dataset)
             with pytest.raises(tf.errors.InvalidArgumentError):
                 list(iterator)
-            time.sleep(0.3)  # The prefetch goes on meanwhile.
+            time.sleep(0.1)  # The prefetch goes on meanwhile.
 
 
 def test_augmentation_after_the_cache_still_differs_in_every_epoch(tmp_path, slow):

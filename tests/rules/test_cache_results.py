@@ -409,6 +409,11 @@ def test_refuses_numbers_in_an_order_that_an_option_after_it_would_free(tmp_path
     assert_refuses(RULE, parsed, "an option after it would free the order of text_files")
 
 
+def test_refuses_numbers_in_an_order_that_such_an_option_would_free_inside_a_function():
+    rows = Dataset.range(3).flat_map(lambda x: Dataset.range(x).map(tf.strings.as_string, num_parallel_calls=2))
+    assert_refuses(RULE, rows.shuffle(9).take(2).map(parse), "an option after it would free the order of <lambda>")
+
+
 def test_refuses_numbers_behind_what_leaves_out_a_file_that_cannot_be_read_once(tmp_path):
     (tmp_path / "a").write_text("1")
     read = Dataset.from_tensor_slices([f"{tmp_path}/a", f"{tmp_path}/b"]).map(tf.io.read_file).ignore_errors()

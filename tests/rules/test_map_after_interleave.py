@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from autopipe.optimizer import rewrite
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
@@ -66,6 +67,12 @@ def test_other_rules_see_it_then():
     dataset = SLICES.interleave(roots).shuffle(9).batch(2)
     rewritten = rewrite(extract(dataset), catalogue(), keeps=Keeps.TRAINING, measurements=AlwaysFaster())
     assert "map(rooted, calls=AUTOTUNE) | cache() | shuffle(9)" in one_line(rewritten.after)
+
+
+def test_as_many_calls_wait_at_once_as_did_inside():
+    at_once = SLICES.interleave(roots, cycle_length=999, num_parallel_calls=999)
+    (mapped,) = (node for node in trees.walk(apply(RULE, at_once).after) if isinstance(node, ir.Map))
+    assert (mapped.num_parallel_calls, mapped.use_unbounded_threadpool) == (999, True)
 
 
 def test_what_was_free_stays_free_and_no_more_than_that():

@@ -50,6 +50,11 @@ def test_refuses_a_function_that_keeps_state(files):
     assert_refuses(RULE, files.flat_map(printing), "keeps state (PrintV2)")
 
 
+def test_refuses_to_hold_many_large_elements(files):
+    large = Answers(element_bytes=lambda node: 10 * 2**20, ram_budget=10**9)
+    assert_refuses(RULE, files.flat_map(lines), "160 elements at once take 1.56 GiB", answers=large)
+
+
 def test_refuses_what_is_not_faster(files):
     assert_refuses(RULE, files.flat_map(lines), "measured 0.80x", answers=Answers(speed=(0.8, 0.7, 0.9)))
 

@@ -67,6 +67,12 @@ def test_refuses_where_errors_are_ignored():
     assert_refuses(RULE, dataset, "ignore_errors() would leave out other elements")
 
 
+def test_refuses_to_hold_many_large_elements():
+    large = Answers(element_bytes=lambda node: 10 * 2**20, ram_budget=10**8)
+    dataset = NUMBERS.interleave(uneven, cycle_length=10)
+    assert_refuses(RULE, dataset, "30 elements at once take 300 MiB", answers=large)
+
+
 def test_refuses_what_is_not_faster():
     slower = Answers(speed=(0.8, 0.7, 0.9))
     assert_refuses(RULE, NUMBERS.interleave(uneven, cycle_length=2), "measured 0.80x", answers=slower)

@@ -54,6 +54,11 @@ def test_refuses_where_errors_are_ignored(files):
     assert_refuses(RULE, tf.data.TextLineDataset(files("txt")).ignore_errors(), "ignore_errors()")
 
 
+def test_refuses_to_hold_many_large_elements(files):
+    large = Answers(element_bytes=lambda node: 10 * 2**20, ram_budget=10**9)
+    assert_refuses(RULE, tf.data.TextLineDataset(files("txt")), "160 elements at once take 1.56 GiB", answers=large)
+
+
 def test_refuses_what_is_not_faster(files):
     slower = Answers(speed=(0.8, 0.7, 0.9))
     assert_refuses(RULE, tf.data.TextLineDataset(files("txt")), "measured 0.80x", answers=slower)

@@ -71,18 +71,9 @@ def test_a_cache_of_an_unknown_number_that_is_chosen_from_and_batched_is_read():
         np.testing.assert_allclose(sum(map(tf.reduce_sum, dataset)), sum(map(tf.reduce_sum, drawn)), rtol=1e-5)
 
 
-def test_the_last_of_a_known_number_tells_and_the_one_before_does_not():
-    dataset, ended = told(MADE["known"]())
-    iterator = iter(dataset)
-    for _ in range(5):
-        next(iterator)
-    assert not ended.numpy()
-    next(iterator)
-    assert ended.numpy()
-
-
-def test_of_an_unknown_number_it_takes_another_to_be_asked_for():
-    dataset, ended = told(MADE["unknown"]())
+@pytest.mark.parametrize("name", ["known", "unknown"])
+def test_it_takes_another_to_be_asked_for(name):
+    dataset, ended = told(MADE[name]())
     iterator = iter(dataset)
     for _ in range(6):
         next(iterator)
@@ -108,6 +99,17 @@ def test_the_end_is_not_told_to_who_read_on_after_an_error(name):
     with pytest.raises(tf.errors.InvalidArgumentError):
         next(iterator)
     assert list(map(int, iterator)) == [5]
+    assert not ended.numpy()
+
+
+def test_as_many_as_there_are_to_be_are_no_end_where_another_took_the_place_of_one_that_failed():
+    ended = tf.Variable(False)
+    made = Dataset.range(8).map(lambda x: (tf.debugging.assert_none_equal(x, tf.constant(2, tf.int64)), x)[1]).take(6)
+    iterator = iter(telling_its_end(made, lambda: ended.assign(True), Requests(), inner_prefetch=False))
+    assert [int(next(iterator)) for _ in range(2)] == [0, 1]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        next(iterator)
+    assert list(map(int, iterator)) == [3, 4, 5, 6]
     assert not ended.numpy()
 
 

@@ -67,6 +67,22 @@ def test_every_pass_takes_no_more_calls_than_as_written_and_has_an_order_of_its_
     assert len(calls) < 3 * COUNT * 2 // 3
 
 
+def test_who_goes_on_with_the_first_elements_reads_them_for_epochs_and_fills_caches():
+    calls = []
+    taken = optimized(calls).take(3)
+    for _pass in range(4):
+        elements(taken)
+    calls.clear()
+    assert len(elements(taken)) == 12
+    assert not calls
+
+
+def test_a_take_of_many_of_an_unknown_number_fills_caches_as_any_other_dataset():
+    dataset = optimized([]).filter(lambda x: tf.size(x) > 0)
+    assert isinstance(dataset.take(3), LookingDataset)
+    assert not isinstance(dataset.take(1000), LookingDataset)
+
+
 def test_a_take_of_most_fills_the_caches_of_all_that_is_derived():
     calls = []
     taken = optimized(calls).take(8)

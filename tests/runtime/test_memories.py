@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import tensorflow as tf
+from awaiting import wait_until
 from disposing import wait_for_disposal
 from failing_elements import failing_at
 from retuning import flat, follows, listening, numbers, read_retuning, setting
@@ -183,7 +184,7 @@ def test_an_element_that_failed_is_not_missing_from_the_cache_in_the_next_epoch(
             iterator = iter(dataset)
             with pytest.raises(tf.errors.InvalidArgumentError):
                 list(iterator)
-            time.sleep(0.3)  # The prefetch goes on meanwhile.
+            time.sleep(0.1)  # The prefetch goes on meanwhile.
         bad.assign(-1)
         for _epoch in range(2):
             assert flat(dataset) == list(range(1, 13))
@@ -197,7 +198,7 @@ def test_an_element_that_failed_is_not_missing_after_those_that_are_skipped():
     training = caching(Dataset.range(12).map(failing_at(bad))).skip(3)
     with pytest.raises(tf.errors.InvalidArgumentError):
         list(training)
-    time.sleep(0.3)  # The prefetch goes on meanwhile.
+    time.sleep(0.1)  # The prefetch goes on meanwhile.
     bad.assign(-1)
     for _epoch in range(2):
         assert flat(training) == list(range(4, 13))
@@ -242,7 +243,8 @@ def test_a_cache_under_an_endless_repeat_is_filled_once_for_all_iterators(name):
     for _fit in range(3):
         iterator = iter(dataset)
         assert rows(islice(iterator, 2)) == rows(islice(endless(Dataset.range(12).apply(before), after), 2))
-        time.sleep(0.3)  # The prefetch reads to the end meanwhile.
+        wait_until(lambda: len(calls) >= 12)
+        time.sleep(0.1)  # The prefetch reads to the end meanwhile.
         del iterator
     assert sorted(calls) == list(range(12))
     assert dataset.caches_are_full
@@ -257,7 +259,7 @@ def test_an_element_that_failed_under_an_endless_repeat_is_not_missing_for_the_n
         iterator = iter(dataset)
         with pytest.raises(tf.errors.InvalidArgumentError):
             list(iterator)
-        time.sleep(0.3)  # The prefetch goes on meanwhile.
+        time.sleep(0.1)  # The prefetch goes on meanwhile.
     bad.assign(-1)
     whole = islice(endless(Dataset.range(12).apply(before), after), 6)
     assert rows(islice(dataset, 6)) == rows(whole)

@@ -33,11 +33,21 @@ def test_a_pipeline_that_memoizes_nothing_is_always_full():
 
 
 def test_all_is_there_once_an_epoch_found_it_so():
-    assert epochs_until_full(memoized(Dataset.range(10))) == 2
+    assert epochs_until_full(memoized(Dataset.range(10))) == 3
+
+
+def test_the_iterators_that_keras_makes_between_two_epochs_are_no_epoch():
+    tree = memoized(Dataset.range(1000), lambda numbers: numbers.shuffle(1000).take(100))
+    tables = Tables(tree)
+    for _epoch in range(2):
+        tables.note_start()
+        list(build(tree))
+        tables.note_start()
+        assert not tables.are_full
 
 
 def test_what_is_never_read_is_not_waited_for():
-    assert epochs_until_full(memoized(Dataset.range(100), lambda numbers: numbers.take(10))) == 2
+    assert epochs_until_full(memoized(Dataset.range(100), lambda numbers: numbers.take(10))) == 3
 
 
 def test_where_epochs_take_others_of_a_shuffle_all_but_a_few_do():

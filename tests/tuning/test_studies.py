@@ -269,6 +269,17 @@ def test_a_stored_study_that_would_search_for_the_worst_is_refused(storage, open
         opened("shared", storage)
 
 
+def test_who_goes_on_with_a_study_draws_no_more_what_was_drawn_at_its_beginning(tmp_path, opened):
+    storage = f"sqlite:///{tmp_path}/study.db"
+    drawn = []
+    for _process in range(2):
+        study = opened("seeded", storage, sampler="random", seed=3)
+        trial = study.ask()
+        drawn.append(trial.suggest_float("x", 0, 1))
+        study.tell(trial, 0.0)
+    assert drawn[0] != drawn[1]
+
+
 def test_all_who_open_a_new_database_at_the_same_moment_get_the_study(tmp_path):
     code = f"""
 import os, sys, time

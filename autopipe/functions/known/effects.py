@@ -1,7 +1,7 @@
 """What a function does besides computing its result from its arguments, read from its graph.
 
 Every op of the function and of the functions it calls is looked at. An op whose registration in TensorFlow calls it
-stateful, and that is not known here, counts as an unknown effect: unknown means no.
+stateful, and that is not known here, counts as an unknown effect: unknown means no. Some are registered wrongly.
 """
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ _KNOWN = {
         "TFRecordDataset TFRecordDatasetV2 TextLineDataset".split()
     ),
     "generator": frozenset("RngReadAndSkip RngSkip".split()),
+    # Registered as stateless, though they draw, write files, or keep what they have seen.
+    "other": frozenset(
+        "CacheDataset ChooseFastestBranchDataset ChooseFastestDataset ExperimentalChooseFastestDataset RegisterDataset "
+        "RegisterDatasetV2 RiscRandomUniform SamplingDataset ShuffleAndRepeatDataset ShuffleDataset SnapshotDataset "
+        "SnapshotDatasetV2".split()
+    ),
     "python": frozenset("EagerPyFunc PyFunc PyFuncStateless".split()),
     "table_reads": frozenset("LookupTableFind LookupTableFindV2 LookupTableSize LookupTableSizeV2".split()),
     "variable_reads": frozenset("ReadVariableOp ResourceGather ResourceGatherNd VarIsInitializedOp".split()),

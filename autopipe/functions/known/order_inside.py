@@ -6,7 +6,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import with_called
 
-__all__ = ["op_of_free_order", "op_that_counts", "op_without_end"]
+__all__ = ["op_of_free_order", "op_that_an_option_frees", "op_that_counts", "op_without_end"]
 
 _OF_DATASETS = ("Dataset", "DatasetV2", "DatasetV3", "DatasetV4")
 # What comes through depends on what came before.
@@ -54,6 +54,22 @@ def op_of_free_order(fn: Function) -> str | None:
     """
     ops = with_called(fn.concrete.graph.as_graph_def())
     return next((str(op.op) for op in ops if op.attr["deterministic"].s == b"false"), None)
+
+
+@remembered
+def op_that_an_option_frees(fn: Function) -> str | None:
+    """Return a dataset op of a function that hands elements on as they are ready where an option says so.
+
+    Such an option reaches the datasets that a function makes as well.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import function_of
+    >>> rows = lambda x: tf.data.Dataset.range(x).map(tf.abs, num_parallel_calls=2)
+    >>> op_that_an_option_frees(function_of(tf.data.Dataset.range(3).flat_map(rows)))
+    'ParallelMapDatasetV2'
+    """
+    ops = with_called(fn.concrete.graph.as_graph_def())
+    return next((str(op.op) for op in ops if op.attr["deterministic"].s == b"default"), None)
 
 
 @remembered

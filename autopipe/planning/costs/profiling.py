@@ -49,7 +49,8 @@ def profile(dataset: Any, seconds: float = 3.0) -> Profile:
 
     Args:
         dataset: a ``tf.data.Dataset``. Its own Python code and random draws run as in any epoch.
-        seconds: how long to read, at the most; the element under way is waited for.
+        seconds: how long to read, at the most, and half as long again where a cache fills; the element under way is
+            waited for.
 
     Returns:
         The profile; printed, it is a table with a bar for each stage.

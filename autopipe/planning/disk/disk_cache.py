@@ -44,12 +44,16 @@ from autopipe.errors import ArgumentError
 from autopipe.here import boot_id
 from autopipe.pipeline import ir
 from autopipe.pipeline.signature import signature
+from autopipe.pipeline.whole import whole
 from autopipe.planning.disk.content import UnknownContentError, content_key
 
-__all__ = ["MOST_ELEMENTS", "DiskCache", "is_out_of_room"]
+__all__ = ["MOST_ELEMENTS", "SAMPLES", "DiskCache", "is_out_of_room"]
 
 MOST_ELEMENTS = 10_000_000
 """TensorFlow's file cache fails on the element after these."""
+
+SAMPLES = "sample."
+"""What folders are called first of which one is written, and read, to know what that takes."""
 
 _NAME = "data"
 _MARK = "complete"
@@ -112,7 +116,10 @@ class DiskCache:
         number = signature(tree).cardinality
         if number > MOST_ELEMENTS:
             raise UnknownContentError(f"a file cache holds {MOST_ELEMENTS:,} elements, and there are {number:,}")
-        return self._filename(f"{content_key(tree)}.{number if number >= 0 else 'unknown'}")
+        cache = ir.Cache(input=tree, filename=_NAME)
+        told = whole(cache, cache)
+        # Of batches there may be as many though a row failed: nobody counts rows in a file.
+        return self._filename(f"{content_key(tree)}.{'unknown' if told is None or told.in_rows else told.number}")
 
     def holds(self, filename: str) -> bool:
         """Return whether all elements are under a name, so that who reads it writes nothing."""
@@ -191,6 +198,9 @@ class DiskCache:
             # In this order: one that lives may come to its end in between.
             if _is_abandoned(attempt) and not _is_complete(attempt):
                 shutil.rmtree(attempt, ignore_errors=True)
+        for left in (*self.folder.glob(f"{SAMPLES}*"), *self.folder.glob("*.new")):
+            if _is_old(left):
+                shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
         for lock in self.folder.glob("*.lock"):
             if _place(lock) == _here() or _is_old(lock):
                 _remove_if_free(lock)
@@ -370,7 +380,8 @@ def _remove_if_free(lock: Path) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         lock.unlink(missing_ok=True)
-    except BlockingIOError:
+    # It is held, or is another user's in a folder in which each may only remove their own.
+    except OSError:
         return False
     finally:
         os.close(handle)

@@ -14,6 +14,7 @@ from typing import Any
 
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
+from autopipe.planning.disk.disk_cache import SAMPLES
 from autopipe.planning.measuring.nothing_passes import ending_in_time
 from autopipe.planning.measuring.samples import SAMPLE_BYTES, SAMPLE_SECONDS, without_buffers
 from autopipe.rules import MeasurementError
@@ -68,7 +69,7 @@ def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None) -> Ca
         # What the pipeline makes ahead meanwhile takes cores from the first ones that are read.
         return CachingCost(making, statistics.median(reading) / each, made)
     count = max(_FEW, min(int(SAMPLE_SECONDS / making), most))
-    with TemporaryDirectory(dir=folder, prefix="sample.") as place:
+    with TemporaryDirectory(dir=folder, prefix=SAMPLES) as place:
         return _from_disk(dataset.take(count).cache(f"{place}/data"), Path(place))
 
 

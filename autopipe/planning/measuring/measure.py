@@ -54,6 +54,8 @@ _FASTEST_CONSUMER = 500e-6
 _LITTLE_GROWTH = 16 * 2**20
 _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
+# Of the time for measuring, for the whole and once more where it seems slower: what rules ask about may take all else.
+_SHARE_FOR_WHOLE, _MOST_FOR_WHOLE = 0.2, 2 * _SPEED_SECONDS
 # What gives nothing any more is left.
 _MOST_SECONDS = 2 * _SPEED_SECONDS
 _WORKING_SECONDS, _WORKING_CALLS = 0.05, 64
@@ -103,18 +105,25 @@ class SampleMeasurements:
 
     @property
     def exhausted(self) -> str | None:
-        """Why nothing more can be measured; ``None`` while there is time."""
-        if self._given_up:
-            return self._given_up
-        if self.seconds <= 0:
-            return "it must be measured, and optimize(seconds=0) leaves no time for that"
-        return None if self._seconds_left() > 0 else f"the {self.seconds:g} seconds for measuring are used up"
+        """Why nothing more can be measured of a part; ``None`` while there is time."""
+        return self._why_nothing(self._seconds_left())
 
     def give_up(self, because: str) -> None:
         """Answer nothing more."""
         self._given_up = because
 
+    def _why_nothing(self, seconds_left: float) -> str | None:
+        if self._given_up:
+            return self._given_up
+        if self.seconds <= 0:
+            return "it must be measured, and optimize(seconds=0) leaves no time for that"
+        return None if seconds_left > 0 else f"the {self.seconds:g} seconds for measuring are used up"
+
     def _seconds_left(self) -> float:
+        """Return how long a part may be measured still."""
+        return self._seconds_left_for_whole() - min(_SHARE_FOR_WHOLE * self.seconds, _MOST_FOR_WHOLE)
+
+    def _seconds_left_for_whole(self) -> float:
         return self._began + self.seconds - time.perf_counter()
 
     def element_bytes(self, node: ir.Node) -> float:
@@ -264,7 +273,7 @@ class SampleMeasurements:
         return making - reading
 
     def _time_caching(self, node: ir.Node, on_disk: bool) -> tuple[float, float]:
-        self._refuse_to_run(node)
+        self._refuse_to_run(node, self.exhausted)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(node)):
             cost = caching_cost(node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None)
         if len(cost.made) >= _FEWEST_COMPARED and sum(map(bytes_of, cost.made)) >= _LARGE_SAMPLE:
@@ -276,7 +285,8 @@ class SampleMeasurements:
         self, before: ir.Node, after: ir.Node, consumer_seconds: float = _FASTEST_CONSUMER
     ) -> tuple[float, float, float]:
         """Time two pipelines from their sources to their ends, as a consumer sees them from the second epoch on."""
-        self._refuse_to_run(before)
+        seconds_left = self._seconds_left_for_whole()
+        self._refuse_to_run(before, self._why_nothing(seconds_left))
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
             sides = [self._in_later_epochs(side) for side in (before, after)]
             if sides[0] == sides[1]:
@@ -284,21 +294,21 @@ class SampleMeasurements:
             for side in sides:
                 refuse_if_nothing_passes(side)
             old, new = map(taking_turns, ending_in_time(sides, _MOST_SECONDS))
-            seconds, epoch = min(_SPEED_SECONDS, self._seconds_left()), most_known(before) or math.inf
+            seconds, epoch = min(_SPEED_SECONDS, seconds_left), most_known(before) or math.inf
             return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True, epoch=epoch)
 
     def epoch_outlasts(self, pipeline: ir.Node, seconds: float) -> bool:
         """Return whether an epoch takes longer than that, from the second one on, if nothing else takes time."""
-        self._refuse_to_run(pipeline)
+        self._refuse_to_run(pipeline, self.exhausted)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(pipeline)):
             endless = self._in_later_epochs(pipeline)
             refuse_if_nothing_passes(endless)
             (endless,) = ending_in_time([endless], _MOST_SECONDS)
             return longer_than(taking_turns(endless), seconds / max(most_elements(pipeline), 1))
 
-    def _refuse_to_run(self, pipeline: ir.Node) -> None:
-        if self.exhausted:
-            raise MeasurementError(self.exhausted)
+    def _refuse_to_run(self, pipeline: ir.Node, exhausted: str | None) -> None:
+        if exhausted:
+            raise MeasurementError(exhausted)
         witness = who_would_see(pipeline, draws_count=False)
         if witness:
             raise MeasurementError(f"a run could be noticed, since {witness}")

@@ -175,7 +175,8 @@ def _unreclaimable(group: Path) -> int:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text().splitlines()
+        # Names of processes and mount points may be of any bytes, and are cut anywhere.
+        return file.read_text(errors="replace").splitlines()
     except OSError:
         return []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -20,6 +21,7 @@ _NOT_IDENTITY = frozenset(
     "classes components dataset filename in_order line options origin path reason seed_generator table".split()
 )
 _SEEDS = ("seed", "seed2")
+_PATH = re.compile(rb"/.|~/|\w+://")
 
 
 def fingerprint(tree: ir.Node) -> str:
@@ -87,7 +89,7 @@ class _WithoutPathsAndSeeds:
     def as_graph_def(self) -> Any:
         definition = self._concrete.graph.as_graph_def()
         for node in with_called(definition):
-            if node.op == "Const" and _is_path(node.attr["value"].tensor.string_val):
+            if node.op == "Const" and _are_paths(node.attr["value"].tensor.string_val):
                 node.attr["value"].tensor.Clear()
             if any(node.attr[name].i for name in _SEEDS if name in node.attr):
                 for name in _SEEDS:
@@ -95,5 +97,6 @@ class _WithoutPathsAndSeeds:
         return definition
 
 
-def _is_path(texts: Sequence[bytes]) -> bool:
-    return bool(texts) and all(len(text) > 1 and b"/" in text for text in texts)
+def _are_paths(texts: Sequence[bytes]) -> bool:
+    """Return whether all texts name places of a machine; ``image/encoded`` may as well be the key of a feature."""
+    return bool(texts) and all(map(_PATH.match, texts))

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from autopipe.errors import DatasetError
+from autopipe.figures import bytes_text
 from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.optimizer import Refusal, Rewriting, new_caches, rewrite
 from autopipe.pipeline import ir, trees
@@ -89,7 +90,9 @@ def _best(tree: ir.Node, rules: Sequence[Rule], keeps: Keeps, measurements: Samp
     if not any(cache.on_disk for cache in new_caches(best.before, best.after)):
         rules = _in_memory(rules)
     best = _worth_its_memory(best, rules, keeps, measurements)
-    return _within_budget(_not_slower(best, rules, keeps, measurements), rules, keeps, measurements)
+    best = _not_slower(best, rules, keeps, measurements)
+    within = _within_budget(best, rules, keeps, measurements)
+    return best if within is best else _not_slower(within, rules, keeps, measurements)
 
 
 def _worth_its_disk(
@@ -244,7 +247,7 @@ def _within_budget(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measure
     if not best.new_cache_bytes or best.new_cache_bytes + beside <= measurements.ram_budget:
         return best
     without = _without_caches(best, rules, keeps, measurements)
-    above = f"with buffers and measuring, its cache is above the RAM budget of {measurements.ram_budget:,} bytes"
+    above = f"with buffers and measuring, its cache is above the RAM budget of {bytes_text(measurements.ram_budget)}"
     return _instead(best, without, above)
 
 

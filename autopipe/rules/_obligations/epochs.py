@@ -8,7 +8,12 @@ from typing import ClassVar
 
 from autopipe.functions.function import Function
 from autopipe.functions.known.effects import effects
-from autopipe.functions.known.order_inside import op_of_free_order, op_that_counts, op_without_end
+from autopipe.functions.known.order_inside import (
+    op_of_free_order,
+    op_that_an_option_frees,
+    op_that_counts,
+    op_without_end,
+)
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.repeatable import reads_files
 from autopipe.pipeline.seeds import is_reseeded
@@ -247,8 +252,9 @@ def _same_order(source: ir.Node, site: Site) -> Proof:
         change = _changes_between_epochs(node, site)
         if change:
             return Proof(False, change)
-        if isinstance(node, ir.FilesReader) and node.num_parallel_reads == ir.AUTOTUNE:
-            return Proof(False, f"an option after it would free the order of {stage(node)}")
+        inside = next((fn for fn in trees.called_by(node) if op_that_an_option_frees(fn)), None)
+        if inside is not None or (isinstance(node, ir.FilesReader) and node.num_parallel_reads == ir.AUTOTUNE):
+            return Proof(False, f"an option after it would free the order of {inside or stage(node)}")
     return Proof(True, "")
 
 

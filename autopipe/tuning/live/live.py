@@ -229,8 +229,8 @@ class LiveSearch:
         if self.search.challenging:
             why = f"the process grew by more than the budget of {self._guard.budget:,} bytes"
             self.search.give_up(why)
-        elif self.search.incumbent != self.search.original and self._challengers_are_gone:
-            self.search.retreat()
+        elif self.search.incumbent != self.searches[0].original and self._challengers_are_gone:
+            self.search.retreat(self.searches[0].original)
         else:
             return
         self._switch.at_once(reading)

@@ -90,13 +90,13 @@ class Session:
         Returns:
             The winner, or what was given, and what was measured of it.
         """
-        best, ratios = self.given, [1.0]
+        best = self.given
         for choice in self._finalists():
             won = self._won_match(best, choice, deadline)
             if won and statistics.median(won) > 1 + _LEAST_GAIN:
-                ratios = won if best == self.given else []
                 best = choice
-        ratios = ratios or self._against_given(best, deadline)
+        # A match ends once it is won: its pairs flatter who won it.
+        ratios = [1.0] if best == self.given else self._against_given(best, deadline)
         if not ratios or statistics.median(ratios) < 1:
             best, ratios = self.given, [1.0]
         return best, {

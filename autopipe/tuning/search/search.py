@@ -24,7 +24,7 @@ from autopipe.tuning.search.neighbours import neighbours
 from autopipe.tuning.search.patience import Patience
 from autopipe.tuning.search.proposals import Proposals
 from autopipe.tuning.search.trial import Trial, Values
-from autopipe.tuning.search.window import OBJECTIVES, Window, pick_objective
+from autopipe.tuning.search.window import Window, measure_of, pick_objective
 
 __all__ = ["Search"]
 
@@ -219,10 +219,10 @@ class Search:
         self._again = 0
         return self._run(self.incumbent)
 
-    def retreat(self) -> Values:
-        """End the search with the knobs it began with, whatever was kept since."""
-        self.incumbent = dict(self.original)
-        return self.stop()
+    def retreat(self, knobs: Values) -> Values:
+        """End the search with knobs of before, whatever was kept since."""
+        self.incumbent = dict(knobs)
+        return self._end()
 
     def stop(self) -> Values:
         """End the search; return the best knobs found: the first, where what was kept makes far fewer steps than they.
@@ -231,6 +231,9 @@ class Search:
         """
         if self._is_doubtful and not self._met_again:
             self.incumbent = dict(self.original)
+        return self._end()
+
+    def _end(self) -> Values:
         self._proposals.tell(None)
         self.unmeasured = self.unmeasured or (self.challenging and not self.trials)
         self.finished = True
@@ -321,9 +324,11 @@ class Search:
         return self.last.rate < (1 - _UNSTEADY) * self.first.rate
 
     def _may_be_kept(self, challenge: Window) -> bool:
-        measure = OBJECTIVES[self.objective]
+        if self._before is None:
+            return False
+        measure = measure_of(self.objective, [self._before, challenge])
         wanted = _LEAST_GAIN if self._leaner is None else -_UNNOTICED
-        return self._before is not None and measure(challenge) > measure(self._before) * (1 + wanted)
+        return measure(challenge) > measure(self._before) * (1 + wanted)
 
     def _is_unsteady(self, after: Window) -> bool:
         return self._before is not None and not 1 / (1 + _UNSTEADY) < after.rate / self._before.rate < 1 + _UNSTEADY
@@ -331,7 +336,8 @@ class Search:
     def _judge(self, after: Window) -> None:
         assert self._before is not None
         assert self._challenge is not None
-        match = compare(self._before, self._challenge, after, OBJECTIVES[self.objective])
+        windows = (self._before, self._challenge, after)
+        match = compare(*windows, measure_of(self.objective, windows))
         self._patience.tried(self._challenge, (self._before.rate + after.rate) / 2)
         self._challenge = None
         if self._challenger == self.original:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, replace
 
 from autopipe.errors import ArgumentError
 from autopipe.telemetry import Sampler, StallCounter
 
-__all__ = ["OBJECTIVES", "Window", "WindowMeter", "pick_objective"]
+__all__ = ["OBJECTIVES", "Window", "WindowMeter", "measure_of", "pick_objective"]
 
 # Of a window, so much tells whether the rest is worth waiting for.
 _TELLING_SHARE = 0.3
@@ -56,6 +56,18 @@ OBJECTIVES: dict[str, Callable[[Window], float]] = {
     "rate": lambda window: window.rate,
 }
 """What a search may raise, by name; ``gpu`` falls back to ``busy`` in a window without a GPU reading."""
+
+
+def measure_of(objective: str, windows: Iterable[Window]) -> Callable[[Window], float]:
+    """Return what tells windows from each other: the GPU's utilization only where all of them have it.
+
+    >>> with_gpu, without = Window(10, 1.0, 0.4, gpu=0.3), Window(10, 1.0, 0.4)
+    >>> [measure_of("gpu", windows)(with_gpu) for windows in ([with_gpu, with_gpu], [with_gpu, without])]
+    [0.3, 0.6]
+    """
+    if objective == "gpu" and any(window.gpu is None for window in windows):
+        return OBJECTIVES["busy"]
+    return OBJECTIVES[objective]
 
 
 def pick_objective(name: str, first: Window) -> str:

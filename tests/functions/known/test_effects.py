@@ -52,6 +52,10 @@ def glimpse(noise):
     return tf.image.extract_glimpse(tf.ones([1, 8, 8, 1]), [4, 4], [[0.9, 0.9]], noise=noise)
 
 
+def shuffled_again(x):
+    return tf.data.Dataset.range(x).apply(tf.data.experimental.shuffle_and_repeat(9, count=1))
+
+
 FUNCTIONS = {
     "arithmetic": (lambda x: x * 2 + 1, {}),
     "assertion": (lambda x: (tf.debugging.assert_non_negative(x), x)[1], {}),
@@ -63,6 +67,8 @@ FUNCTIONS = {
     "random in a reduction": (lambda x: tf.data.Dataset.range(x).reduce(0.0, add_noise), {"unseeded_random"}),
     "reduction of draws": (lambda x: tf.data.Dataset.range(x).map(noise).reduce(0.0, first), {"unseeded_random"}),
     "reduction of a shuffle": (lambda x: tf.data.Dataset.range(x).shuffle(9).reduce(x, first), {"other"}),
+    "reduction of a shuffle that repeats": (lambda x: shuffled_again(x).reduce(x, first), {"other"}),
+    "snapshot": (lambda x: tf.data.Dataset.range(x).snapshot("/nowhere").reduce(x, first), {"other"}),
     "regions drawn": (lambda x: regions(x, 0), {"unseeded_random"}),
     "regions of a seed": (lambda x: regions(x, 1), {}),
     "glimpse amid noise": (lambda x: glimpse("uniform"), {"unseeded_random"}),

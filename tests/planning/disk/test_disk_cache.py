@@ -94,6 +94,36 @@ def test_of_a_number_that_is_not_known_the_end_must_have_been_seen(tmp_path):
     assert disk.again(name) == name
 
 
+@pytest.mark.parametrize(
+    "some",
+    [lambda rows: rows.padded_batch(4), lambda rows: rows.take(8).map(lambda x: x + 1)],
+    ids=["batches of rows", "a take"],
+)
+def test_where_another_element_takes_the_place_of_one_that_failed_the_end_must_have_been_seen(tmp_path, some):
+    tree = extract(some(Dataset.range(12).map(lambda x: tf.debugging.check_numerics(1 / tf.cast(x, tf.float64), ""))))
+    disk = DiskCache(tmp_path)
+    name = disk.filename(tree)
+    read = iter(build(ir.Cache(input=tree, filename=name)))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        next(read)
+    assert list(read)
+    assert not disk.holds(name)
+
+
+def test_what_a_process_left_that_was_killed_while_it_measured_is_removed_after_days(tmp_path):
+    DiskCache(tmp_path)
+    (tmp_path / "sample.x").mkdir()
+    (tmp_path / "sample.x" / "data.index").write_text("")
+    (tmp_path / "a.b.new").write_text("")
+    DiskCache(tmp_path)
+    left = [tmp_path / "sample.x", tmp_path / "a.b.new"]
+    assert all(path.exists() for path in left)
+    for path in left:
+        os.utime(path, (0, 0))
+    DiskCache(tmp_path)
+    assert not any(path.exists() for path in left)
+
+
 def test_the_number_of_elements_tells_where_it_was_known_and_can_be_read_where_not(tmp_path):
     disk = DiskCache(tmp_path)
     some = extract(Dataset.range(1999).filter(lambda x: x >= 0))

@@ -54,6 +54,12 @@ def test_the_machine_of_the_tests_is_within_its_own_bounds() -> None:
     assert here.host == platform.node()
 
 
+def test_names_that_are_cut_in_the_midst_of_a_letter_are_read_over(tmp_path: Path) -> None:
+    machine(tmp_path, {})
+    (tmp_path / "proc/self/status").write_bytes("Name:\tabcdefghijklmnä".encode()[:-1] + b"\nCpus_allowed_list:\t0-3\n")
+    assert Machine.here(tmp_path).cores == 4
+
+
 def test_without_cgroups_all_of_the_host_is_open(tmp_path: Path) -> None:
     here = machine(tmp_path, {"proc/self/cgroup": "", "proc/self/mountinfo": ""})
     assert (here.cores, here.memory_bytes, here.available_bytes) == (8, 64 * GIB, 40 * GIB)

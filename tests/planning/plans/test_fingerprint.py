@@ -116,6 +116,15 @@ def test_texts_that_are_no_paths_do_matter():
     assert not same(split(","), split("/"))
 
 
+def test_keys_of_features_do_matter_also_with_a_slash():
+    def parsed(key):
+        features = {key: tf.io.FixedLenFeature([], tf.string)}
+        return Dataset.from_tensors("").map(lambda record: tf.io.parse_single_example(record, features)[key])
+
+    assert same(parsed("image/encoded"), parsed("image/encoded"))
+    assert not same(parsed("image/encoded"), parsed("image/depth"))
+
+
 def test_what_autopipe_does_not_read_is_told_apart_by_its_functions():
     def scanned(step):
         return Dataset.range(9).scan(tf.constant(0, tf.int64), lambda state, x: (state + x, state * step))

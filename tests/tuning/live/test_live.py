@@ -86,7 +86,7 @@ def test_a_search_that_was_ended_for_want_of_memory_is_not_followed_by_another(d
     slow = Window(10, 1.0, 0.0)
     while len(live.searches) == 1:
         live._look_on(slow)
-    live.search.retreat()
+    live.search.retreat(live.searches[0].original)
     for _ in range(9):
         live._look_on(slow)
     assert len(live.searches) == 2

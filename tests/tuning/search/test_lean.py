@@ -19,6 +19,11 @@ def test_each_proposal_makes_one_number_smaller_and_leaves_the_others(knobs):
         assert knobs[name] in (-1, 0) or 0 < proposed[name] < knobs[name]
 
 
+def test_what_tensorflow_chooses_is_followed_by_no_more_calls_and_threads_than_there_are_processors(monkeypatch):
+    monkeypatch.setattr("autopipe.tuning.search.lean.processors", lambda: 4)
+    assert [proposed[name] for name, proposed in leaner({"calls": -1, "buffer": 1, "size": 0}, SPACE, set())] == [4, 4]
+
+
 def test_a_knob_that_is_settled_or_smallest_is_left_alone():
     assert not list(leaner({"calls": 1, "buffer": 1, "size": 2}, SPACE, settled=set()))
     assert [name for name, _ in leaner({"calls": 8, "buffer": 3, "size": 4}, SPACE, {"calls"})] == ["buffer", "size"]

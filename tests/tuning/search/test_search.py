@@ -1,5 +1,7 @@
 """The search against a simulated machine: it finds the best, it does not believe drift, it never keeps a loss."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -174,7 +176,8 @@ def test_where_the_consumer_hardly_waits_nothing_faster_is_searched():
     assert not search.trials
 
 
-def test_what_training_does_not_need_is_given_back():
+def test_what_training_does_not_need_is_given_back(monkeypatch):
+    monkeypatch.setattr("autopipe.tuning.search.lean.processors", lambda: 8)
     search = Search({"calls": -1, "buffer": 4}, SPACE, trials=14)
     run(search, lambda knobs: 0.99 if knobs["calls"] == -1 or knobs["calls"] >= 4 else 0.6)
     assert search.incumbent == {"calls": 4, "buffer": 1}
@@ -352,8 +355,24 @@ def test_a_retreat_ends_with_the_knobs_of_the_start():
     search = Search(START, SPACE, trials=14, seed=1)
     for _ in range(9):
         search.feed(Window(100, 100 / (more_is_better(search.running) * 50 + 1), 0.0))
-    assert search.retreat() == START
+    assert search.retreat(START) == START
     assert search.finished
+
+
+def test_a_retreat_leads_to_the_knobs_it_is_given_however_doubtful_those_that_were_kept():
+    search = Search(START, SPACE, trials=14, seed=1)
+    for _ in range(9):
+        search.feed(Window(100, 100 / (more_is_better(search.running) * 50 + 1), 0.0))
+    search.last = replace(search.first, steps=1)
+    before = {"calls": 1, "buffer": 2}
+    assert search.retreat(before) == search.running == before
+
+
+def test_windows_without_a_gpu_reading_are_compared_by_what_all_of_them_have():
+    search = Search({"calls": 1}, {"calls": CategoricalDistribution((1, 2))}, trials=1, objective="gpu", seed=0)
+    for gpu in (0.4, None, 0.4, 0.4):
+        search.feed(Window(100, 1.0, 0.1, gpu=gpu))
+    assert not search.trials[0].kept
 
 
 def test_stops_when_all_there_is_was_tried():

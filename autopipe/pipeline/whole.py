@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import tensorflow as tf
-
 from autopipe.functions.known.rows import who_mixes_rows
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
@@ -36,10 +34,16 @@ class Whole:
 
     def is_in(self, cached: Any) -> bool:
         """Return whether a dataset of what the cache holds has so many."""
+        import tensorflow as tf
+
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        def with_rows(so_far: Any, *element: Any) -> Any:
+            return so_far + tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]
+
         if not self.number:
             return True
         if self.in_rows:
-            return int(cached.reduce(tf.constant(0, tf.int64), _with_rows)) == self.number
+            return int(cached.reduce(tf.constant(0, tf.int64), with_rows)) == self.number
         return len(list(cached.skip(self.number - 1))) == 1
 
 
@@ -50,6 +54,7 @@ def whole(cache: ir.Cache, pipeline: ir.Node) -> Whole | None:
         cache: the cache.
         pipeline: all of it: how many elements there are may be asserted after the cache.
 
+    >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
     >>> def of(dataset):
     ...     cache = extract(dataset.cache())
@@ -60,6 +65,8 @@ def whole(cache: ir.Cache, pipeline: ir.Node) -> Whole | None:
     >>> of(numbers.batch(4, drop_remainder=True)) is of(numbers.take(4)) is None
     True
     """
+    import tensorflow as tf
+
     kept = cache.input
     batch = _batch_of_rows(kept)
     if batch is None:
@@ -97,8 +104,3 @@ def _number_without_gaps(kept: ir.Node, asserted: int | None = None) -> int | No
         return None
     number = signature(kept).cardinality if asserted is None else asserted
     return number if number >= 0 else None
-
-
-@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def _with_rows(so_far: Any, *element: Any) -> Any:
-    return so_far + tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]

@@ -8,7 +8,7 @@ from autopipe.functions.batched.vectorize import vectorize
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.extract import extract
-from autopipe.runtime.whole import Whole, whole
+from autopipe.pipeline.whole import Whole, whole
 
 Dataset = tf.data.Dataset
 
