@@ -93,7 +93,7 @@ class Effort:
 
 
 QUICK = Effort(5, 1, 0.2, 0.4, 0.0, 3, 5.0, 1, 2.0, 1, 1, STAGES[:3], ELEMENTS[:3], 0.25, (0.3, 1.0))
-FULL = Effort(7, 9, 0.4, 1.0, 8.0, 7, 20.0, 1, 20.0, 1, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
+FULL = Effort(7, 9, 0.4, 1.0, 8.0, 7, 60.0, 1, 20.0, 1, 3, STAGES, ELEMENTS, 0.6, (0.3, 1.0, 3.0))
 
 
 def _run_case(case: Case, effort: Effort, console: Console) -> list[CaseResult]:

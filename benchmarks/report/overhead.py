@@ -23,7 +23,8 @@ def overhead_lines(results: Sequence[OverheadResult]) -> list[str]:
         "lowest and the highest: 15 times in 16). In a round each has a `fit` of its own, and they train in turn, some "
         "epochs each, with each model once. "
         f"*{AGAIN}*: what two equal ones differ by; the others are compared with both. "
-        f"*{SETTLED}*: no search, it only looks on. *{TUNER}*: trials included. *Taken*: the share of a step that the "
+        f"*{SETTLED}*: no search, it only looks on. *{TUNER}*: trials included, if there is time for one: "
+        "where training hardly waits, the first comes later. *Taken*: the share of a step that the "
         "callback's methods, slower windows of its trials, the meter of the waiting and making its iterators take by "
         "the clock from the second epoch on; what the clock takes itself, timing a callback that does nothing, is not "
         "counted.",

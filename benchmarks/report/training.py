@@ -52,7 +52,8 @@ def _share(result: TrainingResult, variant: str) -> str:
 
 def _tuning_lines(results: Sequence[TrainingResult]) -> list[str]:
     lines = [
-        "The tuner worked in a `fit` of its own before the turns:",
+        "The tuner worked in a `fit` of its own before the turns. Where training hardly waits, that may be over before "
+        "it has tried anything:",
         "",
         "| pipeline | seconds of that `fit` | in trials | trials | kept | epoch while tuning, s | epoch after, s |",
         "|---|---:|---:|---:|---:|---:|---:|",

@@ -9,20 +9,17 @@ import pkgutil
 import shutil
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import psutil
-
 from benchmarks.alone import run_alone
 from benchmarks.measuring import reordered
+from benchmarks.peak import PeakMeter, resident_bytes
 
 __all__ = ["RuleCase", "RuleResult", "all_rule_cases", "measure_rule"]
 
-_FOLLOW_SECONDS = 0.002
 _TURN_SECONDS = 0.5
 
 
@@ -153,18 +150,7 @@ def _peak(name: str, rules: tuple[str, ...]) -> int:
     (case,) = (case for case in all_rule_cases() if case.rule == name)
     dataset = _dataset(case, rules)
     gc.collect()
-    process = psutil.Process()
-    start = peak = process.memory_info().rss
-    done = threading.Event()
-
-    def follow() -> None:
-        nonlocal peak
-        while not done.wait(_FOLLOW_SECONDS):
-            peak = max(peak, process.memory_info().rss)
-
-    follower = threading.Thread(target=follow)
-    follower.start()
-    _seconds_of_epoch(dataset, case)
-    done.set()
-    follower.join()
-    return peak - start
+    start = resident_bytes()
+    with PeakMeter() as meter:
+        _seconds_of_epoch(dataset, case)
+    return meter.peak_bytes - start

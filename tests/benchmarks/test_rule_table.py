@@ -3,12 +3,18 @@
 import pytest
 
 from benchmarks.rules import __main__ as table
-from benchmarks.rules._base import RuleResult
+from benchmarks.rules._base import _COSTS, RuleResult, all_rule_cases, measure_rule
 
 
 @pytest.fixture(autouse=True)
 def _told_and_not_measured(monkeypatch):
     monkeypatch.setattr(table, "measure_rule", lambda case, rounds: RuleResult(case, (float(rounds), 2.0, 4.0)))
+
+
+def test_what_costs_half_as_much_with_the_rule_is_twice_as_good(monkeypatch):
+    (case,) = (each for each in all_rule_cases() if each.rule == "merge_maps")
+    monkeypatch.setitem(_COSTS, case.buys, lambda dataset, case: 1.0 if case.rule in dataset.plan.rules else 2.0)
+    assert measure_rule(case, rounds=2).ratios == (2.0, 2.0)
 
 
 def rows(report):

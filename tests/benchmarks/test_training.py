@@ -55,6 +55,13 @@ def test_every_variant_is_trained_in_every_round(result):
     assert result.ratio("expert").median == 1.0
 
 
+def test_what_takes_half_as_long_is_twice_as_fast(result):
+    theirs = result.variants["expert"]
+    faster = replace(theirs, epoch_seconds=tuple(seconds / 2 for seconds in theirs.epoch_seconds))
+    result = replace(result, variants={**result.variants, "naive": faster})
+    assert result.ratio("naive").median == pytest.approx(2.0)
+
+
 def test_only_what_autopipe_made_took_time_to_prepare(result):
     prepared = {name for name, run in result.variants.items() if run.preparing_seconds > 0}
     assert prepared == {"autopipe(naive)", TUNED}

@@ -18,6 +18,21 @@ RESULT = UsesResult(
 )
 
 
+def test_an_optimized_pipeline_that_takes_half_as_long_is_twice_as_fast(tmp_path, monkeypatch):
+    case = replace(e_parse_example.CASES[0], make_data=partial(e_parse_example.make_data, records=1_200))
+    monkeypatch.setattr(
+        "benchmarks.uses.autopipe.optimize", lambda written, **_: written.map(lambda *x: x, name="ours")
+    )
+    monkeypatch.setattr("benchmarks.uses._seconds", lambda dataset, steps: 1.0 if is_ours(dataset) else 2.0)
+    result = measure_uses(case, tmp_path, rounds=1)
+    assert result.first == {use: dict.fromkeys(WRITTEN, 2.0) for use in USES}
+    assert result.later == {use: dict.fromkeys(WRITTEN, Ratio(2.0, 2.0, 2.0)) for use in USES}
+
+
+def is_ours(dataset):
+    return getattr(dataset, "_name", None) == "ours"
+
+
 def test_every_use_of_every_pipeline_is_timed_in_every_round(tmp_path, monkeypatch):
     told, taken = [], []
     case = replace(e_parse_example.CASES[0], make_data=partial(e_parse_example.make_data, records=1_200))

@@ -34,6 +34,7 @@ def test_an_op_is_named_with_the_innermost_line_that_is_the_users():
     for function, text in ((branching, "# the " + "branch"), (with_layer, "# the " + "layer")):
         fn = function_of(ONE.map(function))
         places = {described(fn.concrete.graph, op) for op in ops_with_effects(fn)}
+        assert places
         assert all(place.endswith(f" ({HERE}{line_of(text)})") for place in places), places
 
 

@@ -9,6 +9,8 @@ from retuning import numbers, read_retuning
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
+from autopipe.planning.plans.plan import Plan
+from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.filling import while_filling
 
 Dataset = tf.data.Dataset
@@ -38,10 +40,12 @@ def test_every_epoch_has_all_elements_in_an_order_of_its_own_and_the_work_is_don
 
 
 def test_elements_wander_as_far_in_the_first_epoch_as_in_later_ones():
+    written = slow([])
+    rewriting = rewritten(written)
     for epoch in range(2):
         places = []
         for _run in range(30):
-            dataset = caching(slow([]))
+            dataset = OptimizedDataset(written, rewriting, Plan("none"))
             for _epoch in range(epoch + 1):
                 order = [int(x) for batch in dataset for x in batch]
             places.append(order.index(0))

@@ -282,15 +282,17 @@ def test_who_goes_on_with_a_study_draws_no_more_what_was_drawn_at_its_beginning(
 
 def test_all_who_open_a_new_database_at_the_same_moment_get_the_study(tmp_path):
     code = f"""
-import os, sys, time
+import os, pathlib, time
 import optuna
 from autopipe.tuning.studies import open_study
 
 os.chdir({str(tmp_path)!r})
-time.sleep(max(float(sys.argv[1]) - time.time(), 0))
+pathlib.Path(f"{{os.getpid()}}.ready").touch()
+while len(list(pathlib.Path().glob("*.ready"))) < 4:
+    time.sleep(0.001)
 open_study("shared", "sqlite:///new.db")
 """
-    started = [begin_program(code, time.time() + 2) for _ in range(4)]
+    started = [begin_program(code) for _ in range(4)]
     errors = [answer.recv()[1] for _, answer in started]
     for process, _ in started:
         process.join()

@@ -85,6 +85,7 @@ def test_caches_of_two_branches_must_fit_together():
     done = apply("cache_after_map", both, Keeps.SEQUENCE, answers=fits_one)
     assert extract(both) == done.before
     assert not done.steps
+    assert done.refusals
     assert all("above the RAM budget" in refusal.reason for refusal in done.refusals)
 
 

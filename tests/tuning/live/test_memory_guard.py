@@ -1,6 +1,6 @@
 """Growth beyond the budget is seen."""
 
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,22 +9,31 @@ from autopipe.tuning.live import memory_guard
 from autopipe.tuning.live.memory_guard import MemoryGuard
 
 
-def test_growth_beyond_the_budget_is_seen_and_less_is_not():
+@pytest.fixture
+def clock(monkeypatch):
+    """Tells the time it is given."""
+    now = {"seconds": 100.0}
+    monkeypatch.setattr(memory_guard, "time", SimpleNamespace(perf_counter=lambda: now["seconds"]))
+    return now
+
+
+def test_growth_beyond_the_budget_is_seen_and_less_is_not(clock):
     guard = MemoryGuard(budget=100 * 2**20)
     assert not guard.is_exceeded()
     held = np.ones(150 * 2**20, np.uint8)
-    time.sleep(0.06)
+    clock["seconds"] += 0.06
     assert guard.is_exceeded()
     # It looks twenty times a second at the most.
+    clock["seconds"] += 0.04
     assert not guard.is_exceeded()
     del held
 
 
-def test_where_nothing_is_tried_it_looks_twice_a_second():
+def test_where_nothing_is_tried_it_looks_twice_a_second(clock):
     guard = MemoryGuard(budget=0)
     guard._limit = 0
     assert guard.is_exceeded(trying=False)
-    time.sleep(0.06)
+    clock["seconds"] += 0.06
     assert not guard.is_exceeded(trying=False)
     assert guard.is_exceeded()
 
