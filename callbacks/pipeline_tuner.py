@@ -16,6 +16,7 @@ from autopipe.callbacks._watching import WatchingCallback
 from autopipe.errors import ArgumentError
 from autopipe.pipeline import trees
 from autopipe.planning.costs.profile import Stretch
+from autopipe.planning.memory.ledger import promised_to
 from autopipe.planning.memory.machine import Machine
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.printing import show
@@ -386,7 +387,7 @@ class PipelineTuner(WatchingCallback):
             settings,
             study=self.study,
             # What fills the caches counts for nothing: optimize() has seen to it that they fit.
-            guard=MemoryGuard(self.ram_budget),
+            guard=MemoryGuard(self.ram_budget, promised_to(dataset)),
             next_epoch=self._next_epoch,
             gpu=self._gpu,
             in_loop=self._in_loop,

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["promise", "promised_bytes"]
+__all__ = ["promise", "promised_bytes", "promised_to"]
 
 _PROMISES: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 # Another thread may promise while the promises are read.
@@ -25,5 +25,17 @@ def promised_bytes() -> int:
     Memory that is in use is not there to be promised.
     """
     with _lock:
-        promises = list(_PROMISES.items())
-    return sum(caches for dataset, caches in promises if caches and not dataset.caches_are_filled)
+        datasets = list(_PROMISES)
+    return sum(map(promised_to, datasets))
+
+
+def promised_to(dataset: Any) -> int:
+    """Return the bytes promised to one of them; none if it holds them already.
+
+    >>> import autopipe, tensorflow as tf
+    >>> promised_to(autopipe.optimize(tf.data.Dataset.range(3), seconds=0))
+    0
+    """
+    with _lock:
+        caches = _PROMISES.get(dataset, 0)
+    return caches if caches and not dataset.caches_are_filled else 0

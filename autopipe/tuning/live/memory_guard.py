@@ -19,15 +19,18 @@ class MemoryGuard:
 
     Args:
         budget: bytes it may grow; by default half of what it can still get.
+        promised: bytes it may grow besides, as caches do that are not full yet.
 
     >>> MemoryGuard(budget=2**40).is_exceeded()
     False
     """
 
-    def __init__(self, budget: int | None = None) -> None:
-        self.budget = int(Machine.here().available_bytes * _SHARE_OF_AVAILABLE) if budget is None else budget
+    def __init__(self, budget: int | None = None, promised: int = 0) -> None:
+        if budget is None:
+            budget = int(max(Machine.here().available_bytes - promised, 0) * _SHARE_OF_AVAILABLE)
+        self.budget = budget
         self._seen = self._highest = resident_bytes()
-        self._limit = self._seen + self.budget
+        self._limit = self._seen + self.budget + promised
         self._looked = 0.0
 
     def is_exceeded(self, *, trying: bool = True) -> bool:

@@ -29,6 +29,14 @@ def test_growth_beyond_the_budget_is_seen_and_less_is_not(clock):
     del held
 
 
+def test_what_was_promised_to_caches_comes_on_top(resident):
+    guard = MemoryGuard(budget=100, promised=50)
+    resident["bytes"] = 150
+    assert not guard.is_exceeded()
+    resident["bytes"] = 151
+    assert guard.is_exceeded()
+
+
 def test_where_nothing_is_tried_it_looks_twice_a_second(clock):
     guard = MemoryGuard(budget=0)
     guard._limit = 0
