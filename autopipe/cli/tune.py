@@ -194,10 +194,11 @@ def _consumer(model: str | None, step_ms: float | None) -> Consumer:
 
 
 def _refuse_to_write_files(dataset: Any) -> None:
-    from autopipe.pipeline.cache_files import may_write
+    from autopipe.pipeline import trees
+    from autopipe.pipeline.cache_files import is_unwritten
     from autopipe.pipeline.extract import extract
 
-    if may_write(extract(dataset)):
+    if any(map(is_unwritten, trees.walk_through(extract(dataset)))):
         raise ArgumentError(
             "With --isolate each cache(filename) of a pipeline must be written before, but one here is not: a process "
             "that is killed while it writes leaves a lock, on which all others fail. Read the dataset to its end once."

@@ -238,7 +238,7 @@ def _is_batched_at_once(mapped: ir.Map, tree: ir.Node) -> bool:
 def _interleave_knobs(node: ir.Interleave, order_is_free: bool) -> Iterator[Knob]:
     """Yield the knobs of an interleave. More calls than datasets that it reads in turn are not made."""
     assert node.num_parallel_calls is not None
-    stage, cycle = f"interleave[{node.fn.name}]", _cycle(node)
+    stage, cycle = f"interleave[{node.fn.name}]", datasets_in_turn(node)
     fixed = processors() if _declared(node.cycle_length) == ir.AUTOTUNE else cycle
     yield Knob(stage, "num_parallel_calls", node.num_parallel_calls, most=None if order_is_free else fixed)
     if order_is_free:
@@ -246,7 +246,7 @@ def _interleave_knobs(node: ir.Interleave, order_is_free: bool) -> Iterator[Knob
         yield Knob(stage, "block_length", node.block_length, automatic=1, live=False)
 
 
-def _cycle(node: ir.Interleave) -> int:
+def datasets_in_turn(node: ir.Interleave) -> int:
     """Return how many datasets a parallel interleave reads in turn, which may be as many as it calls at once."""
     assert node.num_parallel_calls is not None
     if node.cycle_length != ir.AUTOTUNE:
@@ -302,7 +302,7 @@ def _arguments(node: ir.Node, knob: Knob, value: int) -> dict[str, Any]:
             return {knob.field: _Set.to(value, knob.least)}
         case ir.Interleave(cycle_length=ir.AUTOTUNE) if knob.field == "num_parallel_calls":
             # Else TensorFlow would take another cycle for other calls, and give another order.
-            return {knob.field: value, "cycle_length": _Set.to(_cycle(node), ir.AUTOTUNE)}
+            return {knob.field: value, "cycle_length": _Set.to(datasets_in_turn(node), ir.AUTOTUNE)}
         case ir.Map() if knob.field == "use_unbounded_threadpool":
             return {knob.field: bool(value)}
     return {knob.field: value}

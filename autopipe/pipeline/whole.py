@@ -9,12 +9,18 @@ from autopipe.functions.known.rows import who_mixes_rows
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 
-__all__ = ["Whole", "whole"]
+__all__ = ["Whole", "all_come_through", "whole"]
 
 # Each leaves a gap where an element fails, and gives no other in its place, as a take or a batch in the midst would.
+# Of a skip there are fewer then in any case: TensorFlow begins to count anew.
 _LEAVES_A_GAP = (
     ir.AssertCardinality | ir.Concatenate | ir.Enumerate | ir.FilesReader | ir.Filter | ir.FlatMap | ir.Interleave
-    | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Range | ir.Shuffle | ir.TensorSlices | ir.Tensors | ir.Zip
+    | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Range | ir.Shuffle | ir.Skip | ir.TensorSlices
+    | ir.Tensors | ir.Zip
+)  # fmt: skip
+_HANDING_ALL_ON = (
+    ir.AssertCardinality | ir.Cache | ir.Concatenate | ir.Enumerate | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch
+    | ir.Repeat | ir.Shuffle | ir.Skip | ir.ThreadPool
 )  # fmt: skip
 _ONE_FOR_ONE = ir.Enumerate | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Shuffle
 
@@ -78,6 +84,26 @@ def whole(cache: ir.Cache, pipeline: ir.Node) -> Whole | None:
     # One of those that are dropped would take the place of an element that failed.
     dropped = number % batch.batch_size if batch.drop_remainder else 0
     return None if dropped else Whole(number, in_rows=True)
+
+
+def all_come_through(pipeline: ir.Node) -> bool:
+    """Return whether who takes all elements of a pipeline takes all that its caches hold, or hears of one that failed.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> cached = tf.data.Dataset.range(10).cache()
+    >>> [all_come_through(extract(cached.batch(4, drop_remainder=dropped))) for dropped in (False, True)]
+    [True, False]
+    """
+    after = (node for node in trees.walk(pipeline) if any(map(list, map(trees.keeping, node.inputs))))
+    return all(isinstance(node, _HANDING_ALL_ON) or _batches_all(node) for node in after)
+
+
+def _batches_all(node: ir.Node) -> bool:
+    if not isinstance(node, ir.Batch | ir.PaddedBatch):
+        return False
+    number = signature(node.input).cardinality
+    return not node.drop_remainder or (number >= 0 and number % node.batch_size == 0)
 
 
 def _batch_of_rows(kept: ir.Node) -> ir.Batch | ir.PaddedBatch | None:

@@ -6,6 +6,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.known.effects import effects
 from autopipe.functions.parts.last_maps import LastMap, split_last_maps
 from autopipe.pipeline.ir import AUTOTUNE, FlatMap, GroupByWindow, Interleave, Map, Node
+from autopipe.pipeline.knobs import datasets_in_turn
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
 from autopipe.rules._calls import no_fewer_calls
 from autopipe.rules._obligations import ErrorsSurface, NoNewReadAhead, OrderUnseen
@@ -46,6 +47,11 @@ def _opened(node: FlatMap | GroupByWindow | Interleave, opening: Function) -> No
     return replace(node, fn=opening)
 
 
+def _at_once(reading: Interleave) -> int:
+    """Return how many calls there are at once: one for each dataset that is read in turn, at the most."""
+    return min(reading.num_parallel_calls or 1, datasets_in_turn(reading))
+
+
 def _map(source: Node, inner: LastMap, reading: Interleave | None) -> Map:
     """Return the map as it is after the stage.
 
@@ -54,7 +60,8 @@ def _map(source: Node, inner: LastMap, reading: Interleave | None) -> Map:
     """
     calls, threads_of_own = inner.num_parallel_calls, inner.use_unbounded_threadpool
     if calls is None and (reading is not None or replace(effects(inner.fn), file_reads=()).pure):
-        calls = no_fewer_calls([AUTOTUNE, reading.num_parallel_calls or AUTOTUNE if reading else AUTOTUNE])
+        at_once = AUTOTUNE if reading is None or reading.num_parallel_calls in (None, AUTOTUNE) else _at_once(reading)
+        calls = no_fewer_calls([AUTOTUNE, at_once])
         # An interleave has a thread for each of its calls, a map only for each processor unless it is told so.
         threads_of_own = threads_of_own or calls != AUTOTUNE
     return Map(

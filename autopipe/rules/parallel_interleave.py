@@ -8,8 +8,8 @@ from autopipe.pipeline.ir import AUTOTUNE, Interleave, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import ErrorsSurface, Faster, FewAtOnce, OrderUnseen, ReadAheadUnseen
 
-# Seen: 37 elements in a cycle of 16 datasets, of which so many are opened ahead.
-_HELD_OF_EACH = 3
+# TensorFlow opens two datasets ahead for each of the cycle, and reads up to two blocks and an element of each.
+_OPENED_OF_EACH = 3
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OVERLAP)
@@ -29,6 +29,9 @@ def parallel_interleave(node: Node) -> Rewrite | None:
             after = replace(node, num_parallel_calls=AUTOTUNE, cycle_length=cycle, deterministic=True)
             unseen = (OrderUnseen(node.fn), ReadAheadUnseen(node.input), ErrorsSurface(node.fn))
             keeps = Keeps.TRAINING if effects(node.fn).unseeded_random else None
-            measured = (FewAtOnce(node, cycle * _HELD_OF_EACH), Faster(node, after, over=node.input))
+            measured = (
+                FewAtOnce(node, _OPENED_OF_EACH * cycle * (2 * node.block_length + 1)),
+                Faster(node, after, over=node.input),
+            )
             return Rewrite(after, (*unseen, *measured), keeps)
     return None

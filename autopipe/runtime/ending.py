@@ -18,18 +18,22 @@ def telling_its_end(
     tell: Callable[[], None],
     requests: Requests,
     *,
+    number: int,
     inner_prefetch: bool,
     stateless: bool = False,
     chosen: bool = False,
 ) -> Any:
     """Return the same elements; when the consumer has them all, something is done.
 
-    That is when it asks for one more than there are, if it was never given an error. That it took as many as there are
-    to be does not tell: after one that failed, a batch or a take may have given another in its place.
+    Where ``number`` tells, that is when it has taken so many: Keras asks for no more then. Where it does not, that is
+    when the consumer asks for another. In neither case it was ever given an error: after one that failed, a batch or a
+    take may have given another in its place.
 
     Args:
         dataset: any dataset.
         tell: does it, in a graph.
+        number: how many elements are all of them; below 1 where that is not known, or where some may be left out, of
+            which one that failed would not be heard.
         requests: counts what is asked for; an iterator that goes on over another pipeline keeps its own.
         inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. After what is returned,
             that would ask, and not the consumer; so it is put before.
@@ -41,15 +45,15 @@ def telling_its_end(
     >>> ended = tf.Variable(False)
     >>> def tell():
     ...     ended.assign(True)
-    >>> told = telling_its_end(tf.data.Dataset.range(3), tell, Requests(), inner_prefetch=True)
+    >>> told = telling_its_end(tf.data.Dataset.range(3), tell, Requests(), number=3, inner_prefetch=True)
     >>> [int(x) for x in told], bool(ended.numpy())
     ([0, 1, 2], True)
     """
-    if chosen:
+    if chosen and number <= 0:
         dataset = _with_shapes(dataset)
     if inner_prefetch:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
-    told = _after_the_last(dataset, tell, requests)
+    told = _at_the_last(dataset, number, tell, requests) if number > 0 else _after_the_last(dataset, tell, requests)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     if stateless:
@@ -68,6 +72,13 @@ def _with_shapes(dataset: Any) -> Any:
         return tf.nest.map_structure(shaped, whole, dataset.element_spec)
 
     return dataset.map(_plain(pass_on), synchronous=True)
+
+
+def _at_the_last(dataset: Any, number: int, tell: Callable[[], None], requests: Requests) -> Any:
+    def note() -> None:
+        tf.cond(requests.all_were_given(number), lambda: _true_after(tell), lambda: tf.constant(False))
+
+    return requests.counted(dataset, note)
 
 
 def _after_the_last(dataset: Any, tell: Callable[[], None], requests: Requests) -> Any:

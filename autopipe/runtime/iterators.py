@@ -17,6 +17,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import element_shapes, element_types
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
 from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seeded_shuffle
+from autopipe.pipeline.whole import all_come_through
 from autopipe.runtime.checkpoints import Progress, make_savable
 from autopipe.runtime.disposal import dispose_aside
 from autopipe.runtime.ending import telling_its_end
@@ -250,7 +251,13 @@ class Iterators:
             stateless = all(effects(fn).steady for fn in trees.functions(reading.tree))
             chosen = any(isinstance(each, ir.ChooseFrom) for each in trees.walk_through(reading.tree))
             dataset = telling_its_end(
-                dataset, tell, reading.requests, inner_prefetch=prefetched, stateless=stateless, chosen=chosen
+                dataset,
+                tell,
+                reading.requests,
+                number=int(dataset.cardinality()) if all_come_through(reading.tree) else -1,
+                inner_prefetch=prefetched,
+                stateless=stateless,
+                chosen=chosen,
             )
         tree = reading.dataset.tree
         if any(dataset is node.dataset for node in trees.walk(tree) if isinstance(node, ir.Source)):

@@ -163,11 +163,9 @@ class Memories:
         return all(each.done() for each in self._gone) and not any(each.full or each.lacks for each in self._memories)
 
     @property
-    def may_lack_elements(self) -> bool:
-        """Whether an element that failed is missing from one of them for good, or may be and nobody will tell."""
-        if not self.guarded or self.full:
-            return False
-        return any(each.lacks for each in self._memories) or (self.must_end and self.are_filled)
+    def lack_elements(self) -> bool:
+        """Whether an element that failed is missing from one of them for good."""
+        return self.guarded and not self.full and any(each.lacks for each in self._memories)
 
     def hold_more_than(self, count: int) -> bool:
         """Return whether a full cache holds more elements than that."""

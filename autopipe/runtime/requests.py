@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -54,17 +55,28 @@ class Requests:
         self._asked.assign(0)
         self._given.assign(0)
 
-    def counted(self, dataset: Any) -> Any:
+    def counted(self, dataset: Any, then: Callable[[], None] = lambda: None) -> Any:
         """Return the same elements, counted while the consumer asks for them; nothing after it must read ahead.
 
         A zip asks for one of the first dataset, and then for one of the second, which may fail.
+
+        Args:
+            dataset: any dataset.
+            then: what is done, in a graph, when another element was given.
         """
+
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        def note_given(_: Any, element: Any) -> Any:
+            self._given.assign_add(1)
+            then()
+            return element
+
         types, shapes = element_types(dataset), element_shapes(dataset)
         # As tensors: a ragged one would be taken apart and put together again.
         flat = tuple(tf.TensorSpec(shape, kind) for kind, shape in zip(types, shapes, strict=True))
         tensors = tf.data.experimental.from_variant(tf.data.experimental.to_variant(dataset), flat)
         asked = tf.data.Dataset.counter().map(self._note_asked, synchronous=True)
-        answered = tf.data.Dataset.zip((asked, tensors)).map(self._note_given, synchronous=True)
+        answered = tf.data.Dataset.zip((asked, tensors)).map(note_given, synchronous=True)
         counted = tf.data.experimental.from_variant(tf.data.experimental.to_variant(answered), dataset.element_spec)
         # TensorFlow frees the functions of a dataset that nobody holds.
         counted._autopipe_owner = (dataset, answered)
@@ -74,12 +86,11 @@ class Requests:
         """Return, in a graph that runs at the end, whether no element failed."""
         return tf.equal(self._asked - self._given, 1)
 
+    def all_were_given(self, number: int) -> Any:
+        """Return, in a graph, whether there were so many elements, and none failed."""
+        return tf.logical_and(tf.equal(self._given, number), tf.equal(self._asked, number))
+
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def _note_asked(self, number: Any) -> Any:
         self._asked.assign_add(1)
         return number
-
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-    def _note_given(self, _: Any, element: Any) -> Any:
-        self._given.assign_add(1)
-        return element

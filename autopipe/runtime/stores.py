@@ -44,6 +44,7 @@ class Stores:
         self._disk = disk
         self._guarded = guarded
         self._memories = self.empty_memories()
+        self._before: tuple[Memories, ...] = ()
         self._derived = self.empty_memories()
         self._begun = False
         self._disk_is_full = False
@@ -93,12 +94,12 @@ class Stores:
     @property
     def memories_are_full(self) -> bool:
         """Whether its memory caches hold all they will."""
-        return self._memories.full
+        return any(each.full for each in self._known)
 
     @property
     def memories_are_filled(self) -> bool:
         """Whether its memory caches take no more elements; one that failed may be missing."""
-        return self._memories.are_filled
+        return any(each.are_filled for each in self._known)
 
     def has_full_memories(self, in_use: Sequence[Memories]) -> bool:
         """Return whether the next iterator would read memories that are full.
@@ -119,12 +120,15 @@ class Stores:
         Args:
             in_use: those of the other iterators.
         """
-        if self._memories not in in_use:
-            self._memories.await_readers()
+        for each in self._known:
+            if each not in in_use:
+                each.await_readers()
         full = self._full(*in_use, self._derived)
         if full is not None:
-            self._memories = full
+            self._memories, self._before = full, ()
         elif self._memories in in_use or self._will_lack_elements():
+            # Keras makes iterators of the next epoch while it holds that of the last, which is asked for its end later.
+            self._before = tuple(each for each in self._known if each in in_use)
             self._memories = self.empty_memories()
         self._begun = True
         return self._memories
@@ -132,13 +136,13 @@ class Stores:
     def derived_memories(self, in_use: Sequence[Memories]) -> Memories:
         """Return the memories of what is derived from the dataset: those that are full, or some of their own.
 
-        Iterators over that are not known. While they fill memories, nobody else may. Where one of them may have read on
-        after an element that failed, what is derived from now on has others.
+        Iterators over that are not known. While they fill memories, nobody else may. Where one of them read on after an
+        element that failed, what is derived from now on has others, if numbers tell.
 
         Args:
             in_use: those of the iterators that are known.
         """
-        useless = self._derived.may_lack_elements or self.is_unguarded(self._derived)
+        useless = self._derived.lack_elements or self.is_unguarded(self._derived)
         self._derived = self._full(*in_use) or (self.empty_memories() if useless else self._derived)
         return self._derived
 
@@ -155,7 +159,12 @@ class Stores:
         return left_filling or self.is_unguarded(self._memories)
 
     def _full(self, *others: Memories) -> Memories | None:
-        return next((each for each in (self._memories, *others) if each.full), None) if self.has_memories else None
+        return next((each for each in (*self._known, *others) if each.full), None) if self.has_memories else None
+
+    @property
+    def _known(self) -> tuple[Memories, ...]:
+        """Return the memories of the last iterator, and of those before that were still held when it was made."""
+        return (self._memories, *self._before)
 
     def succeed(self, memories: Memories, successor: Memories) -> None:
         """Give the next iterator what holds the same, where it would have been given ``memories``."""

@@ -16,7 +16,7 @@ from threading import Event, Thread
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from autopipe.arguments import one_of, seed_or_none
+from autopipe.arguments import MOST_SEED, one_of, seed_or_none
 from autopipe.errors import ArgumentError, AutopipeError, StorageError
 from autopipe.here import boot_id
 
@@ -106,7 +106,7 @@ def open_study(
             ) from error
         if seed is not None:
             # Who goes on with a study would draw once more what was drawn at its beginning.
-            study.sampler = _sampler(sampler, seed + len(study.get_trials(deepcopy=False)))
+            study.sampler = _sampler(sampler, (seed + len(study.get_trials(deepcopy=False))) % (MOST_SEED + 1))
     # Optuna loads one of the same name whatever direction it has.
     refuse_other_direction(study)
     return study

@@ -67,6 +67,14 @@ def runs_python():
     return tf.data.Dataset.range(8).map(lambda x: tf.py_function(count, [x], tf.int64)).cache().batch(2)
 
 
+def kept_in_file():
+    return tf.data.Dataset.range(8).cache("kept").batch(2)
+
+
+def kept_and_unread():
+    return tf.data.Dataset.range(8).cache().unique().batch(2)
+
+
 def from_arrays():
     images = tf.zeros([16, 4, 4, 3], tf.uint8)
     return tf.data.Dataset.from_tensor_slices((images, tf.range(16))).map(shapes.first).map(lambda x: x + 1).batch(4)

@@ -30,6 +30,7 @@ COUNTED = {
     "batches": (lambda: ten().batch(4), 10, True),
     "padded batches": (lambda: ten().map(lambda x: tf.range(x)).padded_batch(4), 10, True),
     "mapped batches": (lambda: ten().batch(4).map(lambda x: x * 2).prefetch(1), 10, True),
+    "after a skip": (lambda: ten().skip(5), 5, False),
     "batches without a rest": (lambda: ten().batch(5, drop_remainder=True), 10, True),
 }
 
@@ -41,6 +42,17 @@ def test_the_number_is_in_the_elements_and_in_no_fewer(name):
     assert found == Whole(number, in_rows)
     assert found.is_in(make())
     assert number == 0 or not found.is_in(make().skip(1))
+
+
+@pytest.mark.parametrize("calls", [None, 2])
+@pytest.mark.parametrize("bad", range(10))
+def test_after_a_skip_there_are_fewer_wherever_one_failed(bad, calls):
+    made = Dataset.range(10).map(lambda x: tf.debugging.check_numerics(1 / (tf.cast(x, tf.float32) - bad), ""), calls)
+    iterator, given = iter(made.skip(5).prefetch(1)), 0
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        for _ in iterator:
+            given += 1
+    assert given + sum(1 for _ in iterator) < 5
 
 
 def test_of_vectorized_batches_rows_are_counted_whatever_their_ops():
@@ -70,7 +82,6 @@ def test_how_many_records_there_are_may_be_asserted_before_the_cache_or_after_it
     "make",
     [
         lambda: ten().take(5),
-        lambda: ten().skip(5),
         lambda: ten().filter(lambda x: x > 2),
         lambda: ten().batch(4, drop_remainder=True),
         lambda: ten().batch(2).batch(2),

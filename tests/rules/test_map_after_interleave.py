@@ -73,6 +73,8 @@ def test_as_many_calls_wait_at_once_as_did_inside():
     at_once = SLICES.interleave(roots, cycle_length=999, num_parallel_calls=999)
     (mapped,) = (node for node in trees.walk(apply(RULE, at_once).after) if isinstance(node, ir.Map))
     assert (mapped.num_parallel_calls, mapped.use_unbounded_threadpool) == (999, True)
+    in_turn = SLICES.interleave(roots, num_parallel_calls=999)
+    assert one_line(apply(RULE, in_turn).after).endswith("map(rooted, calls=AUTOTUNE)")
 
 
 def test_what_was_free_stays_free_and_no_more_than_that():

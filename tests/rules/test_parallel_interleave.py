@@ -70,7 +70,7 @@ def test_refuses_where_errors_are_ignored():
 def test_refuses_to_hold_many_large_elements():
     large = Answers(element_bytes=lambda node: 10 * 2**20, ram_budget=10**8)
     dataset = NUMBERS.interleave(uneven, cycle_length=10)
-    assert_refuses(RULE, dataset, "30 elements at once take 300 MiB", answers=large)
+    assert_refuses(RULE, dataset, "90 elements at once take 900 MiB", answers=large)
 
 
 def test_refuses_what_is_not_faster():

@@ -19,13 +19,18 @@ MADE = {
 }
 
 
+def telling(dataset, tell=lambda: None, **how):
+    number = int(dataset.cardinality())
+    return telling_its_end(dataset, tell, Requests(), **{"number": number, "inner_prefetch": False, **how})
+
+
 def told(dataset, inner_prefetch=True):
     ended = tf.Variable(False)
 
     def tell():
         ended.assign(True)
 
-    return telling_its_end(dataset, tell, Requests(), inner_prefetch=inner_prefetch), ended
+    return telling(dataset, tell, inner_prefetch=inner_prefetch), ended
 
 
 @pytest.mark.parametrize("inner_prefetch", [False, True])
@@ -53,7 +58,7 @@ def chosen(dataset):
 )
 def test_elements_chosen_from_several_datasets_keep_their_shapes(dataset, inner_prefetch):
     made = chosen(dataset).batch(4)
-    dataset = telling_its_end(made, lambda: None, Requests(), inner_prefetch=inner_prefetch, chosen=True)
+    dataset = telling(made, inner_prefetch=inner_prefetch, chosen=True)
     assert dataset.element_spec == made.element_spec
     assert [str(each) for each in dataset] == [str(each) for each in made]
 
@@ -71,9 +76,18 @@ def test_a_cache_of_an_unknown_number_that_is_chosen_from_and_batched_is_read():
         np.testing.assert_allclose(sum(map(tf.reduce_sum, dataset)), sum(map(tf.reduce_sum, drawn)), rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["known", "unknown"])
-def test_it_takes_another_to_be_asked_for(name):
-    dataset, ended = told(MADE[name]())
+def test_the_last_of_a_known_number_tells_and_the_one_before_does_not():
+    dataset, ended = told(MADE["known"]())
+    iterator = iter(dataset)
+    for _ in range(5):
+        next(iterator)
+    assert not ended.numpy()
+    next(iterator)
+    assert ended.numpy()
+
+
+def test_of_an_unknown_number_it_takes_another_to_be_asked_for():
+    dataset, ended = told(MADE["unknown"]())
     iterator = iter(dataset)
     for _ in range(6):
         next(iterator)
@@ -94,7 +108,7 @@ def test_an_error_is_no_end(name):
 def test_the_end_is_not_told_to_who_read_on_after_an_error(name):
     ended = tf.Variable(False)
     dataset = MADE[name]().map(lambda x: (tf.debugging.assert_none_equal(x, tf.constant(4, tf.int64)), x)[1])
-    iterator = iter(telling_its_end(dataset, lambda: ended.assign(True), Requests(), inner_prefetch=False))
+    iterator = iter(telling(dataset, lambda: ended.assign(True)))
     assert [int(next(iterator)) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(tf.errors.InvalidArgumentError):
         next(iterator)
@@ -105,7 +119,7 @@ def test_the_end_is_not_told_to_who_read_on_after_an_error(name):
 def test_as_many_as_there_are_to_be_are_no_end_where_another_took_the_place_of_one_that_failed():
     ended = tf.Variable(False)
     made = Dataset.range(8).map(lambda x: (tf.debugging.assert_none_equal(x, tf.constant(2, tf.int64)), x)[1]).take(6)
-    iterator = iter(telling_its_end(made, lambda: ended.assign(True), Requests(), inner_prefetch=False))
+    iterator = iter(telling(made, lambda: ended.assign(True)))
     assert [int(next(iterator)) for _ in range(2)] == [0, 1]
     with pytest.raises(tf.errors.InvalidArgumentError):
         next(iterator)
@@ -122,7 +136,7 @@ def test_one_that_never_ends_never_tells():
 @pytest.mark.parametrize("inner_prefetch", [True, False])
 def test_a_tuple_of_one_stays_a_tuple(inner_prefetch):
     numbers = tf.data.Dataset.range(3).map(lambda x: (x,))
-    told = telling_its_end(numbers, lambda: None, Requests(), inner_prefetch=inner_prefetch)
+    told = telling(numbers, inner_prefetch=inner_prefetch)
     assert told.element_spec == numbers.element_spec
     assert [type(each) for each in told] == [tuple] * 3
 
@@ -132,7 +146,7 @@ def test_an_iterator_is_saved_where_one_over_the_same_elements_is(name, tmp_path
     written = MADE[name]()
 
     def made(stateless):
-        return telling_its_end(written, lambda: None, Requests(), inner_prefetch=False, stateless=stateless)
+        return telling(written, stateless=stateless)
 
     iterator = iter(made(stateless=True))
     first = next(iterator)
@@ -145,6 +159,6 @@ def test_an_iterator_is_saved_where_one_over_the_same_elements_is(name, tmp_path
 
 def test_a_state_that_is_not_ours_is_not_passed_over(tmp_path):
     drawn = Dataset.range(6).map(lambda x: (x, tf.random.uniform([])))
-    told = telling_its_end(drawn, lambda: None, Requests(), inner_prefetch=False)
+    told = telling(drawn)
     with pytest.raises(tf.errors.FailedPreconditionError, match="is stateful"):
         tf.train.Checkpoint(iterator=iter(told)).save(tmp_path / "saved")

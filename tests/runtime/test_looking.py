@@ -77,6 +77,18 @@ def test_who_goes_on_with_the_first_elements_reads_them_for_epochs_and_fills_cac
     assert not calls
 
 
+def test_who_goes_on_with_the_first_elements_of_what_must_end_takes_them_from_one_cache():
+    calls = []
+    dataset = caching(slow(calls, lambda names: names.shard(1, 0).shuffle(COUNT)))
+    assert dataset.must_end
+    taken = dataset.take(3)
+    for _pass in range(4):
+        elements(taken)
+    calls.clear()
+    elements(taken)
+    assert not calls
+
+
 def test_a_take_of_many_of_an_unknown_number_fills_caches_as_any_other_dataset():
     dataset = optimized([]).filter(lambda x: tf.size(x) > 0)
     assert isinstance(dataset.take(3), LookingDataset)

@@ -93,21 +93,6 @@ def test_a_pass_of_the_shorter_of_two_sides_tells_nothing_of_the_longer_one():
     assert taken_in_a_pass(extract(Dataset.zip(few, Dataset.range(9).repeat())), [4]) == 5
 
 
-@pytest.mark.parametrize("derive", [lambda made: made.enumerate(), lambda made: made.repeat().take(COUNT)])
-def test_what_is_derived_again_after_an_error_has_it_again(derive):
-    dataset = caching(texts(bad=4), lambda made: made)
-    for _derived in range(3):
-        iterator, failed = iter(derive(dataset)), 0
-        for _ in range(COUNT):
-            try:
-                next(iterator)
-            except tf.errors.InvalidArgumentError:
-                failed += 1
-        time.sleep(0.1)  # What is read ahead goes on meanwhile.
-        del iterator
-        assert failed == 1
-
-
 def test_who_reads_on_after_an_error_fills_nothing():
     dataset = caching(texts(bad=4), AFTER["elements"])
     for _fit in range(2):

@@ -22,12 +22,14 @@ machine, or before this one was started, is only removed after some days, since 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import threading
 import time
@@ -52,10 +54,11 @@ __all__ = ["MOST_ELEMENTS", "SAMPLES", "DiskCache", "is_out_of_room"]
 MOST_ELEMENTS = 10_000_000
 """TensorFlow's file cache fails on the element after these."""
 
-SAMPLES = "sample."
+SAMPLES = "autopipe.sample."
 """What folders are called first of which one is written, and read, to know what that takes."""
 
 _NAME = "data"
+_DRAFT = re.compile(r"[0-9a-f]{12}\.[0-9a-f]{12}\.new")
 _MARK = "complete"
 _ENDED = "ended"
 _DAYS_ELSEWHERE = 7
@@ -198,12 +201,20 @@ class DiskCache:
             # In this order: one that lives may come to its end in between.
             if _is_abandoned(attempt) and not _is_complete(attempt):
                 shutil.rmtree(attempt, ignore_errors=True)
-        for left in (*self.folder.glob(f"{SAMPLES}*"), *self.folder.glob("*.new")):
-            if _is_old(left):
-                shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+        self._remove_what_was_never_used()
         for lock in self.folder.glob("*.lock"):
             if _place(lock) == _here() or _is_old(lock):
                 _remove_if_free(lock)
+
+    def _remove_what_was_never_used(self) -> None:
+        """Remove what a process left that was killed while it measured, or before it had locked its name."""
+        for sample in self.folder.glob(f"{SAMPLES}*"):
+            if sample.is_dir() and _is_old(sample) and all(path.name.startswith(_NAME) for path in sample.iterdir()):
+                shutil.rmtree(sample, ignore_errors=True)
+        for draft in self.folder.glob("*.new"):
+            if _DRAFT.fullmatch(draft.name) and _is_old(draft):
+                with contextlib.suppress(OSError):
+                    draft.unlink()
 
 
 def is_out_of_room(error: OSError) -> bool:

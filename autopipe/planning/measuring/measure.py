@@ -81,6 +81,7 @@ class SampleMeasurements:
     seconds: float = float("inf")
     disk: DiskCache | None = None
 
+    _is_whole: bool = field(default=False, init=False, repr=False)
     _given_up: str | None = field(default=None, init=False, repr=False)
     _resident: int = field(default_factory=resident_bytes, init=False, repr=False)
     _began: float = field(default_factory=time.perf_counter, init=False, repr=False)
@@ -106,25 +107,28 @@ class SampleMeasurements:
     @property
     def exhausted(self) -> str | None:
         """Why nothing more can be measured of a part; ``None`` while there is time."""
-        return self._why_nothing(self._seconds_left())
+        if self._given_up:
+            return self._given_up
+        if self.seconds <= 0:
+            return "it must be measured, and optimize(seconds=0) leaves no time for that"
+        return None if self._seconds_left() > 0 else f"the {self.seconds:g} seconds for measuring are used up"
 
     def give_up(self, because: str) -> None:
         """Answer nothing more."""
         self._given_up = because
 
-    def _why_nothing(self, seconds_left: float) -> str | None:
-        if self._given_up:
-            return self._given_up
-        if self.seconds <= 0:
-            return "it must be measured, and optimize(seconds=0) leaves no time for that"
-        return None if seconds_left > 0 else f"the {self.seconds:g} seconds for measuring are used up"
-
     def _seconds_left(self) -> float:
-        """Return how long a part may be measured still."""
-        return self._seconds_left_for_whole() - min(_SHARE_FOR_WHOLE * self.seconds, _MOST_FOR_WHOLE)
+        kept = 0.0 if self._is_whole else min(_SHARE_FOR_WHOLE * self.seconds, _MOST_FOR_WHOLE)
+        return self._began + self.seconds - kept - time.perf_counter()
 
-    def _seconds_left_for_whole(self) -> float:
-        return self._began + self.seconds - time.perf_counter()
+    @contextmanager
+    def _with_all_time(self) -> Iterator[None]:
+        """Have the time that is kept for the whole, too, also for what has to be known of its parts."""
+        self._is_whole = True
+        try:
+            yield
+        finally:
+            self._is_whole = False
 
     def element_bytes(self, node: ir.Node) -> float:
         """Return the bytes of one element: as its type tells, or else the mean of a sample."""
@@ -273,7 +277,7 @@ class SampleMeasurements:
         return making - reading
 
     def _time_caching(self, node: ir.Node, on_disk: bool) -> tuple[float, float]:
-        self._refuse_to_run(node, self.exhausted)
+        self._refuse_to_run(node)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(node)):
             cost = caching_cost(node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None)
         if len(cost.made) >= _FEWEST_COMPARED and sum(map(bytes_of, cost.made)) >= _LARGE_SAMPLE:
@@ -285,30 +289,29 @@ class SampleMeasurements:
         self, before: ir.Node, after: ir.Node, consumer_seconds: float = _FASTEST_CONSUMER
     ) -> tuple[float, float, float]:
         """Time two pipelines from their sources to their ends, as a consumer sees them from the second epoch on."""
-        seconds_left = self._seconds_left_for_whole()
-        self._refuse_to_run(before, self._why_nothing(seconds_left))
-        with _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
+        with self._with_all_time(), _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
+            self._refuse_to_run(before)
             sides = [self._in_later_epochs(side) for side in (before, after)]
             if sides[0] == sides[1]:
                 return 1.0, 1.0, 1.0
             for side in sides:
                 refuse_if_nothing_passes(side)
             old, new = map(taking_turns, ending_in_time(sides, _MOST_SECONDS))
-            seconds, epoch = min(_SPEED_SECONDS, seconds_left), most_known(before) or math.inf
+            seconds, epoch = min(_SPEED_SECONDS, self._seconds_left()), most_known(before) or math.inf
             return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True, epoch=epoch)
 
     def epoch_outlasts(self, pipeline: ir.Node, seconds: float) -> bool:
         """Return whether an epoch takes longer than that, from the second one on, if nothing else takes time."""
-        self._refuse_to_run(pipeline, self.exhausted)
+        self._refuse_to_run(pipeline)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(pipeline)):
             endless = self._in_later_epochs(pipeline)
             refuse_if_nothing_passes(endless)
             (endless,) = ending_in_time([endless], _MOST_SECONDS)
             return longer_than(taking_turns(endless), seconds / max(most_elements(pipeline), 1))
 
-    def _refuse_to_run(self, pipeline: ir.Node, exhausted: str | None) -> None:
-        if exhausted:
-            raise MeasurementError(exhausted)
+    def _refuse_to_run(self, pipeline: ir.Node) -> None:
+        if self.exhausted:
+            raise MeasurementError(self.exhausted)
         witness = who_would_see(pipeline, draws_count=False)
         if witness:
             raise MeasurementError(f"a run could be noticed, since {witness}")

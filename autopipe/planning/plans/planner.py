@@ -92,7 +92,7 @@ def _best(tree: ir.Node, rules: Sequence[Rule], keeps: Keeps, measurements: Samp
     best = _worth_its_memory(best, rules, keeps, measurements)
     best = _not_slower(best, rules, keeps, measurements)
     within = _within_budget(best, rules, keeps, measurements)
-    return best if within is best else _not_slower(within, rules, keeps, measurements)
+    return best if within is best else _not_slower(within, _keeping_nothing(rules), keeps, measurements)
 
 
 def _worth_its_disk(
@@ -223,7 +223,8 @@ def _not_slower(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measuremen
     kept = {(step.rule, step.before, step.after) for step in chosen.steps}
     dropped = (step for step in best.steps if (step.rule, step.before, step.after) not in kept)
     refusals = (Refusal(step.rule, step.before, lost) for step in dropped)
-    return replace(chosen, refusals=(*chosen.refusals, *refusals))
+    stated = (each for each in best.refusals if each not in chosen.refusals and decides_caches(each.rule))
+    return replace(chosen, refusals=(*chosen.refusals, *stated, *refusals))
 
 
 def _standing(rewritings: Iterable[Rewriting], measurements: SampleMeasurements) -> Iterator[_Candidate]:
@@ -285,8 +286,12 @@ def _kind(rule: Rule) -> tuple[Phase, bool]:
 def _without_caches(
     best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
 ) -> Rewriting:
-    fewer = [rule for rule in rules if not decides_caches(rule.name)]
-    return rewrite(best.before, fewer, keeps=keeps, measurements=measurements)
+    return rewrite(best.before, _keeping_nothing(rules), keeps=keeps, measurements=measurements)
+
+
+def _keeping_nothing(rules: Sequence[Rule]) -> list[Rule]:
+    """Return the rules that decide nothing of caches."""
+    return [rule for rule in rules if not decides_caches(rule.name)]
 
 
 def _unchanged(lost: Rewriting) -> Rewriting:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autopipe.errors import ArgumentError, StorageError
+from autopipe.figures import bytes_text
 from autopipe.pipeline.knobs import read_knobs, used_knobs
 from autopipe.planning.memory.machine import Machine
 from autopipe.runtime.reading import Reading
@@ -227,7 +228,7 @@ class LiveSearch:
         self.memory_is_short = True
         self._next_epoch.let_go()
         if self.search.challenging:
-            why = f"the process grew by more than the budget of {self._guard.budget:,} bytes"
+            why = f"the process grew by more than the budget of {bytes_text(self._guard.budget)}"
             self.search.give_up(why)
         elif self.search.incumbent != self.searches[0].original and self._challengers_are_gone:
             self.search.retreat(self.searches[0].original)

@@ -21,6 +21,8 @@ __all__ = ["PAIRS", "Session"]
 PAIRS = 3
 _FINALISTS = 3
 _MOST_FINAL_PAIRS = 21
+# What is so much faster as machines often scatter must not seem slower by chance.
+_PAIRS_TO_STATE = 7
 # So many more pairs are won than lost by what wins a final, and so many more are lost by what loses it.
 _WINNING_LEAD, _LOSING_LEAD = 5, 2
 # The least gain that noise does not make in one pair; in so many, the square of their number divides it.
@@ -179,10 +181,10 @@ class Session:
         return []
 
     def _against_given(self, best: Choice, deadline: float) -> list[float]:
-        """Return some pairs of what has won against others: one at least, or none if it cannot be measured any more."""
+        """Return some pairs of what has won: one at least, or none if it cannot be measured any more."""
         ratios: list[float] = []
         with suppress(TrialFailedError):
-            for pair in islice(self.bench.pairs(self.given, best), PAIRS):
+            for pair in islice(self.bench.pairs(self.given, best), _PAIRS_TO_STATE):
                 ratios.append(pair.ratio)
                 if time.monotonic() > deadline:
                     break

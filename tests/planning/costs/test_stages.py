@@ -315,7 +315,7 @@ class TestCounters:
     def test_so_is_one_that_takes_note_of_its_end_as_where_caches_fill(self, last):
         tree = extract(last(NUMBERS.map(plus_one).batch(4)))
         timed = metered(build(tree), StallCounter(), inner_prefetch=True)
-        iterator = iter(autotuned(telling_its_end(timed, lambda: None, Requests(), inner_prefetch=False)))
+        iterator = iter(autotuned(telling_its_end(timed, lambda: None, Requests(), number=-1, inner_prefetch=False)))
         for _ in range(5):
             next(iterator)
         found = count_stages(iterator, tree, metered=True)

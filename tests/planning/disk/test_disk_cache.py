@@ -111,17 +111,21 @@ def test_where_another_element_takes_the_place_of_one_that_failed_the_end_must_h
 
 
 def test_what_a_process_left_that_was_killed_while_it_measured_is_removed_after_days(tmp_path):
+    left = [tmp_path / f"{disk_cache.SAMPLES}x", tmp_path / f"{'a' * 12}.{'b' * 12}.new"]
+    users = [tmp_path / "sample.x", tmp_path / f"{disk_cache.SAMPLES}mine", tmp_path / "config.new"]
+    for folder in (left[0], *users[:2]):
+        folder.mkdir()
+    (left[0] / "data.index").write_text("")
+    (users[1] / "photographs.txt").write_text("")
+    for file in (left[1], users[2]):
+        file.write_text("")
     DiskCache(tmp_path)
-    (tmp_path / "sample.x").mkdir()
-    (tmp_path / "sample.x" / "data.index").write_text("")
-    (tmp_path / "a.b.new").write_text("")
-    DiskCache(tmp_path)
-    left = [tmp_path / "sample.x", tmp_path / "a.b.new"]
-    assert all(path.exists() for path in left)
-    for path in left:
+    assert all(path.exists() for path in (*left, *users))
+    for path in (*left, *users):
         os.utime(path, (0, 0))
     DiskCache(tmp_path)
     assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in users)
 
 
 def test_the_number_of_elements_tells_where_it_was_known_and_can_be_read_where_not(tmp_path):

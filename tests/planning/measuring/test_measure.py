@@ -267,19 +267,6 @@ def test_a_cache_after_a_map_saves_what_one_before_it_does_unless_it_is_larger(m
     assert len(given) == asked
 
 
-@pytest.mark.timed
-def test_an_epoch_takes_as_long_as_its_elements_do_once_caches_are_full():
-    made = extract(Dataset.range(1000).map(lambda x: tf.random.uniform((200, 200)) + tf.cast(x, tf.float32)))
-    read = ir.Cache(input=made)
-    measurements = SampleMeasurements()
-    assert all(measurements.epoch_outlasts(epoch, 0.0) for epoch in (made, read))
-    assert not any(measurements.epoch_outlasts(epoch, 1000.0) for epoch in (made, read))
-    half = next(2.0**-power for power in range(20) if measurements.epoch_outlasts(made, 2.0**-power))
-    assert not measurements.epoch_outlasts(read, half)
-    with pytest.raises(MeasurementError):
-        measurements.epoch_outlasts(ir.Repeat(input=made), 1.0)
-
-
 def test_caching_of_nothing_and_of_what_would_be_seen_is_not_measured():
     with pytest.raises(MeasurementError, match="no elements"):
         SampleMeasurements().caching(extract(Dataset.range(3).filter(lambda x: x > 5)))
@@ -368,26 +355,6 @@ def test_pipelines_that_take_turns_run_no_further_ahead_than_one_element(monkeyp
     for side in timed:
         sizes = {node.buffer_size for node in trees.walk(extract(side)) if isinstance(node, ir.Prefetch)}
         assert sizes == {1}
-
-
-def test_a_shuffle_of_a_whole_dataset_after_a_cache_is_timed_with_few():
-    """The cache is timed as one without end, of which a buffer for all would never be full."""
-    lines = Dataset.range(50).filter(lambda x: x >= 0)
-    written = extract(lines.cache().shuffle(lines.cardinality()).map(tf.square).batch(2))
-    calls = ir.Prefetch(input=written)
-    assert SampleMeasurements(seconds=1.0).whole_speed(written, calls)[0] > 0
-
-
-def test_a_cache_is_timed_as_one_that_is_full(monkeypatch):
-    timed = []
-    monkeypatch.setattr(
-        measure, "compare_speeds", lambda *sides, **named: (timed.extend(sides[:2]), (1.0, 1.0, 1.0))[1]
-    )
-    written = extract(Dataset.range(50).map(tf.square).cache().batch(2))
-    SampleMeasurements().whole_speed(written, ir.Prefetch(input=written.input.input, buffer_size=3))
-    cached, _ = ([type(node) for node in trees.walk(extract(side))] for side in timed)
-    assert ir.Cache in cached
-    assert ir.Map not in cached
 
 
 def test_sides_of_which_one_has_more_elements_differ():

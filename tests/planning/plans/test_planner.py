@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from autopipe.errors import DatasetError
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.planning.disk.disk_cache import DiskCache
@@ -254,6 +254,26 @@ def test_the_budget_holds_too_where_the_whole_could_not_be_measured():
     done = plan(extract(images), catalogue(), keeps=Keeps.TRAINING, measurements=Grown())
     assert "cache_fixed_work" not in {step.rule for step in done.steps}
     assert any("above the RAM budget" in each.reason for each in done.refusals if each.rule == "cache_fixed_work")
+
+
+def test_what_is_left_without_caches_for_want_of_memory_is_measured_as_a_whole_too():
+    jpeg = tf.io.encode_jpeg(tf.zeros((32, 32, 3), tf.uint8)).numpy()
+    images = tf.data.Dataset.from_tensors(jpeg).repeat(10).map(lambda x: tf.io.decode_jpeg(x, channels=3)).batch(2)
+
+    class Grown(Wholes):
+        def whole_speed(self, before, after, **given):
+            keeps = any(trees.keeping(after))
+            object.__setattr__(self, "grown", 10**15)
+            return (2.0, 1.9, 2.1) if keeps else (0.5, 0.4, 0.6)
+
+        def bytes_beside_caches(self, pipeline):
+            return getattr(self, "grown", 0)
+
+    done = plan(extract(images), catalogue(), keeps=Keeps.TRAINING, measurements=Grown())
+    assert not done.steps
+    reasons = [each.reason for each in done.refusals]
+    assert any("above the RAM budget" in reason for reason in reasons)
+    assert any("as a whole it measured 0.50x" in reason for reason in reasons)
 
 
 class Epochs(Wholes):
