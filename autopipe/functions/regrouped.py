@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from autopipe.functions.subgraph import called_graphs, origin
+from autopipe.functions.subgraph import called_graphs, needed_ops, origin
 
-__all__ = ["fused_op", "joined_names", "joined_ops", "regrouped", "regrouped_ops"]
+__all__ = ["fused_op", "joined_names", "joined_ops", "names_needed_once", "regrouped", "regrouped_ops"]
 
 _SUMS = frozenset("Add AddN AddV2".split())
 _CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
@@ -70,6 +70,23 @@ def joined_names(graph: Any) -> set[tuple[str, str]]:
     return {(origin(tensor).op.name, op.name) for tensor, op in _pairs(graph)}
 
 
+def names_needed_once(graph: Any) -> list[tuple[str, str]]:
+    """Return those of the pairs in which nothing else needs the earlier op: some are only computed otherwise then."""
+    needed = needed_ops([*graph.outputs, *graph.control_outputs])
+    given = {origin(tensor).name for tensor in graph.outputs}
+
+    def uses(tensor: Any) -> Iterator[Any]:
+        for op in tensor.consumers():
+            if op in needed:
+                yield from uses(op.outputs[0]) if op.type == "Identity" else [op]
+
+    return [
+        (origin(tensor).op.name, op.name)
+        for tensor, op in _pairs(graph)
+        if origin(tensor).name not in given and len(list(uses(origin(tensor)))) == 1
+    ]
+
+
 def _pairs(graph: Any) -> Iterator[tuple[Any, Any]]:
     for op in graph.get_operations():
         yield from ((tensor, op) for tensor in op.inputs if _is_regrouped(tensor, op))
@@ -99,8 +116,10 @@ def _is_regrouped(tensor: Any, op: Any) -> bool:
     if _meets_call(tensor, op) or later == "Pow":
         return bool(earlier != "Placeholder")
     match earlier, later:
-        case ("Mul", "Mul") | ("Sqrt", "RealDiv") | ("Sigmoid", "Mul"):
+        case ("Mul", "Mul") | ("Sqrt", "RealDiv") | ("Sigmoid", "Mul") | ("Conv2D", "FusedBatchNormV3"):
             return True
+        case "Tanh", "Mul":
+            return bool(origin(origin(tensor).op.inputs[0]).op.type == "Softplus")
         case _, "Reciprocal":
             return bool(_moved(tensor).op.type == "Reciprocal")
         case _, "Conv2D" | "Conv3D":

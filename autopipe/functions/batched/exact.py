@@ -26,6 +26,8 @@ _EXACT = frozenset(
     "SelectV2 SerializeSparse Shape Sign Slice Split SplitV Sqrt Square Squeeze StatelessIf StridedSlice Sub Tile "
     "Transpose Unpack ZerosLike _Arg _Retval".split()
 )
+# Of complex numbers the vector code of these is another algorithm.
+_EXACT_OF_REALS = frozenset("Mul RealDiv Sign Sqrt Square".split())
 # It rounds nothing, but not-a-number may come out otherwise.
 _CLIP = "ClipByValue"
 _EXTREMES = frozenset({"Maximum", "Minimum"})
@@ -36,7 +38,7 @@ def computes_exactly(fn: Function) -> bool:
     if regrouped(fn.concrete.graph) or is_compiled(fn):
         return False
     nodes = with_called(fn.concrete.graph.as_graph_def())
-    return all((node.op in _EXACT or node.op in BATCHED_OPS) and not _is_saturating(node) for node in nodes)
+    return all((_is_known(node) or node.op in BATCHED_OPS) and not _is_saturating(node) for node in nodes)
 
 
 def rounds_rows_alike(fn: Function) -> bool:
@@ -79,8 +81,14 @@ def _inexact_ops(fn: Function) -> set[Any]:
 def _is_exact(node: Any, bodies: Mapping[str, Any]) -> bool:
     called = [attribute.func.name for attribute in node.attr.values() if attribute.HasField("func")]
     inner = (each for name in called if name in bodies for each in bodies[name].node_def)
-    known = node.op in _EXACT or node.op in BATCHED_OPS or node.op == _CLIP
+    known = _is_known(node) or node.op in BATCHED_OPS or node.op == _CLIP
     return known and not _is_saturating(node) and all(_is_exact(each, bodies) for each in inner)
+
+
+def _is_known(node: Any) -> bool:
+    import tensorflow as tf
+
+    return node.op in _EXACT and not (node.op in _EXACT_OF_REALS and tf.as_dtype(node.attr["T"].type).is_complex)
 
 
 def _is_clipped(cast: Any) -> bool:

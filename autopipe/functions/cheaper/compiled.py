@@ -51,7 +51,8 @@ _LEAST_NUMBERS = 4096
 _LEAST_PASSES = 2
 # With it, a branch is taken apart into ops that XLA does not know.
 _LOWERED = frozenset({"_lower_using_switch_merge"})
-_UNKNOWN_TO_XLA = frozenset({"resource", "string", "variant"})
+# Of complex numbers that are zero, infinite or large, XLA gives others.
+_UNKNOWN_TO_XLA = frozenset({"complex128", "complex64", "resource", "string", "variant"})
 _MUST_COMPILE = "_XlaMustCompile"
 
 
@@ -114,7 +115,7 @@ def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:
         return bool(origin(op.inputs[1]).op.type == "Const")
     if op.type in _DECISIONS and any(origin(each).op.type not in given for each in op.inputs if each.dtype.is_floating):
         return False
-    return op.type in _ALIKE and not _makes_whole_numbers(op) and not _is_mean_of_whole_numbers(op)
+    return op.type in _ALIKE and not _makes_whole_numbers(op) and not _overflows_elsewhere(op)
 
 
 def _makes_whole_numbers(op: Any) -> bool:
@@ -122,9 +123,10 @@ def _makes_whole_numbers(op: Any) -> bool:
     return bool(op.type == "Cast" and op.inputs[0].dtype.is_floating and op.outputs[0].dtype.is_integer)
 
 
-def _is_mean_of_whole_numbers(op: Any) -> bool:
-    """Return whether an op is a mean whose sum wraps around under XLA."""
-    return bool(op.type == "Mean" and not op.inputs[0].dtype.is_floating)
+def _overflows_elsewhere(op: Any) -> bool:
+    """Return whether an op sums up what becomes too large under XLA only, as whole numbers, or not there, as halves."""
+    small = op.inputs[0].dtype.name == "float16" if op.inputs else False
+    return (op.type == "Mean" and not op.inputs[0].dtype.is_floating) or (op.type in ("Mean", "Sum") and small)
 
 
 def _passes(graph: Any) -> int:

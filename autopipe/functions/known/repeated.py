@@ -8,12 +8,13 @@ from autopipe.functions.function import Function
 from autopipe.functions.known.effects import ops_that_change
 from autopipe.functions.memo import remembered
 from autopipe.functions.regrouped import joined_ops
-from autopipe.functions.subgraph import copy_into_trace, needed_ops, specs, stand_ins, trace
+from autopipe.functions.subgraph import copy_into_trace, needed_ops, origin, specs, stand_ins, trace
 
 __all__ = ["Once", "once"]
 
 # What a tensor of such a kind refers to may be another thing each time.
 _REFERRING = ("resource", "variant")
+_PASSING = ("Identity", "Placeholder")
 
 
 class Once(NamedTuple):
@@ -67,7 +68,7 @@ def _same(fn: Function) -> dict[Any, Any]:
     first: dict[Any, Any] = {}
     same: dict[Any, Any] = {}
     for op in graph.get_operations():
-        if op not in needed or op in changing or op.type == "Placeholder" or any(map(_refers, op.outputs)):
+        if op not in needed or op in changing or op.type in _PASSING or any(map(_refers, op.outputs)):
             continue
         known = first.setdefault(_what_it_does(op, same, changing), op)
         if known is not op:
@@ -85,6 +86,7 @@ def _what_it_does(op: Any, same: dict[Any, Any], changing: set[Any]) -> tuple[An
     To wait for what computes, or checks, changes nothing: TensorFlow has every check wait for the one written before.
     """
     attributes = sorted((name, value.SerializeToString(deterministic=True)) for name, value in op.node_def.attr.items())
-    inputs = tuple((id(same.get(tensor.op, tensor.op)), tensor.value_index) for tensor in op.inputs)
+    given = map(origin, op.inputs)
+    inputs = tuple((id(same.get(tensor.op, tensor.op)), tensor.value_index) for tensor in given)
     waits = frozenset(id(each) for each in op.control_inputs if each in changing)
     return op.type, op.device, tuple(attributes), inputs, waits

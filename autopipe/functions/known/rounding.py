@@ -6,8 +6,9 @@ from collections.abc import Set
 from typing import Any
 
 from autopipe.functions.function import Function
+from autopipe.functions.known.repeated import once
 from autopipe.functions.memo import remembered
-from autopipe.functions.regrouped import fused_op, joined_names, regrouped, regrouped_ops
+from autopipe.functions.regrouped import fused_op, joined_names, names_needed_once, regrouped, regrouped_ops
 from autopipe.functions.subgraph import called_graphs, fed_by, origin
 
 __all__ = ["jumps", "jumps_after", "jumps_after_arithmetic", "jumps_after_regrouping", "rounds_alike"]
@@ -22,11 +23,19 @@ _JUMPS = frozenset(
 )
 # Ops that give no number below 0, which only a difference comes to by rounding: not a sum of squares, nor a spectrum.
 _OF_POSITIVES = frozenset("Log Rsqrt Sqrt".split())
+_QUOTIENTS = frozenset("Div RealDiv".split())
 # Ops of which a result may be a difference too small to be above 0, where they are given one.
 _KEEP_DIFFERENCES = frozenset(
-    "Add AddN AddV2 ConcatV2 ExpandDims GatherV2 Mean Mul Neg Pack RealDiv Reshape Select SelectV2 Slice Squeeze "
-    "StridedSlice Sum Transpose".split()
+    "ConcatV2 ExpandDims GatherV2 Mean Mul Neg Pack RealDiv Reshape Select SelectV2 Slice Squeeze StridedSlice "
+    "Transpose".split()
 )
+# A sum is a difference where one of its terms is below 0.
+_SUMS = frozenset("Add AddN AddV2 Mean Sum".split())
+_NEVER_BELOW_0 = frozenset(
+    "Abs ComplexAbs Exp Relu Relu6 Rsqrt Sigmoid Softmax Softplus Sqrt Square SquaredDifference".split()
+)
+# Of what is never below 0 they make nothing that is.
+_STAYING_ABOVE = _KEEP_DIFFERENCES - {"Neg"} | _SUMS | frozenset("Cast Identity Max Maximum Min Minimum Prod".split())
 _GIVEN = frozenset({"Const", "Placeholder"})
 # Ops that look at the shape of floats, not at their values.
 _OF_SHAPES = frozenset("Rank Shape ShapeN Size".split())
@@ -42,10 +51,15 @@ def rounds_alike(whole: Function, *parts: Function) -> bool:
     >>> rounds_alike(compose(node.input.fn, node.fn), node.input.fn, node.fn)
     False
     """
+    graph, graphs = whole.concrete.graph, [part.concrete.graph for part in parts]
     if any(each == whole for part in parts for each in part.keeps_alive):
         # Of a function that was cut, several parts may repeat an op, so that numbers of pairs tell nothing.
-        return joined_names(whole.concrete.graph) == set().union(*(joined_names(each.concrete.graph) for each in parts))
-    return regrouped(whole.concrete.graph) == sum(regrouped(part.concrete.graph) for part in parts)
+        return all(set(names(graph)) == set().union(*map(names, graphs)) for names in (joined_names, names_needed_once))
+    if regrouped(graph) != sum(map(regrouped, graphs)):
+        return False
+    # What is written twice TensorFlow does once.
+    needed_once = [len(names_needed_once(once(each).fn.concrete.graph)) for each in (whole, *parts)]
+    return needed_once[0] == sum(needed_once[1:])
 
 
 def jumps_after(fn: Function, rounding: Set[Any]) -> str | None:
@@ -114,6 +128,8 @@ def _jump(graph: Any, op: Any) -> str | None:
         return next(filter(None, inner), None if all(body is not None for body in bodies) else op.type)
     if op.type in _OF_POSITIVES and _may_fall_below(op.inputs[0]):
         return str(op.type)
+    if op.type in _QUOTIENTS and _may_fall_below(op.inputs[1]):
+        return str(op.type)
     if op.type == "Pow" and not _is_whole(op.inputs[1]):
         return str(op.type)
     if op.type in _JUMPS or (op.type not in _OF_SHAPES and not all(map(_rounds, op.outputs))):
@@ -126,12 +142,29 @@ def _may_fall_below(tensor: Any) -> bool:
     waiting, seen = [tensor], set()
     while waiting:
         op = origin(waiting.pop()).op
-        if op.type == "Sub":
+        if op.type == "Sub" or (op.type in _SUMS and not all(map(_is_never_below_0, op.inputs))):
             return True
         if op.type in _KEEP_DIFFERENCES and op not in seen:
             seen.add(op)
             waiting.extend(each for each in op.inputs if _rounds(each))
     return False
+
+
+def _is_never_below_0(tensor: Any) -> bool:
+    """Return whether that is sure of what an op gives: by its kind, or by that of all it is made of."""
+    import tensorflow as tf
+
+    op = origin(tensor).op
+    if not _rounds(tensor):
+        return True
+    if op.type == "Const":
+        value = tf.get_static_value(tensor)
+        return value is not None and bool((value >= 0).all())
+    if op.type == "Cast" and tf.as_dtype(op.inputs[0].dtype).is_unsigned:
+        return True
+    square = op.type == "Mul" and len({origin(each).name for each in op.inputs}) == 1
+    made_of = op.type in _STAYING_ABOVE and all(map(_is_never_below_0, op.inputs))
+    return op.type in _NEVER_BELOW_0 or square or made_of
 
 
 def _is_whole(exponent: Any) -> bool:

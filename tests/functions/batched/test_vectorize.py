@@ -256,6 +256,15 @@ def test_text_and_lookups_give_the_same_alone_and_in_a_batch(name):
     assert computes_exactly(fn)
 
 
+@pytest.mark.parametrize("computed", [lambda z: z * 0.3, lambda z: 1 / z, tf.square, tf.sign, tf.sqrt])
+def test_complex_numbers_may_round_otherwise_in_a_batch_and_real_ones_do_not(computed):
+    def of(dtype):
+        return extract(tf.data.Dataset.from_tensor_slices(tf.cast([0.3, 0.4], dtype)).map(computed)).fn
+
+    assert computes_exactly(of(tf.float32))
+    assert not computes_exactly(of(tf.complex64))
+
+
 def record(index):
     features = {
         "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[index])),

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autopipe.functions.joined.compose import compose
 from autopipe.functions.known.rounding import jumps, rounds_alike
 from autopipe.functions.parts.cut import split
-from autopipe.pipeline.extract import function_of
+from autopipe.pipeline.extract import extract, function_of
 
 FLOATS = tf.data.Dataset.from_tensors({"x": np.ones((4, 4, 3), np.float32), "y": 3})
 
@@ -14,6 +15,8 @@ CONTINUOUS = {
     "arithmetic": lambda e: tf.clip_by_value(e["x"] * 2.0 - 1.0, -1.0, 1.0),
     "resize": lambda e: tf.image.resize(e["x"], (2, 2)),
     "the shape": lambda e: tf.reshape(e["x"], (tf.shape(e["x"])[0], -1)),
+    "a root of squares": lambda e: tf.sqrt(tf.reduce_sum(e["x"] * e["x"]) + 1e-6),
+    "a quotient by what is above 0": lambda e: e["x"] / (tf.abs(e["x"]) + 1e-6),
     "whole numbers": lambda e: e["y"] % 2 == 0,
     "normalized": lambda e: tf.image.per_image_standardization(e["x"]),
     "a spectrum": lambda e: tf.math.log(tf.abs(tf.signal.stft(tf.reshape(e["x"], [-1]), 16, 8)) + 1e-6),
@@ -58,6 +61,8 @@ JUMPING = {
     "a hue": (lambda e: tf.image.rgb_to_hsv(e["x"]), "RGBToHSV"),
     "what is infinite at 0": (lambda e: tf.math.reciprocal(e["x"]), "Reciprocal"),
     "a root of what may be below 0": (lambda e: tf.sqrt(1.0 - e["x"]), "Sqrt"),
+    "a root of a sum": (lambda e: tf.sqrt(e["x"] + 0.2), "Sqrt"),
+    "a quotient by what may cross 0": (lambda e: 1.0 / (e["x"] + 0.2), "RealDiv"),
     "text": (lambda e: tf.strings.as_string(e["x"]), "AsString"),
     "the largest": (lambda e: tf.argmax(e["x"]), "ArgMax"),
     "in a branch": (lambda e: tf.cond(e["y"] > 2, lambda: tf.floor(e["x"]), lambda: e["x"]), "Floor"),
@@ -74,6 +79,30 @@ def test_what_is_continuous_does_not_jump(name):
 def test_what_decides_by_a_float_jumps(name):
     function, op = JUMPING[name]
     assert jumps(function_of(FLOATS.map(function))) == op
+
+
+def scaled(x):
+    first = x * 0.1
+    return first, first * 0.7
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (scaled, lambda a, b: b),
+        (lambda x: {"raw": x + 0.5, "norm": (x + 0.5) + 0.25 + 0.1}, lambda parts: parts["norm"]),
+        (lambda x: (x, (x + 0.1) + 0.2), lambda x, y: ((x + 0.1) * 3, y)),
+    ],
+    ids=["dropped later", "written twice", "needed again later"],
+)
+def test_what_another_op_needs_too_is_taken_otherwise_once_it_does_no_more(first, then):
+    node = extract(MATRICES.map(first).map(then))
+    assert not rounds_alike(compose(node.input.fn, node.fn), node.input.fn, node.fn)
+
+
+def test_what_is_needed_once_before_and_after_rounds_alike():
+    node = extract(MATRICES.map(lambda x: x + 0.1 + 0.2).map(tf.abs))
+    assert rounds_alike(compose(node.input.fn, node.fn), node.input.fn, node.fn)
 
 
 FACTOR = tf.Variable(1.5)
