@@ -58,7 +58,8 @@ def optimize(
             for no new cache. With room for that, memory that batches leave stays with the process for the next ones:
             from before measuring on and until the process ends, also where an error is raised after that.
         disk_cache: a folder where caches that are too large for memory may be kept, also for the next run. What is
-            found there is read only if nothing that decides its elements has changed since.
+            found there is read only if nothing that decides its elements has changed since. What is whole stays there
+            until you delete it.
         rules: the names of the rules that may be used (``autopipe rules`` lists them); by default all.
         seconds: how long to measure on the pipeline's own elements, at the most; it mostly takes less. With 0 only
             what is certain without measuring is done, in a fraction of a second.

@@ -281,7 +281,7 @@ class WatchingCallback(keras.callbacks.Callback):
             self._warned_unseen = True
             warnings.warn(
                 f"{type(self).__name__} follows a dataset that autopipe.optimize() returned, but this training reads "
-                "none. Train from it itself, or from what batch, filter, map, padded_batch, prefetch, repeat and "
+                "none. Train from it itself, or from what batch, filter, map, padded_batch, prefetch, repeat, skip and "
                 "with_options make of it (repeat() without end, of files, only if assert_cardinality() says what they "
                 "hold), under no distribution strategy, and in a loop of your own by an iterator made within it.",
                 stacklevel=2,
