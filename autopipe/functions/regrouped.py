@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from autopipe.functions.subgraph import called_graphs, needed_ops, origin
@@ -83,7 +84,7 @@ def names_needed_once(graph: Any) -> list[tuple[str, str]]:
     return [
         (origin(tensor).op.name, op.name)
         for tensor, op in _pairs(graph)
-        if origin(tensor).name not in given and len(list(uses(origin(tensor)))) == 1
+        if origin(tensor).name not in given and len(list(islice(uses(origin(tensor)), 2))) == 1
     ]
 
 

@@ -292,6 +292,7 @@ def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: 
         # It has failed, or come to its end, which is told then.
         pass
     finally:
+        stores.note_answer(reading.memories)
         asked.set_result(None)
 
 

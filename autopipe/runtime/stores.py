@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import weakref
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ class Stores:
         self._disk = disk
         self._guarded = guarded
         self._memories = self.empty_memories()
-        self._before: tuple[Memories, ...] = ()
+        self._before: list[weakref.ref[Memories]] = []
         self._derived = self.empty_memories()
         self._begun = False
         self._disk_is_full = False
@@ -94,12 +95,12 @@ class Stores:
     @property
     def memories_are_full(self) -> bool:
         """Whether its memory caches hold all they will."""
-        return any(each.full for each in self._known)
+        return self._memories.full
 
     @property
     def memories_are_filled(self) -> bool:
         """Whether its memory caches take no more elements; one that failed may be missing."""
-        return any(each.are_filled for each in self._known)
+        return self._memories.are_filled
 
     def has_full_memories(self, in_use: Sequence[Memories]) -> bool:
         """Return whether the next iterator would read memories that are full.
@@ -120,15 +121,16 @@ class Stores:
         Args:
             in_use: those of the other iterators.
         """
-        for each in self._known:
+        before = [each for each in (self._memories, *(known() for known in self._before)) if each is not None]
+        for each in before:
             if each not in in_use:
                 each.await_readers()
         full = self._full(*in_use, self._derived)
         if full is not None:
-            self._memories, self._before = full, ()
+            self._memories = full
         elif self._memories in in_use or self._will_lack_elements():
             # Keras makes iterators of the next epoch while it holds that of the last, which is asked for its end later.
-            self._before = tuple(each for each in self._known if each in in_use)
+            self._before = [weakref.ref(each) for each in before if each in in_use]
             self._memories = self.empty_memories()
         self._begun = True
         return self._memories
@@ -159,15 +161,11 @@ class Stores:
         return left_filling or self.is_unguarded(self._memories)
 
     def _full(self, *others: Memories) -> Memories | None:
-        return next((each for each in (*self._known, *others) if each.full), None) if self.has_memories else None
-
-    @property
-    def _known(self) -> tuple[Memories, ...]:
-        """Return the memories of the last iterator, and of those before that were still held when it was made."""
-        return (self._memories, *self._before)
+        return next((each for each in (self._memories, *others) if each.full), None) if self.has_memories else None
 
     def succeed(self, memories: Memories, successor: Memories) -> None:
         """Give the next iterator what holds the same, where it would have been given ``memories``."""
+        self._before = [weakref.ref(successor) if known() is memories else known for known in self._before]
         if self._memories is memories:
             self._memories = successor
 
@@ -217,6 +215,11 @@ class Stores:
     def are_whole(self, files: tuple[str, ...]) -> bool:
         """Return whether nothing is left to write into these files."""
         return self._disk is None or all(map(self._disk.holds, files))
+
+    def note_answer(self, memories: Memories) -> None:
+        """Take note that an iterator is gone that was asked for its end: what it filled may serve others now."""
+        if memories.full and not self._memories.full:
+            self._memories = memories
 
     def need_be_told(self, memories: Memories, files: Sequence[str]) -> bool:
         """Return whether only who read them tells that memories or files are whole."""

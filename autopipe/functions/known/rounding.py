@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from autopipe.functions.function import Function
 from autopipe.functions.known.repeated import once
@@ -26,17 +27,20 @@ _OF_POSITIVES = frozenset("Log Rsqrt Sqrt".split())
 _QUOTIENTS = frozenset("Div RealDiv".split())
 # Ops of which a result may be a difference too small to be above 0, where they are given one.
 _KEEP_DIFFERENCES = frozenset(
-    "ConcatV2 ExpandDims GatherV2 Mean Mul Neg Pack RealDiv Reshape Select SelectV2 Slice Squeeze StridedSlice "
-    "Transpose".split()
+    "Cast ConcatV2 ExpandDims GatherV2 Max Maximum Min Minimum Mul Neg Pack RealDiv Reshape Select SelectV2 Slice "
+    "Squeeze StridedSlice Transpose".split()
 )
-# A sum is a difference where one of its terms is below 0.
-_SUMS = frozenset("Add AddN AddV2 Mean Sum".split())
+# Sums are differences where a term may be below 0.
+_SUMS = frozenset(
+    "Add AddN AddV2 BatchMatMulV2 BiasAdd Conv2D Cumsum DepthwiseConv2dNative Einsum MatMul Mean Sum".split()
+)
 _NEVER_BELOW_0 = frozenset(
     "Abs ComplexAbs Exp Relu Relu6 Rsqrt Sigmoid Softmax Softplus Sqrt Square SquaredDifference".split()
 )
 # Of what is never below 0 they make nothing that is.
-_STAYING_ABOVE = _KEEP_DIFFERENCES - {"Neg"} | _SUMS | frozenset("Cast Identity Max Maximum Min Minimum Prod".split())
+_STAYING_ABOVE = _KEEP_DIFFERENCES - {"Neg"} | _SUMS | {"Identity", "Prod"}
 _GIVEN = frozenset({"Const", "Placeholder"})
+_KNOWN_ABOVE: WeakKeyDictionary[Any, frozenset[Any]] = WeakKeyDictionary()
 # Ops that look at the shape of floats, not at their values.
 _OF_SHAPES = frozenset("Rank Shape ShapeN Size".split())
 
@@ -139,10 +143,10 @@ def _jump(graph: Any, op: Any) -> str | None:
 
 def _may_fall_below(tensor: Any) -> bool:
     """Return whether rounding may bring a number that is never below 0 there: it comes of a difference."""
-    waiting, seen = [tensor], set()
+    waiting, seen = [tensor], set(_never_below_0(tensor.graph))
     while waiting:
         op = origin(waiting.pop()).op
-        if op.type == "Sub" or (op.type in _SUMS and not all(map(_is_never_below_0, op.inputs))):
+        if op.type == "Sub" or (op.type in _SUMS and op not in seen):
             return True
         if op.type in _KEEP_DIFFERENCES and op not in seen:
             seen.add(op)
@@ -150,21 +154,35 @@ def _may_fall_below(tensor: Any) -> bool:
     return False
 
 
-def _is_never_below_0(tensor: Any) -> bool:
-    """Return whether that is sure of what an op gives: by its kind, or by that of all it is made of."""
+def _never_below_0(graph: Any) -> Set[Any]:
+    """Return the ops of which that is sure: by their kind, or by that of all they are made of."""
+    if graph not in _KNOWN_ABOVE:
+        found: set[Any] = set()
+        for op in graph.get_operations():
+            made_of = [each.op for each in op.inputs if _rounds(each)]
+            stays = op.type in _STAYING_ABOVE and made_of and found.issuperset(made_of)
+            if stays or op.type in _NEVER_BELOW_0 or _is_square(op) or _is_constant_above(op) or _is_count(op):
+                found.add(op)
+        _KNOWN_ABOVE[graph] = frozenset(found)
+    return _KNOWN_ABOVE[graph]
+
+
+def _is_square(op: Any) -> bool:
+    return op.type == "Mul" and origin(op.inputs[0]) is origin(op.inputs[1])
+
+
+def _is_constant_above(op: Any) -> bool:
     import tensorflow as tf
 
-    op = origin(tensor).op
-    if not _rounds(tensor):
-        return True
-    if op.type == "Const":
-        value = tf.get_static_value(tensor)
-        return value is not None and bool((value >= 0).all())
-    if op.type == "Cast" and tf.as_dtype(op.inputs[0].dtype).is_unsigned:
-        return True
-    square = op.type == "Mul" and len({origin(each).name for each in op.inputs}) == 1
-    made_of = op.type in _STAYING_ABOVE and all(map(_is_never_below_0, op.inputs))
-    return op.type in _NEVER_BELOW_0 or square or made_of
+    value = tf.get_static_value(op.outputs[0]) if op.type == "Const" and op.outputs[0].dtype.is_floating else None
+    return value is not None and bool((value >= 0).all())
+
+
+def _is_count(op: Any) -> bool:
+    """Return whether an op makes floats of whole numbers without a sign."""
+    if op.type != "Cast" or _rounds(op.inputs[0]):
+        return False
+    return bool(op.inputs[0].dtype.is_unsigned or op.inputs[0].dtype.is_bool)
 
 
 def _is_whole(exponent: Any) -> bool:

@@ -208,11 +208,13 @@ class DiskCache:
 
     def _remove_what_was_never_used(self) -> None:
         """Remove what a process left that was killed while it measured, or before it had locked its name."""
-        for sample in self.folder.glob(f"{SAMPLES}*"):
-            if sample.is_dir() and _is_old(sample) and all(path.name.startswith(_NAME) for path in sample.iterdir()):
-                shutil.rmtree(sample, ignore_errors=True)
-        for draft in self.folder.glob("*.new"):
-            if _DRAFT.fullmatch(draft.name) and _is_old(draft):
+        for sample in filter(_is_old, self.folder.glob(f"{SAMPLES}*")):
+            # It may be another user's, or go at the same time.
+            with contextlib.suppress(OSError):
+                if all(path.name.startswith(_NAME) for path in sample.iterdir()):
+                    shutil.rmtree(sample)
+        for draft in filter(_is_old, self.folder.glob("*.new")):
+            if _DRAFT.fullmatch(draft.name):
                 with contextlib.suppress(OSError):
                     draft.unlink()
 

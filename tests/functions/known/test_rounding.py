@@ -62,6 +62,12 @@ JUMPING = {
     "what is infinite at 0": (lambda e: tf.math.reciprocal(e["x"]), "Reciprocal"),
     "a root of what may be below 0": (lambda e: tf.sqrt(1.0 - e["x"]), "Sqrt"),
     "a root of a sum": (lambda e: tf.sqrt(e["x"] + 0.2), "Sqrt"),
+    "a root of a sum of whole numbers": (lambda e: tf.sqrt(tf.cast(e["y"], tf.float32) + e["x"] * 0), "Sqrt"),
+    "a root of a product of matrices": (lambda e: tf.sqrt(tf.matmul(e["x"], e["x"], transpose_b=True)), "Sqrt"),
+    "a logarithm of the least difference": (
+        lambda e: tf.math.log(tf.cast(tf.reduce_min(e["x"] - 1.0), tf.float64)),
+        "Log",
+    ),
     "a quotient by what may cross 0": (lambda e: 1.0 / (e["x"] + 0.2), "RealDiv"),
     "text": (lambda e: tf.strings.as_string(e["x"]), "AsString"),
     "the largest": (lambda e: tf.argmax(e["x"]), "ArgMax"),
@@ -79,6 +85,16 @@ def test_what_is_continuous_does_not_jump(name):
 def test_what_decides_by_a_float_jumps(name):
     function, op = JUMPING[name]
     assert jumps(function_of(FLOATS.map(function))) == op
+
+
+def test_long_chains_of_sums_and_those_that_share_terms_are_judged_at_once():
+    def iterated(x):
+        y = tf.abs(x) + 1.0
+        for _ in range(600):
+            y = 0.5 * (y + tf.square(x) / y)
+        return tf.math.log(y)
+
+    assert jumps(function_of(MATRICES.map(iterated))) is None
 
 
 def scaled(x):
