@@ -39,6 +39,7 @@ def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, m
     monkeypatch.setattr(search, "_LIVE_TRIALS", 12)
     # What is many times as fast has won by then.
     monkeypatch.setattr(session, "_MOST_FINAL_PAIRS", 3)
+    monkeypatch.setattr(session, "_PAIRS_TO_STATE", 3)
     monkeypatch.setattr(search, "_MOST_PER_KNOB", 2)
     monkeypatch.setattr(search, "_LARGER", {"remote_storage": {"count": 60}})
     case = k_remote_storage.CASES[0]

@@ -119,12 +119,12 @@ def test_an_exception_of_the_pipeline_comes_out_as_it_is(model):
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_slow_pipeline_is_waited_for(length):
-    pace = measure_pace(StandIn(0.005), LENGTHS[length].map(slow), 2.0)
+    pace = measure_pace(StandIn(0.005), LENGTHS[length].map(slow), 0.8)
     assert pace.free_rate > 2 * pace.rate
 
 
 def test_a_fast_pipeline_is_not():
-    pace = measure_pace(StandIn(0.02), LENGTHS["endless"].prefetch(2), 2.0)
+    pace = measure_pace(StandIn(0.02), LENGTHS["endless"].prefetch(2), 0.8)
     assert pace.free_rate < 2 * pace.rate
 
 
