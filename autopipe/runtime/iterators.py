@@ -200,9 +200,12 @@ class Iterators:
                 stall=StallCounter() if counts else None,
                 fills=notes and can_fill,
             )
-            if restore(iterator, state, self._pipeline_of(form, tree), aside=_ends_aside(reading)):
+            pipeline = self._pipeline_of(form, tree)
+            if restore(iterator, state, pipeline, aside=_ends_aside(reading)):
                 form.memories.note_readers_of(reading.memories)
-                if not notes:
+                # Of one that had given its last element, no other tells that.
+                has_ended = not saved.in_vain and saved.given == int(pipeline.cardinality())
+                if not notes or (has_ended and all_come_through(form.tree)):
                     form.memories.note_whole()
                 self._stores.adopt(reading.memories, form.memories)
                 _goes_on_as(reading, form)

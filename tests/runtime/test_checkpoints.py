@@ -187,6 +187,27 @@ def test_a_cache_is_not_taken_for_whole_where_an_element_failed_before_it_was_sa
 
 
 @pytest.mark.usefixtures("worth_caching")
+def test_a_cache_is_whole_where_its_iterator_was_saved_after_the_last_of_a_known_number(tmp_path):
+    def made():
+        numbers = Dataset.range(20).shard(2, 0)
+        return numbers.map(lambda x: 60 // (tf.strings.to_number(tf.strings.as_string(x), tf.int64) + 1)).prefetch(4)
+
+    dataset = autopipe.optimize(made(), rules=("cache_fixed_work",))
+    assert dataset.plan.rules
+    assert dataset.must_end
+    iterator = iter(dataset)
+    read = [int(next(iterator)) for _ in range(10)]
+    time.sleep(0.1)  # The prefetch comes to the end meanwhile.
+    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
+    another = autopipe.optimize(made(), plan=dataset.plan)
+    going_on = iter(another)
+    tf.train.Checkpoint(iterator=going_on).restore(path)
+    assert not list(going_on)
+    assert another.caches_are_full
+    assert list(map(int, another)) == read
+
+
+@pytest.mark.usefixtures("worth_caching")
 def test_one_that_was_read_goes_back_to_where_one_of_another_epoch_was(tmp_path):
     dataset = autopipe.optimize(of_unknown_number())
     first = iter(dataset)
