@@ -42,10 +42,11 @@ types: $(VENV)/.installed  ## mypy --strict on the copy that ships.
 
 unit: $(VENV)/.installed   ## The tests alone; what others' work spoils for the clock is judged anew.
 	$(VENV)/bin/pytest -n 2 --dist worksteal -m "not timed and not deep"
-	$(VENV)/bin/pytest $$(grep -rl --include="*.py" mark.timed tests) -m timed --reruns 2
+	$(VENV)/bin/pytest $$(grep -rl --include="*.py" mark.timed tests) -m "timed and not deep" --reruns 2
 
 test-deep: $(VENV)/.installed   ## Every case, and every rule on thousands of random pipelines; takes about 20 minutes.
-	$(VENV)/bin/pytest -n 2 --dist worksteal -m deep
+	$(VENV)/bin/pytest -n 2 --dist worksteal -m "deep and not timed"
+	$(VENV)/bin/pytest -m "deep and timed" --reruns 2
 	$(VENV)/bin/pytest -n 2 --dist worksteal tests/properties --hypothesis-profile=deep --timeout=7200
 
 test-oldest:      ## The tests with the oldest TensorFlow, Keras and others that are said to work.

@@ -6,6 +6,7 @@ from benchmarks import ceilings, report
 from benchmarks.ceilings import CeilingResult, measure_ceiling
 
 
+@pytest.mark.deep
 def test_every_setting_is_tried_and_the_best_run_again():
     told = []
     result = measure_ceiling("waiting", diagnosis_seconds=1.0, seconds=0.2, repeats=2, on_setting=told.append)

@@ -61,6 +61,7 @@ def test_a_peak_is_seen_and_forgotten(sampled):
     assert after.peak_bytes < meter.peak_bytes - HELD * 0.9
 
 
+@pytest.mark.deep
 def test_a_pipeline_that_holds_its_elements_is_seen():
     environment = {**os.environ, **GIVING_BACK}
     command = [sys.executable, "-c", HOLDING]

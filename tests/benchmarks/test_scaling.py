@@ -68,6 +68,7 @@ def test_cores_take_turns_and_are_given_back(tmp_path):
     assert statistics.median(result.measured(1)) < 1.5 * result.predicted(1)
 
 
+@pytest.mark.deep
 @pytest.mark.filterwarnings("ignore::autopipe.telemetry.TelemetryWarning")
 def test_all_of_it_is_measured_and_reported(monkeypatch):
     monkeypatch.setattr(scaling, "_VARIANTS", ("expert",))

@@ -27,6 +27,7 @@ from benchmarks.search import (
 pytestmark = pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning")
 
 
+@pytest.mark.deep
 @pytest.mark.timed
 def test_a_pipeline_that_waits_is_tuned_to_near_the_best_of_the_grid(tmp_path, monkeypatch):
     from autopipe.tuning.offline import session

@@ -107,6 +107,7 @@ def test_each_model_learns_from_its_case(case, amount, tmp_path):
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.deep
 def test_the_large_model_of_images_is_resnet50_and_of_the_rest_the_usual_one():
     images = tf.TensorSpec((None, 32, 32, 3)), tf.TensorSpec((None,), tf.int64)
     large = make_model("flowers", images, large=True)

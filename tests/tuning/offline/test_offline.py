@@ -26,6 +26,7 @@ from autopipe.tuning.studies import complete, open_study
 def test_a_stage_that_waits_gets_the_calls_and_threads_it_needs(monkeypatch):
     # What is many times as fast has won by then.
     monkeypatch.setattr("autopipe.tuning.offline.session._MOST_FINAL_PAIRS", 5)
+    monkeypatch.setattr("autopipe.tuning.offline.session._PAIRS_TO_STATE", 2)
     dataset = autopipe.optimize(waiting(), seconds=0)
     plan = tune(dataset, trials=3, seconds=60)
     assert plan.measured["after"] > 1.5
