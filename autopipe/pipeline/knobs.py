@@ -18,6 +18,7 @@ from autopipe.pipeline.extract import op_determinism_enabled
 __all__ = [
     "PER_CORE",
     "Knob",
+    "datasets_in_turn",
     "knob_values",
     "largest_number",
     "read_knobs",

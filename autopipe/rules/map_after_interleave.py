@@ -47,9 +47,11 @@ def _opened(node: FlatMap | GroupByWindow | Interleave, opening: Function) -> No
     return replace(node, fn=opening)
 
 
-def _at_once(reading: Interleave) -> int:
+def _at_once(reading: Interleave | None) -> int:
     """Return how many calls there are at once: one for each dataset that is read in turn, at the most."""
-    return min(reading.num_parallel_calls or 1, datasets_in_turn(reading))
+    if reading is None or reading.num_parallel_calls in (None, AUTOTUNE):
+        return AUTOTUNE
+    return min(reading.num_parallel_calls, datasets_in_turn(reading))
 
 
 def _map(source: Node, inner: LastMap, reading: Interleave | None) -> Map:
@@ -60,8 +62,7 @@ def _map(source: Node, inner: LastMap, reading: Interleave | None) -> Map:
     """
     calls, threads_of_own = inner.num_parallel_calls, inner.use_unbounded_threadpool
     if calls is None and (reading is not None or replace(effects(inner.fn), file_reads=()).pure):
-        at_once = AUTOTUNE if reading is None or reading.num_parallel_calls in (None, AUTOTUNE) else _at_once(reading)
-        calls = no_fewer_calls([AUTOTUNE, at_once])
+        calls = no_fewer_calls([AUTOTUNE, _at_once(reading)])
         # An interleave has a thread for each of its calls, a map only for each processor unless it is told so.
         threads_of_own = threads_of_own or calls != AUTOTUNE
     return Map(

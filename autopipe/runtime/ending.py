@@ -26,15 +26,15 @@ def telling_its_end(
     """Return the same elements; when the consumer has them all, something is done.
 
     Where ``number`` tells, that is when it has taken so many: Keras asks for no more then. Where it does not, that is
-    when the consumer asks for another. In neither case it was ever given an error: after one that failed, a batch or a
-    take may have given another in its place.
+    when the consumer asks for another. Neither tells the end if it was ever given an error: after one that failed, a
+    batch or a take may have given another in its place.
 
     Args:
         dataset: any dataset.
         tell: does it, in a graph.
+        requests: counts what is asked for; an iterator that goes on over another pipeline keeps its own.
         number: how many elements are all of them; below 1 where that is not known, or where some may be left out, of
             which one that failed would not be heard.
-        requests: counts what is asked for; an iterator that goes on over another pipeline keeps its own.
         inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. After what is returned,
             that would ask, and not the consumer; so it is put before.
         stateless: whether TensorFlow can save an iterator over ``dataset``. It can save one over what is returned too

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -283,20 +284,23 @@ def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: 
     Who has as many as there are need not ask for another, and would have had the error of one that is missing only
     then. Nobody can notice that it is taken, and mostly it is there already.
     """
-    requests = reading.requests
     try:
-        if requests is None or requests.in_vain or not requests.given:
-            return
-        if resource is not None and not may_give_nothing_for_ever(reading.tree):
-            types, shapes = element_types(like), element_shapes(like)
-            tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
-        stores.note_taken(reading.tree, reading.memories, reading.files, requests.given)
-    except tf.errors.OpError:
-        # It has failed, or come to its end, which is told then.
-        pass
-    finally:
+        # It may fail, or come to its end, which is told then.
+        with suppress(tf.errors.OpError):
+            _take_one_more(stores, reading, like, resource)
         stores.note_answer(reading.memories)
+    finally:
         asked.set_result(None)
+
+
+def _take_one_more(stores: Stores, reading: Reading, like: Any, resource: Any) -> None:
+    requests = reading.requests
+    if requests is None or requests.in_vain or not requests.given:
+        return
+    if resource is not None and not may_give_nothing_for_ever(reading.tree):
+        types, shapes = element_types(like), element_shapes(like)
+        tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
+    stores.note_taken(reading.tree, reading.memories, reading.files, requests.given)
 
 
 def _ends_aside(reading: Reading) -> bool:

@@ -6,6 +6,8 @@ import time
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.reading import Reading
 
@@ -87,7 +89,7 @@ class NextEpoch:
         began = time.perf_counter()
         try:
             iterator = reading.dataset.start_early(reading.after)
-        except Exception:
+        except (MemoryError, RuntimeError, tf.errors.OpError):
             # Two at once may be too many. What is wrong with one alone is told by the next one, at its time.
             iterator = None
         self._start_seconds = time.perf_counter() - began
