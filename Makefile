@@ -36,7 +36,7 @@ lint: $(VENV)/.installed   ## Style and imports.
 	$(VENV)/bin/ruff format --check .
 
 types: $(VENV)/.installed  ## mypy --strict on the copy that ships.
-	rm -rf build
+	rm -rf build/lib build/bdist.* build/typecheck
 	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --target build/typecheck .
 	cd build/typecheck && ../../$(VENV)/bin/mypy --strict --config-file ../../pyproject.toml -p autopipe
 

@@ -61,8 +61,9 @@ def optimize(
             found there is read only if nothing that decides its elements has changed since. What is whole stays there
             until you delete it.
         rules: the names of the rules that may be used (``autopipe rules`` lists them); by default all.
-        seconds: how long to measure on the pipeline's own elements, at the most; it mostly takes less. With 0 only
-            what is certain without measuring is done, in a fraction of a second.
+        seconds: how long to measure on the pipeline's own elements, at the most; it mostly takes less. What was begun
+            then is finished: of elements that take a second each, the dozen it needs are waited for. With 0 only what
+            is certain without measuring is done, in a fraction of a second.
         verify: also read two epochs of both pipelines, and of the written one again, and compare what was promised.
             Each reading takes 10 seconds at the most, or 10,000 elements of each epoch: half a minute on large data,
             and longer where a difference is found.
@@ -71,7 +72,7 @@ def optimize(
         A ``tf.data.Dataset`` with ``explain()``, ``plan``, ``knobs``, ``retune()`` and ``original``.
 
     Raises:
-        DatasetError: if ``dataset`` is not a dataset, is empty, or every element tried raises.
+        DatasetError: if ``dataset`` is not a dataset, is known to be empty, or every element tried raises.
         ArgumentError: if an argument breaks its law.
         PlanError: if the plan cannot be read or is for another pipeline.
         KnobError: if the plan names a knob the pipeline does not have.
@@ -121,6 +122,7 @@ def explain(
     ram_budget: int | None = None,
     seconds: float | None = None,
     consumer: Consumer | None = None,
+    measuring_seconds: float = _MEASURING_SECONDS,
 ) -> Explanation:
     """Return what limits a pipeline, what ``optimize()`` would do to it and why, changing nothing.
 
@@ -133,6 +135,7 @@ def explain(
             where Python code, or a variable it assigns, would show that it was run.
         consumer: what takes its elements, such as ``autopipe.tuning.consumer.ModelSteps(model)``; with it, as many
             seconds more are spent to see how long each step waits, and how fast the steps were if input cost nothing.
+        measuring_seconds: as ``seconds`` of :func:`optimize`, of which the report says what it would do.
 
     Returns:
         The account; printed, it is a report.
@@ -161,7 +164,7 @@ def explain(
     given = _given(plan)
     tree, identity = _read(dataset)
     promised = _promise(given, identity, keeps)
-    measurements = _measurements(ram_budget, _MEASURING_SECONDS)
+    measurements = _measurements(ram_budget, measuring_seconds, name="measuring_seconds")
     rewriting = _rewriting(tree, given, None, promised, measurements)
     done = _done(identity, promised, rewriting, given)
     _check_knobs(rewriting, done)
@@ -218,10 +221,12 @@ def _read(dataset: Any) -> tuple[ir.Node, str]:
     return tree, fingerprint(tree)
 
 
-def _measurements(ram_budget: int | None, seconds: float, disk: DiskCache | None = None) -> SampleMeasurements:
+def _measurements(
+    ram_budget: int | None, seconds: float, disk: DiskCache | None = None, *, name: str = "seconds"
+) -> SampleMeasurements:
     from autopipe.planning.measuring.measure import SampleMeasurements
 
-    seconds = number("seconds", seconds)
+    seconds = number(name, seconds)
     budget = bytes_or_none("ram_budget", ram_budget)
     if budget is None:
         return SampleMeasurements(seconds=seconds, disk=disk)
@@ -288,8 +293,11 @@ def _warn_of_disk_caches(tree: ir.Node, disk: DiskCache | None) -> None:
 
 
 def _given(plan: Plan | str | os.PathLike[str] | None) -> Plan | None:
-    if plan is None or isinstance(plan, Plan):
-        return plan
+    if plan is None:
+        return None
+    if isinstance(plan, Plan):
+        # One that was made by hand may hold anything.
+        return Plan.from_json(plan.to_json(), where="the plan given")
     if isinstance(plan, str | os.PathLike):
         return Plan.load(plan)
     raise ArgumentError(f"plan must be a plan, or the path of one, but got {plan!r}.")

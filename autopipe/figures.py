@@ -35,10 +35,10 @@ def duration_text(seconds: float) -> str:
 def rate_text(rate: float) -> str:
     """Return a rate in four digits, or all of them before the point.
 
-    >>> rate_text(45.1612), rate_text(1214), rate_text(19620.3)
-    ('45.16', '1,214', '19,620')
+    >>> rate_text(45.1612), rate_text(999.96), rate_text(19620.3)
+    ('45.16', '1,000', '19,620')
     """
-    return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
+    return f"{rate:,.0f}" if rate >= 999.95 else f"{rate:.4g}"
 
 
 def bar(share: float) -> str:

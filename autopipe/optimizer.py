@@ -252,6 +252,8 @@ class _Driver:
             if not proof.holds:
                 return Refusal(rule.name, _place(site), proof.because, proof.timed)
             proofs.append(proof)
+        if candidate.result == site:
+            return Refusal(rule.name, _place(site), "it would change nothing")
         before, after = _changed_text(site, candidate.result)
         changed = trees.substitute(state, site, candidate.result)
         assert isinstance(changed, ir.End)

@@ -12,7 +12,7 @@ from autopipe.errors import VerificationError
 from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build
+from autopipe.pipeline.cache_files import may_write
 from autopipe.pipeline.repeatable import (
     draws_freely,
     draws_race,
@@ -23,6 +23,7 @@ from autopipe.pipeline.repeatable import (
 )
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
+from autopipe.planning.costs.own_caches import OwnCaches
 from autopipe.rules import Keeps
 from autopipe.runtime.digests import EpochDigest, Row, read_epochs
 
@@ -81,8 +82,8 @@ def verify(rewriting: Rewriting, *, run: Any = None, limit: int = 10_000, second
 
     Args:
         rewriting: a rewriting with all its steps.
-        run: a dataset that runs the rewritten pipeline, whose iterators are those that training reads; by default it is
-            built of the pipeline as it stands.
+        run: a dataset that runs the rewritten pipeline, whose iterators are those that training reads; by default, and
+            where these would write a ``cache(filename)``, it is built of the pipeline as it stands.
         limit: elements read in each of two epochs, at the most.
         seconds: time for each reading, of which there are three, and more where a difference is found.
 
@@ -93,10 +94,15 @@ def verify(rewriting: Rewriting, *, run: Any = None, limit: int = 10_000, second
         VerificationError: if the promise is broken; the message names the first rule that breaks it.
     """
     with undisturbed_generators(trees.functions(rewriting.before)):
-        return _verify(rewriting, build(rewriting.after) if run is None else run, limit, seconds)
+        return _verify(rewriting, None if may_write(rewriting.after) else run, limit, seconds)
 
 
 def _verify(rewriting: Rewriting, run: Any, limit: int, seconds: float) -> str:
+    def read_rewritten() -> list[EpochDigest]:
+        if run is None:
+            return _read(rewriting.after, limit, seconds)
+        return read_epochs(run, _EPOCHS_READ, limit, seconds)
+
     kind = _kind_without_values(rewriting.before)
     if kind is not None:
         return f"not compared: elements hold a {kind}, which has no values to compare"
@@ -107,7 +113,7 @@ def _verify(rewriting: Rewriting, run: Any, limit: int, seconds: float) -> str:
             f"{stage(free)} leaves out may depend on what is drawn or mixed"
         )
     written = _read(rewriting.before, limit, seconds)
-    rewritten = read_epochs(run, _EPOCHS_READ, limit, seconds)
+    rewritten = read_rewritten()
     for runs in (1, _RUNS_IN_DOUBT):
         others = (_read(rewriting.before, limit, seconds) for _ in range(runs))
         repeats = _seen_to_repeat(_known_to_repeat(rewriting.before), written, others)
@@ -118,7 +124,7 @@ def _verify(rewriting: Rewriting, run: Any, limit: int, seconds: float) -> str:
         if difference is not None and level is Keeps.TRAINING:
             # What is drawn may differ by chance, but hardly twice.
             written = _read(rewriting.before, limit, seconds)
-            rewritten = read_epochs(run, _EPOCHS_READ, limit, seconds)
+            rewritten = read_rewritten()
             difference = _breach(rewriting.before, written, rewritten, level)
         if difference is None:
             return _account(written, level)
@@ -165,7 +171,9 @@ def _culprit(rewriting: Rewriting, written: list[EpochDigest], repeats: Keeps, l
 
 
 def _read(tree: ir.Node, limit: int, seconds: float) -> list[EpochDigest]:
-    return read_epochs(build(tree), _EPOCHS_READ, limit, seconds)
+    """Read two epochs with caches of their own: what one pipeline wrote to a file is not what another one gives."""
+    with OwnCaches(tree) as caches:
+        return read_epochs(caches.build(tree), _EPOCHS_READ, limit, seconds)
 
 
 def _known_to_repeat(tree: ir.Node) -> Keeps:

@@ -24,6 +24,8 @@ __all__ = ["WatchingCallback"]
 _Watching = TypeVar("_Watching", bound="WatchingCallback")
 # More than any loop has: how many epochs are to come cannot be told.
 _MANY_EPOCHS = 10**9
+# When the second step begins, one has ended.
+_STEPS_TO_TELL = 2
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def __enter__(self: _Watching) -> _Watching:
         self.set_params({"epochs": _MANY_EPOCHS})
-        self.on_train_begin()
         self._in_loop = True
+        self.on_train_begin()
         return self
 
     def __exit__(
@@ -77,8 +79,8 @@ class WatchingCallback(keras.callbacks.Callback):
         if not self._in_loop:
             self._warn_outside_loop()
             return
-        if self._without_step is not None:
-            self._first_step_ended(*self._without_step)
+        if self._unstepped:
+            self._first_step_ended()
         self._step_ended()
 
     def _reset(self) -> None:
@@ -97,30 +99,76 @@ class WatchingCallback(keras.callbacks.Callback):
         self._step_begun = False
         self._epochs_of_loop = 0
         self._in_epoch_of_loop = False
-        # The latest iterator, and when it was made, until a loop tells of a step.
-        self._without_step: tuple[Reading, _Moment] | None = None
+        # The iterators of a loop, and when they were made, until it tells of a step.
+        self._unstepped: list[tuple[Reading, _Moment]] = []
+        # Those within ``fit`` that were made beside the one that is followed, until the first step has ended.
+        self._beside: list[Reading] = []
+        self._steps_to_tell = _STEPS_TO_TELL
         self._trained_on: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def reading_started(self, reading: Reading) -> None:
         """Follow an iterator over an optimized dataset; those of ``evaluate`` are not the training's."""
-        if self._test_began is not None or self._is_of_another(reading) or self._is_beside_training(reading):
+        if self._test_began is not None or self._is_of_another(reading):
             return
-        self._without_step = (reading, self._now())
-        if self._trained_on and reading.dataset not in self._trained_on:
-            # It may be validated on: its first step would tell.
+        if self._in_loop:
+            self._started_in_loop(reading)
+        elif not self._is_beside_training(reading) and self._may_be_trained_on(reading):
+            self._follow(reading)
+        elif not self._trained_on:
+            self._beside = [*filter(_lives, self._beside), reading]
+
+    def _started_in_loop(self, reading: Reading) -> None:
+        if self._trained_on and self._is_beside_training(reading):
+            return
+        self._unstepped = [each for each in self._unstepped if _lives(each[0])]
+        self._unstepped.append((reading, self._now()))
+        if not self._may_be_trained_on(reading):
             self._end_epoch_of_loop()
             return
+        if not self._trained_on:
+            self._forget_followed()
         self._follow(reading)
 
-    def _first_step_ended(self, reading: Reading, began: _Moment) -> None:
-        """Take note of what is trained on, and follow it from its beginning if it is another dataset."""
-        self._without_step = None
+    def _may_be_trained_on(self, reading: Reading) -> bool:
+        """Return whether it is what steps were told of, if any were: another one may be validated on."""
+        return not self._trained_on or reading.dataset in self._trained_on
+
+    def _first_step_ended(self) -> None:
+        """Take note of what is trained on, and follow it from its beginning if it is another than it seemed to be."""
+        unstepped, self._unstepped = self._unstepped, []
+        read = [each for each in unstepped if _lives(each[0]) and _batches(each[0])]
+        reading, began = (read or unstepped)[-1]
         if reading is not self._reading:
-            if reading.iterator() is None:
+            if not _lives(reading):
                 return
+            if not self._trained_on:
+                self._forget_followed()
             self._follow(reading)
             self._part_began = began
         self._trained_on.add(reading.dataset)
+
+    def _first_step_of_fit_ended(self) -> None:
+        """Take note of what is trained on, and follow it if somebody made another iterator just before."""
+        if self._reading is not None and self._taken().batches > self._part_began.taken.batches:
+            self._trained_on.add(self._reading.dataset)
+            return
+        read = [reading for reading in self._beside if _lives(reading) and _batches(reading)]
+        self._beside = []
+        if read:
+            self._forget_followed()
+            self._follow(read[-1])
+            self._step_begun = True
+            self._trained_on.add(read[-1].dataset)
+
+    def _forget_followed(self) -> None:
+        """Leave out an iterator that nobody trains on, as if it had not been followed."""
+        followed, self._reading = self._reading, None
+        if followed in self._readings:
+            self._readings.remove(followed)
+            self._over = _sum(self._over, [followed])
+        if self._in_epoch_of_loop:
+            self._in_epoch_of_loop = False
+            self._epochs_of_loop -= 1
 
     def _is_of_another(self, reading: Reading) -> bool:
         """Return whether it was made where another callback's training runs, beside this one's."""
@@ -199,9 +247,15 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def _return_to_epoch(self) -> None:
         """Follow the iterator of the epoch again, where somebody has read the same dataset beside it meanwhile."""
-        if self._reading is None or self._in_loop or self._reading.iterator() is not None:
+        if self._in_loop:
             return
-        living = [reading for reading in self._readings if reading.iterator() is not None]
+        if self._steps_to_tell:
+            self._steps_to_tell -= 1
+            if not self._steps_to_tell:
+                self._first_step_of_fit_ended()
+        if self._reading is None or _lives(self._reading):
+            return
+        living = [*filter(_lives, self._readings)]
         if not living:
             return
         self._reading = living[-1]
@@ -220,6 +274,7 @@ class WatchingCallback(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Mark where the epoch begins."""
         self._step_begun = False
+        self._steps_to_tell = 0 if self._trained_on else _STEPS_TO_TELL
         self._epoch_parts = []
         self._part_began = self._now()
 
@@ -227,7 +282,7 @@ class WatchingCallback(keras.callbacks.Callback):
         """Put the epoch's figures into its logs."""
         self._return_to_epoch()
         self._warn_if_unseen()
-        if logs is None or self._reading is None:
+        if logs is None or self._reading is None or self._is_unread:
             return
         parts = [*self._epoch_parts, (self._part_began, self._now())]
         stretch = Stretch.together(began.until(ended) for began, ended in parts)
@@ -255,7 +310,7 @@ class WatchingCallback(keras.callbacks.Callback):
 
         Of those that are gone only the sums are kept: a long training makes thousands.
         """
-        gone = [reading for reading in self._readings if reading.iterator() is None]
+        gone = [reading for reading in self._readings if not _lives(reading)]
         self._readings = [reading for reading in self._readings if reading not in gone]
         self._over = _sum(self._over, gone)
         return _sum(self._over, self._readings)
@@ -276,8 +331,13 @@ class WatchingCallback(keras.callbacks.Callback):
                 stacklevel=3,
             )
 
+    @property
+    def _is_unread(self) -> bool:
+        """Whether ``fit`` takes its steps of something else than what is followed."""
+        return not self._in_loop and not self._trained_on
+
     def _warn_if_unseen(self) -> None:
-        if self._reading is None and not self._warned_unseen:
+        if (self._reading is None or self._is_unread) and not self._warned_unseen:
             self._warned_unseen = True
             warnings.warn(
                 f"{type(self).__name__} follows a dataset that autopipe.optimize() returned, but this training reads "
@@ -286,6 +346,14 @@ class WatchingCallback(keras.callbacks.Callback):
                 "hold), under no distribution strategy, and in a loop of your own by an iterator made within it.",
                 stacklevel=2,
             )
+
+
+def _lives(reading: Reading) -> bool:
+    return reading.iterator() is not None
+
+
+def _batches(reading: Reading) -> int:
+    return reading.stall.read().batches if reading.stall else 0
 
 
 def _let_go(gpu: Sampler, meter: GpuMeter) -> None:

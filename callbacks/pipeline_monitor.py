@@ -81,6 +81,13 @@ class PipelineMonitor(WatchingCallback):
             self._tree = reading.tree
         self._look_at(reading)
 
+    def _forget_followed(self) -> None:
+        """Leave out what was seen of it, too."""
+        super()._forget_followed()
+        looks, self._looks = self._looks, None
+        if looks is not None:
+            looks.stop()
+
     def _returned(self, reading: Reading) -> None:
         """Look at its stages again."""
         self._keep_looks()
@@ -92,9 +99,14 @@ class PipelineMonitor(WatchingCallback):
         if self._looks is None and self._reading is not None:
             self._look_at(self._reading)
 
-    def _look_at(self, reading: Reading) -> None:
-        # In a training loop of one's own there is no model, or one of a fit() before.
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Start to listen."""
+        super().on_train_begin(logs)
+        # Not later: within an epoch, with JAX, the variables of a model are elsewhere, and asking for it moves them. In
+        # a training loop of one's own there is no model, or one of a fit() before.
         self._batches_in_step = 1 if self._in_loop else int(getattr(self.model, "steps_per_execution", 1) or 1)
+
+    def _look_at(self, reading: Reading) -> None:
         if self._tree is None or reading.iterator() is None:
             return
         if reading.counts_its_stages and self._may_look():
@@ -163,8 +175,8 @@ class PipelineMonitor(WatchingCallback):
         self._keep_looks()
         super().on_train_end(logs)
         # Who keeps a monitor need not keep what the caches of its dataset hold.
-        self._reading = self._without_step = None
-        self._readings = []
+        self._reading = None
+        self._readings, self._beside, self._unstepped = [], [], []
         if not self.verbose or not self._figures:
             return
         show(epochs_table(self._figures))

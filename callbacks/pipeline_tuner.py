@@ -31,7 +31,7 @@ from autopipe.tuning.live.step_counter import StepCounter
 from autopipe.tuning.search.search import Search
 from autopipe.tuning.search.trial import Trial
 from autopipe.tuning.search.window import OBJECTIVES
-from autopipe.tuning.studies import load_optuna, refuse_other_direction
+from autopipe.tuning.studies import load_optuna, reaching_storage, refuse_other_direction
 
 __all__ = ["PipelineTuner"]
 
@@ -120,7 +120,8 @@ class PipelineTuner(WatchingCallback):
                 'Make one with optuna.create_study(direction="maximize").'
             )
         if study is not None:
-            refuse_other_direction(study)
+            with reaching_storage(whatever=True):
+                refuse_other_direction(study)
         self.trials = whole_number("trials", trials)
         self.space = by_name(space)
         self.objective = one_of("objective", objective, ("auto", *OBJECTIVES))

@@ -68,12 +68,15 @@ def check_images(folder: Path) -> None:
 def _wrong_with(folder: Path) -> str | None:
     """Return what is wrong with a folder and the remedy; ``None`` for a folder of class folders of images."""
     name = repr(str(folder))
-    if not folder.exists():
+    # Not those of Path, which raise where a name is too long.
+    if not os.path.exists(folder):
         return f"there is no folder {name}. Name one that exists"
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return f"{name} is a file. Name the folder that holds the class folders"
     if set(name) & set("*?[]\\"):
         return f"{name} cannot stand in a file pattern. Rename it, so that it has no * ? [ ] or \\ in it"
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return f"{name} cannot be read. Allow that, or name another"
     if not any(path.is_dir() for path in folder.iterdir()):
         return f"{name} holds no folders. Put the images of each class into a folder of its own"
     if not jpeg_files(folder):

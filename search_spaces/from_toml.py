@@ -104,7 +104,7 @@ def _limits(knob: Knob) -> str:
 def _parsed(where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(where).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArgumentError(_law(where, f"cannot be read ({error})")) from None
 
 

@@ -28,7 +28,9 @@ __all__ = ["REFUSED", "USERS_OWN", "ends_with_exit_code", "running_users_pipelin
 
 REFUSED = 1
 USERS_OWN = 3
-_INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")
+_LIBRARIES = ("networkx", "numpy", "optuna", "psutil", "rich", "typer")
+# Set to anything, it leaves a traceback as it is.
+_WHOLE = "AUTOPIPE_TRACEBACK"
 
 
 def ends_with_exit_code(command: Callable[..., None]) -> Callable[..., None]:
@@ -63,8 +65,7 @@ def running_users_pipeline(origin: str) -> Iterator[None]:
     except AutopipeError:
         raise
     except Exception as error:
-        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-        if files[-1].startswith(_folders("keras", "tensorflow")) or not all(map(_is_installed, files)):
+        if _is_users([frame.filename for frame in traceback.extract_tb(error.__traceback__)]):
             raise UserCodeError(origin) from error
         raise
 
@@ -89,9 +90,13 @@ def _print_user_error(error: UserCodeError) -> None:
     cause = error.__cause__
     assert cause is not None
     account = traceback.TracebackException.from_exception(cause)
-    _keep_users_frames(account)
+    if _WHOLE not in os.environ:
+        _keep_users_frames(account)
     print("".join(account.format()), end="", file=sys.stderr)
-    _print_error(f"The above was raised by your own code, in {error.origin} or what it calls; autopipe stopped there.")
+    _print_error(
+        f"The above was raised by your own code, in {error.origin} or what it calls; autopipe stopped there. With "
+        f"{_WHOLE}=1 the libraries' calls are shown as well."
+    )
 
 
 def _print_error(message: str) -> None:
@@ -111,11 +116,33 @@ def _keep_users_frames(account: traceback.TracebackException) -> None:
         each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
 
 
+def _is_users(files: list[str]) -> bool:
+    """Return whether an error that came through the code of these files, the innermost last, is the user's."""
+    if not all(map(_is_installed, files)) or files[-1].startswith(_folders("keras", "tensorflow")):
+        return True
+    # What a user calls may be installed too. autopipe calls a few libraries, and through TensorFlow and Keras the user.
+    own = _folders("autopipe")
+    last = max((place for place, file in enumerate(files) if file.startswith(own)), default=-1)
+    between = _folders("keras", "tensorflow")
+    called = (file for file in files[last + 1 :] if not _is_pythons(file) and not file.startswith(between))
+    entered = next(called, None)
+    return entered is not None and not entered.startswith(_folders(*_LIBRARIES))
+
+
 def _is_installed(file: str) -> bool:
     """Return whether a file is autopipe's, a library's or Python's, and not the user's."""
-    folders = (site.getusersitepackages(), *(sysconfig.get_path(name) for name in _INSTALLED))
+    return _is_pythons(file) or file.startswith((*_folders("autopipe"), *_site_packages()))
+
+
+def _is_pythons(file: str) -> bool:
+    python = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
     # What Cython has compiled is named as it was where it was compiled.
-    return file.endswith(".pyx") or file.startswith(("<", *_folders("autopipe"), *folders))
+    compiled = file.startswith("<") or file.endswith(".pyx")
+    return compiled or (file.startswith(python) and not file.startswith(_site_packages()))
+
+
+def _site_packages() -> tuple[str, ...]:
+    return site.getusersitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")
 
 
 def _folders(*packages: str) -> tuple[str, ...]:

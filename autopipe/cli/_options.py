@@ -17,6 +17,8 @@ __all__ = [
     "ModelOption",
     "PlanOption",
     "Promise",
+    "Pruner",
+    "Sampler",
     "StepOption",
     "Target",
     "finite",
@@ -42,6 +44,20 @@ class Promise(enum.StrEnum):
     SEQUENCE = "sequence"
     ELEMENTS = "elements"
     TRAINING = "training"
+
+
+class Sampler(enum.StrEnum):
+    """The values of ``--sampler``; ``autopipe.tuning.studies.SAMPLERS`` needs a slow import."""
+
+    TPE = "tpe"
+    RANDOM = "random"
+
+
+class Pruner(enum.StrEnum):
+    """The values of ``--pruner``, as ``autopipe.tuning.studies.PRUNERS``."""
+
+    MEDIAN = "median"
+    NONE = "none"
 
 
 Target = Annotated[
@@ -120,6 +136,8 @@ def parse_arguments(texts: list[str] | None) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
             raise typer.BadParameter(f"must be NAME=VALUE, but got {text!r}.", param_hint="--arg")
+        if name in arguments:
+            raise typer.BadParameter(f"must give each argument once, but got {name} twice.", param_hint="--arg")
         try:
             arguments[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

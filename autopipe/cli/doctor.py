@@ -6,23 +6,24 @@ import json
 import platform
 import warnings
 from dataclasses import asdict
-from importlib.metadata import packages_distributions, version
+from importlib import import_module
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from autopipe.cli._options import AsJson
+from autopipe.cli._output import console
 from autopipe.figures import bytes_text
+from autopipe.here import release
 from autopipe.planning.memory.freed import KEPT_BYTES, allocator, who_says
 from autopipe.planning.memory.pages import ASKING_TEXT, HugePages
 from autopipe.quiet import load_tensorflow
 
 __all__ = ["doctor"]
 
-_PACKAGES = ("autopipe", "tensorflow", "keras", "optuna", "numpy")
+_PACKAGES = ("tensorflow", "keras", "optuna", "numpy")
 _GIBIBYTE = 2**30
 
 
@@ -33,14 +34,12 @@ def doctor(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     else:
-        Console().print(_table(report))
+        console().print(_table(report))
 
 
 def _versions() -> dict[str, str | None]:
-    # Some come under several names, such as tensorflow-cpu.
-    names = packages_distributions()
-    versions = {package: version(names[package][0]) if package in names else None for package in _PACKAGES}
-    return {"python": platform.python_version(), **versions}
+    versions = {package: import_module(package).__version__ for package in _PACKAGES}
+    return {"python": platform.python_version(), "autopipe": release(), **versions}
 
 
 def _gpu() -> dict[str, Any]:
@@ -95,7 +94,7 @@ def _table(report: dict[str, Any]) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for name, found in report["versions"].items():
-        table.add_row(name, Text(found) if found else Text("not installed under that name", style="yellow"))
+        table.add_row(name, Text(found) if found else Text("not installed: run from its folder", style="yellow"))
     table.add_row()
     for title, lines in (("GPU, driver", _driver_lines(report["gpu"])), ("GPU, TensorFlow", _tensorflow(report))):
         for number, line in enumerate(lines):

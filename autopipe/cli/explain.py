@@ -7,9 +7,9 @@ from collections.abc import Set
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from autopipe.cli._failures import running_users_pipeline
+from autopipe.cli._optimizing import MEASURING_SECONDS
 from autopipe.cli._options import (
     Arguments,
     AsJson,
@@ -23,6 +23,7 @@ from autopipe.cli._options import (
     parse_arguments,
     refuse_both,
 )
+from autopipe.cli._output import console
 from autopipe.cli.targets import anchored, load_dataset, load_model
 from autopipe.quiet import load_tensorflow
 
@@ -40,6 +41,16 @@ def explain(
         float,
         typer.Option(min=0, callback=finite, help="How long to run the pipeline for its costs; 0 leaves them out."),
     ] = 4.0,
+    measure: Annotated[
+        float,
+        typer.Option(
+            "--measure",
+            metavar="SECONDS",
+            min=0,
+            callback=finite,
+            help="How long to measure at the most what autopipe would do; with 0 only what is certain is said.",
+        ),
+    ] = MEASURING_SECONDS,
     keeps: KeepsOption = Promise.TRAINING,
     as_json: AsJson = False,
     fail_on: Annotated[
@@ -68,11 +79,18 @@ def explain(
     dataset = load_dataset(target, arguments)
     consumer = _consumer(of_model, step_ms)
     with running_users_pipeline(target if model is None else f"{target} or {model}"):
-        account = autopipe.explain(dataset, keeps=keeps.value, plan=given, seconds=seconds, consumer=consumer)
+        account = autopipe.explain(
+            dataset,
+            keeps=keeps.value,
+            plan=given,
+            seconds=seconds,
+            consumer=consumer,
+            measuring_seconds=measure,
+        )
     if as_json:
         typer.echo(json.dumps(account.to_dict(), indent=2))
     else:
-        Console().print(account)
+        console().print(account)
     stands_out = {finding.code for finding in account.findings} & set(fail_on or ())
     if stands_out:
         typer.echo(f"Found {', '.join(sorted(stands_out))}, which --fail-on names.", err=True)

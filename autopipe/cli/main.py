@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
 from autopipe.cli._failures import ends_with_exit_code
+from autopipe.cli._output import output_apart
 from autopipe.cli.check import check
 from autopipe.cli.demo import demo
 from autopipe.cli.diff import diff
@@ -19,6 +19,7 @@ from autopipe.cli.rules import rules
 from autopipe.cli.source import source
 from autopipe.cli.spaces import spaces
 from autopipe.cli.tune import tune
+from autopipe.here import release
 
 __all__ = ["app", "run"]
 
@@ -64,7 +65,7 @@ for _command, _example in (
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"autopipe {version('keras-autopipe')}")
+        typer.echo(f"autopipe {release() or '(not installed)'}")
         raise typer.Exit
 
 
@@ -82,4 +83,5 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    app()
+    with output_apart():
+        app()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from autopipe.cli._output import console
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
@@ -27,18 +27,20 @@ def rules(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
 ) -> None:
     """List the rules by which autopipe rewrites pipelines, what each of them keeps and what it must prove."""
+    if verbose and markdown:
+        raise typer.BadParameter("draws no table of Markdown; give one of the two.", param_hint="--verbose")
     load_tensorflow()
     from autopipe.rules import catalogue
 
     if markdown:
         typer.echo("\n".join(markdown_table(catalogue())))
         return
-    console = Console()
-    console.print(_table(catalogue()))
+    drawn_on = console()
+    drawn_on.print(_table(catalogue()))
     if verbose:
         for rule in catalogue():
-            console.print(Text(f"\n{rule.name}", style="bold"))
-            console.print(Padding(Text(" ".join(rule.argument.split())), (0, 0, 0, 2)))
+            drawn_on.print(Text(f"\n{rule.name}", style="bold"))
+            drawn_on.print(Padding(Text(" ".join(rule.argument.split())), (0, 0, 0, 2)))
 
 
 def markdown_table(listed: Iterable[Rule]) -> list[str]:

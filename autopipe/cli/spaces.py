@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from autopipe.cli._failures import running_users_pipeline
-from autopipe.cli._options import Arguments, AsJson, KeepsOption, PlanOption, Promise, finite, parse_arguments
-from autopipe.cli.targets import load_dataset
+from autopipe.cli._optimizing import MEASURING_SECONDS, MeasuringOption, optimized_target
+from autopipe.cli._options import Arguments, AsJson, KeepsOption, PlanOption, Promise, parse_arguments
+from autopipe.cli._output import console
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
@@ -35,42 +34,29 @@ def spaces(
     arg: Arguments = None,
     plan: PlanOption = None,
     keeps: KeepsOption = Promise.TRAINING,
-    seconds: Annotated[
-        float,
-        typer.Option(
-            min=0, callback=finite, help="How long to measure the pipeline at the most; 0 does only what is certain."
-        ),
-    ] = 30.0,
+    seconds: MeasuringOption = MEASURING_SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """List the search spaces of autopipe tune and what each is for; with a pipeline, also what each would try there."""
-    if target is None and (arg or plan):
-        raise typer.BadParameter("--plan and --arg are of a pipeline, but none was named. Give file.py:function first.")
+    if target is None and (arg or plan or keeps is not Promise.TRAINING or seconds != MEASURING_SECONDS):
+        raise typer.BadParameter(
+            "--arg, --plan, --keeps and --seconds are of a pipeline, but none was named. Give file.py:function first."
+        )
     arguments = parse_arguments(arg)
     load_tensorflow()
+    from autopipe.pipeline.knobs import read_knobs
     from autopipe.search_spaces import SPACES
 
     listed: dict[str, dict[str, Any]] = {name: {"for": _first_sentence(space)} for name, space in SPACES.items()}
     if target is not None:
-        knobs = _knobs(target, arguments, plan, keeps, seconds)
+        knobs = read_knobs(optimized_target(target, arguments, plan, keeps, seconds).tree)
         for name, space in SPACES.items():
             listed[name]["tries"] = _tried(space, knobs)
     if as_json:
         typer.echo(json.dumps(listed, indent=2))
         return
     for line in _lines(listed):
-        Console().print(line, soft_wrap=True)
-
-
-def _knobs(target: str, arguments: dict[str, Any], plan: Any, keeps: Promise, seconds: float) -> Any:
-    import autopipe
-    from autopipe.pipeline.knobs import read_knobs
-    from autopipe.planning.plans.plan import Plan
-
-    given = Plan.load(plan) if plan else None
-    written = load_dataset(target, arguments)
-    with running_users_pipeline(target):
-        return read_knobs(autopipe.optimize(written, plan=given, keeps=keeps.value, seconds=seconds).tree)
+        console().print(line, soft_wrap=True)
 
 
 def _first_sentence(space: SearchSpace) -> str:

@@ -84,9 +84,10 @@ def load_target(text: str) -> Callable[..., Any]:
             "Name the function that returns the dataset, as in train.py:make_dataset."
         )
     module = _load_file(origin) if _is_file(origin) else _load_module(origin)
-    target = getattr(module, name, None)
+    with user_code(origin):
+        target = getattr(module, name, None)
     if not callable(target):
-        raise TargetError(_no_function(text, module, origin, name))
+        raise TargetError(_no_function(text, target, module, origin, name))
     return target  # type: ignore[no-any-return]
 
 
@@ -129,12 +130,18 @@ def load_model(text: str) -> Any:
 
     model = _call(text, {}, remedy="--arg is for the dataset's: write a function of the model that needs none.")
     if not isinstance(model, keras.Model) or not model.compiled:
-        received = "a model that is not compiled" if isinstance(model, keras.Model) else _described(model)
-        raise TargetError(
-            f"{text} must return a compiled keras.Model, but it returned {received}. "
-            "Call model.compile(...) in it and return the model."
-        )
+        raise TargetError(f"{text} must return a compiled keras.Model, but it returned {_no_model(model)}.")
     return model
+
+
+def _no_model(returned: object) -> str:
+    """Return what came in place of a compiled model, and the remedy."""
+    import keras
+
+    if type(returned).__module__.startswith("tf_keras"):
+        return "one of Keras 2. Make it with the package keras; TF_USE_LEGACY_KERAS must not be set for that"
+    received = "a model that is not compiled" if isinstance(returned, keras.Model) else _described(returned)
+    return f"{received}. Call model.compile(...) in it and return the model"
 
 
 def _call(text: str, arguments: Mapping[str, Any], *, remedy: str) -> Any:
@@ -226,10 +233,10 @@ def _put_on_path(folder: Path) -> None:
         sys.path.insert(0, str(folder))
 
 
-def _no_function(text: str, module: ModuleType, origin: str, name: str) -> str:
-    if hasattr(module, name):
+def _no_function(text: str, found: object, module: ModuleType, origin: str, name: str) -> str:
+    if found is not None:
         return (
-            f"A target must be a function, but {text} is {_described(getattr(module, name))}. "
+            f"A target must be a function, but {text} is {_described(found)}. "
             f"Write a function that returns it: def make_{name}(): return {name}."
         )
     functions = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]

@@ -23,6 +23,8 @@ from autopipe.cli._options import (
     KeepsOption,
     ModelOption,
     Promise,
+    Pruner,
+    Sampler,
     StepOption,
     Target,
     finite,
@@ -79,8 +81,8 @@ def tune(
         ),
     ] = None,
     study: Annotated[str | None, typer.Option(help="The name of the study; by default that of the target.")] = None,
-    sampler: Annotated[str, typer.Option(help="How Optuna proposes: tpe or random.")] = "tpe",
-    pruner: Annotated[str, typer.Option(help="How it gives a trial up early: median or none.")] = "median",
+    sampler: Annotated[Sampler, typer.Option(help="How Optuna proposes.")] = Sampler.TPE,
+    pruner: Annotated[Pruner, typer.Option(help="How it gives a trial up early.")] = Pruner.MEDIAN,
     seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="For the sampler.", show_default=False)] = None,
     numbers_only: Annotated[
         bool, typer.Option("--numbers-only", help="Search parallel calls and buffers, not which rules are applied.")
@@ -116,8 +118,11 @@ def tune(
     from autopipe.tuning.studies import open_study
 
     budget = seconds if minutes is None else minutes * _MINUTE
-    by_name(chosen_space)
-    shared = open_study(study or target, storage, sampler=sampler, pruner=pruner, seed=seed)
+    try:
+        by_name(chosen_space)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error), param_hint="--space") from None
+    shared = open_study(study or target, storage, sampler=sampler.value, pruner=pruner.value, seed=seed)
     consume = partial(_consumer, of_model, step_ms)
     # Elsewhere goes what the user's code prints.
     console = Console(file=sys.stdout)
@@ -308,13 +313,20 @@ def _summary(plan: Plan, output: Path) -> str:
     measured = plan.measured
     if "after" in measured:
         spread = f"{measured['after']:.2f}x ({measured['lowest']:.2f}-{measured['highest']:.2f})"
-        change = f"{spread} the speed of autopipe.optimize() alone, after {measured['trials']} trials"
+        change = f"{spread} the speed of autopipe.optimize() alone, after {_trials(measured)}"
+    elif "trials" in measured:
+        change = f"nothing was found to be faster than autopipe.optimize() alone in {_trials(measured)}"
     else:
         change = "there is nothing to choose, or nothing to measure"
     return (
-        f"{change}, best knobs {_knobs(plan.knobs)}; the plan is in {output}. "
+        f"{change}, knobs {_knobs(plan.knobs)}; the plan is in {output}. "
         f'Use it with: autopipe.optimize(dataset, plan="{output}")'
     )
+
+
+def _trials(measured: Mapping[str, Any]) -> str:
+    ended = measured["trials"]
+    return "1 trial" if ended == 1 else f"{ended} trials"
 
 
 def _knobs(knobs: Any) -> str:

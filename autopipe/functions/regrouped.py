@@ -8,7 +8,7 @@ from typing import Any
 
 from autopipe.functions.subgraph import called_graphs, needed_ops, origin
 
-__all__ = ["fused_op", "joined_names", "joined_ops", "names_needed_once", "regrouped", "regrouped_ops"]
+__all__ = ["fused_op", "joined_names", "joined_ops", "names_given", "names_needed_once", "regrouped", "regrouped_ops"]
 
 _SUMS = frozenset("Add AddN AddV2".split())
 _CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
@@ -28,6 +28,11 @@ _MOVING = frozenset(
     "BatchToSpaceND CheckNumerics DepthToSpace ExpandDims Identity PreventGradient Reshape ReverseV2 Roll Snapshot "
     "SpaceToBatchND SpaceToDepth Squeeze StopGradient Transpose".split()
 )
+# What comes after them may be made one op with them, or with what they come after.
+_CHANGED_WITH_THE_NEXT = frozenset("BiasAdd Pow".split())
+_NORMALIZING = frozenset("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3".split())
+_PRODUCTS_OF_MATRICES = frozenset("BatchMatMul BatchMatMulV2 BatchMatMulV3 MatMul".split())
+_CONVOLUTIONS = frozenset("Conv2D Conv3D DepthwiseConv2dNative".split())
 _PLACES_OF_EXTREMES = frozenset("ArgMax ArgMin MaxPoolWithArgmax".split())
 
 
@@ -88,6 +93,12 @@ def names_needed_once(graph: Any) -> list[tuple[str, str]]:
     ]
 
 
+def names_given(graph: Any) -> list[tuple[str, str]]:
+    """Return those of the pairs of which the later op gives what the function does: that, TensorFlow leaves alone."""
+    given = {origin(tensor).op for tensor in graph.outputs}
+    return [(origin(tensor).op.name, op.name) for tensor, op in _pairs(graph) if op in given]
+
+
 def _pairs(graph: Any) -> Iterator[tuple[Any, Any]]:
     for op in graph.get_operations():
         yield from ((tensor, op) for tensor in op.inputs if _is_regrouped(tensor, op))
@@ -114,18 +125,44 @@ def _is_regrouped(tensor: Any, op: Any) -> bool:
         return _takes_extreme_first(tensor, op)
     if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
         return False
-    if _meets_call(tensor, op) or later == "Pow":
+    if _meets_call(tensor, op) or later == "Pow" or later in _NORMALIZING:
         return bool(earlier != "Placeholder")
+    if earlier in _CHANGED_WITH_THE_NEXT or earlier in _NORMALIZING or _adds_to_product(origin(tensor).op):
+        return later not in _MOVING
     match earlier, later:
-        case ("Mul", "Mul") | ("Sqrt", "RealDiv") | ("Sigmoid", "Mul") | ("Conv2D", "FusedBatchNormV3"):
+        case ("Mul", "Mul") | ("Sqrt", "RealDiv") | (("Sigmoid" | "Tanh" | "AddN"), "Mul"):
             return True
-        case "Tanh", "Mul":
-            return bool(origin(origin(tensor).op.inputs[0]).op.type == "Softplus")
+        case "Mul", _ if later in _SUMS and _have_common_factor(op):
+            return True
         case _, "Reciprocal":
             return bool(_moved(tensor).op.type == "Reciprocal")
         case _, "Conv2D" | "Conv3D":
-            return tensor is op.inputs[0] and _is_folded(_moved(tensor), origin(op.inputs[1]))
-    return (earlier in _SUMS and later in _SUMS) or _is_fused(tensor, op)
+            image = _moved(tensor)
+            return tensor is op.inputs[0] and (image.op.type == "AddN" or _is_folded(image, origin(op.inputs[1])))
+        case (("Transpose" | "ConjugateTranspose"), _) if later in _PRODUCTS_OF_MATRICES:
+            return True
+    if earlier in _PRODUCTS_OF_MATRICES | _CONVOLUTIONS and later in _SUMS | {"BiasAdd"}:
+        return True
+    return (_adds(origin(tensor).op) and _adds(op)) or _is_fused(tensor, op)
+
+
+def _adds(op: Any) -> bool:
+    """Return whether an op adds, or becomes one that does: what is negated is taken away then, or added."""
+    return op.type in _SUMS | {"Neg"} or (op.type == "Sub" and any(origin(each).op.type == "Neg" for each in op.inputs))
+
+
+def _adds_to_product(op: Any) -> bool:
+    """Return whether an op adds to a product of matrices, or a convolution, as a bias is added."""
+    return op.type in _SUMS and any(origin(each).op.type in _PRODUCTS_OF_MATRICES | _CONVOLUTIONS for each in op.inputs)
+
+
+def _have_common_factor(added: Any) -> bool:
+    """Return whether a sum is of products that share a factor, which TensorFlow multiplies once."""
+    products = [origin(each).op for each in added.inputs]
+    if any(product.type != "Mul" for product in products):
+        return False
+    factors = [{id(origin(each)) for each in product.inputs} for product in products]
+    return bool(set.intersection(*factors))
 
 
 def _moved(tensor: Any) -> Any:

@@ -67,9 +67,9 @@ def fed_by(tensors: Iterable[Any]) -> set[Any]:
 
 
 def origin(tensor: Any) -> Any:
-    """Return the tensor that a chain of ``Identity`` ops passes on."""
-    while tensor.op.type == "Identity":
-        (tensor,) = tensor.op.inputs
+    """Return the tensor that a chain of ``Identity`` and ``IdentityN`` ops passes on."""
+    while tensor.op.type in ("Identity", "IdentityN"):
+        tensor = tensor.op.inputs[tensor.value_index]
     return tensor
 
 

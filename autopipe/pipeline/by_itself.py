@@ -6,7 +6,7 @@ from typing import Literal
 
 from autopipe.pipeline import ir, trees
 
-__all__ = ["does_by_itself"]
+__all__ = ["does_by_itself", "has_autotune"]
 
 
 def does_by_itself(pipeline: ir.Node, optimization: Literal["inject_prefetch", "map_parallelization"]) -> bool:
@@ -24,3 +24,17 @@ def does_by_itself(pipeline: ir.Node, optimization: Literal["inject_prefetch", "
         if False in (options.autotune.enabled, rewrites.apply_default_optimizations, getattr(rewrites, optimization)):
             return False
     return True
+
+
+def has_autotune(pipeline: ir.Node) -> bool:
+    """Return whether TensorFlow tunes a pipeline, and so counts what each stage does: the last option decides.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> numbers, options = tf.data.Dataset.range(3), tf.data.Options()
+    >>> options.autotune.enabled = False
+    >>> [has_autotune(extract(each)) for each in (numbers, numbers.with_options(options))]
+    [True, False]
+    """
+    chosen = (options.autotune.enabled for options in trees.options_of(pipeline))
+    return next((each for each in chosen if each is not None), True)

@@ -6,7 +6,7 @@ from typing import TypeGuard
 
 from autopipe.pipeline import ir, trees
 
-__all__ = ["is_unwritten", "may_write"]
+__all__ = ["is_unwritten", "may_write", "writing_none"]
 
 
 def is_unwritten(node: ir.Node) -> TypeGuard[ir.Cache]:
@@ -31,6 +31,18 @@ def may_write(pipeline: ir.Node) -> bool:
     TensorFlow writes it in parts, under a lock that goes with the iterator, and finds those of another one.
     """
     return any(map(_may_write, trees.walk_through(pipeline)))
+
+
+def writing_none(pipeline: ir.Node) -> ir.Node:
+    """Return a pipeline that gives the same elements and writes no such file, which others may write meanwhile.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> tree = extract(tf.data.Dataset.range(3).cache("/no/such/folder/file").batch(2))
+    >>> [type(node).__name__ for node in trees.walk(writing_none(tree))]
+    ['Batch', 'Range']
+    """
+    return trees.transform(pipeline, lambda node: node.input if is_unwritten(node) else node)
 
 
 def _may_write(node: ir.Node) -> bool:

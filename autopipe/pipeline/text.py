@@ -150,6 +150,7 @@ def _(node: ir.MemoizedMap) -> str:
         node.fn,
         calls=_number(node.num_parallel_calls),
         deterministic=_only_if_set(node.deterministic),
+        unbounded=node.use_unbounded_threadpool,
     )
 
 

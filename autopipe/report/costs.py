@@ -44,11 +44,13 @@ def _caption(profile: Any) -> str:
     filling = ", in a first epoch, in which its cache fills" if profile.filling else ""
     busy = f"{profile.stretch.cores:.1f} of {profile.machine.cores:g} cores busy"
     one = "one element of the pipeline" if profile.batch is None else "one batch"
-    caption = f"{profile.in_words(profile.stretch.rate)} with {busy}; times are for {one}{filling}"
-    if not profile.failed:
-        return caption
-    several = "elements" if profile.failed > 1 else "element"
-    return f"{caption}\n{profile.failed:,} {several} raised and were passed over, the first: {profile.failure}"
+    lines = [f"{profile.in_words(profile.stretch.rate)} with {busy}; times are for {one}{filling}"]
+    if profile.untuned:
+        lines.append("run with AUTOTUNE, which the pipeline turns off: TensorFlow counts nothing without it")
+    if profile.failed:
+        several = "elements" if profile.failed > 1 else "element"
+        lines.append(f"{profile.failed:,} {several} raised and were passed over, the first: {profile.failure}")
+    return "\n".join(lines)
 
 
 def _row(stage: Any) -> tuple[str | Text, ...]:

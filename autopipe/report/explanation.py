@@ -25,7 +25,7 @@ from autopipe.planning.costs.diagnosis import Diagnosis
 from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Carried, Plan
 from autopipe.report.findings import Finding, findings
-from autopipe.report.printing import as_text
+from autopipe.report.printing import WIDTH, as_text
 
 __all__ = ["Explanation"]
 
@@ -49,7 +49,7 @@ class Explanation:
     witness: str | None = None
 
     def __str__(self) -> str:
-        return as_text(self, width=110)
+        return as_text(self, width=WIDTH)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as plain values."""
@@ -115,7 +115,7 @@ class Explanation:
             yield from _refused(self.rewriting.refusals)
         if self.rewriting.verified:
             yield _heading("Verified")
-            yield Padding(self.rewriting.verified, (0, 0, 0, 2))
+            yield Padding(Text(self.rewriting.verified), (0, 0, 0, 2))
         if self.findings:
             yield _heading("Findings")
             for finding, times in Counter(self.findings).items():

@@ -9,7 +9,10 @@ from typing import Any
 
 from rich.console import Console
 
-__all__ = ["as_text", "show"]
+__all__ = ["WIDTH", "as_text", "show"]
+
+# Columns of what is drawn where no terminal has its own.
+WIDTH = 110
 
 
 def as_text(drawn: Any, width: int) -> str:

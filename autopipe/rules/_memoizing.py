@@ -67,6 +67,7 @@ def memoized(mapped: Map, fn: Function, elements: Node, source: Node, *, ahead: 
         # TensorFlow makes a steady map parallel by itself.
         num_parallel_calls=AUTOTUNE if mapped.num_parallel_calls is None else mapped.num_parallel_calls,
         deterministic=mapped.deterministic,
+        use_unbounded_threadpool=mapped.use_unbounded_threadpool,
         ahead=ahead,
         line=mapped.line,
     )
@@ -152,7 +153,9 @@ def _differs(node: Node) -> bool:
         case Filter(predicate=predicate) if changes_between_epochs(predicate):
             return True
         case FilesReader() | FlatMap() | Interleave() if _opens_files(node):
-            return _reads_at_once(node) or _differs(node.input)
+            # Of several, one may fail in one epoch only, and be shorter then.
+            several = signature(node.input).cardinality > 1
+            return several or _reads_at_once(node) or _differs(node.input)
     return isinstance(node, (*_MOVING, Filter)) and _differs(node.input)
 
 

@@ -20,6 +20,7 @@ from autopipe.rules._obligations import (
     NoErrorIsLost,
     NoNewReadAhead,
     NotCachedYet,
+    OrdinaryTypes,
     RoundingUnseen,
     SameNumbers,
     WorkBeforeChange,
@@ -53,6 +54,7 @@ def cache_results(node: Node) -> Rewrite | None:
         NoCacheServes(kept.cached, same),
         NotCachedYet(node),
         same,
+        OrdinaryTypes(results),
         NoNewReadAhead(node),
         *map(NoErrorIsLost, kept.losing),
     )

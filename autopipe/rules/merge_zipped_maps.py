@@ -9,6 +9,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
 from autopipe.functions.joined.losing import loses_errors, places_needed
 from autopipe.functions.joined.positional import of_position
+from autopipe.functions.known.effects import effects
 from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Map, Node, Prefetch, Range, Repeat, Skip, Take, Tensors, TensorSlices, Zip
 from autopipe.pipeline.positions import columns, range_of
@@ -42,6 +43,9 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
     if not maps or len(counts) != 1:
         return None
     functions = [each.fn for each in maps]
+    if len({each.num_parallel_calls is None for each in maps}) > 1 and not all(effects(fn).pure for fn in functions):
+        # What is parallel would have to wait for what is not.
+        return None
     unseen = tuple(CallsUnseen(fn) for fn in dict.fromkeys(functions))
     fn = of_position(_values(node), functions, signature(node).element_spec)
     merged = Map(
@@ -49,6 +53,7 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
         fn=fn,
         num_parallel_calls=_calls(maps),
         deterministic=True if any(each.deterministic for each in maps) else None,
+        use_unbounded_threadpool=any(each.use_unbounded_threadpool for each in maps),
     )
     losing = map(NoErrorIsLost, dict.fromkeys(_losing_errors(node, tuple(range(_width(node))))))
     needed: tuple[Obligation, ...] = (*unseen, ErrorsEndEpoch(), *losing, ArraysOnHost(node))

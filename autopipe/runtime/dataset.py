@@ -21,7 +21,7 @@ from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
 from autopipe.runtime.ahead import may_leave_out, read_otherwise, reads_further_ahead
-from autopipe.runtime.filling import while_filling
+from autopipe.runtime.filling import looked_at
 from autopipe.runtime.following import Followable, Followed, built_after
 from autopipe.runtime.iterators import Iterators
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
@@ -49,8 +49,8 @@ class OptimizedDataset(Followable):
         freed: FreedMemory | None = None,
     ) -> None:
         for name, value in vars(original).items():
-            # Others have put it there, as Keras does class_names.
-            if not name.startswith("_") and not hasattr(OptimizedDataset, name):
+            # Others have put it there, as Keras does class_names; but not what another optimized dataset has.
+            if not name.startswith("_") and name != "optimized" and not hasattr(OptimizedDataset, name):
                 setattr(self, name, value)
         self.original = original
         self._freed = freed
@@ -106,15 +106,11 @@ class OptimizedDataset(Followable):
             observer.reading_started(reading)
         return iterator
 
-    def waits_for_caches(self, after: Stages = ()) -> bool:
-        """Return whether the first element of what is derived from here waits for all that its caches will hold.
-
-        Args:
-            after: stages after this dataset, as for :meth:`iterator`.
-        """
+    def waits_for_caches(self) -> bool:
+        """Return whether the first element of what is derived from here waits for many that its caches will hold."""
         with self._lock:
             full = self._stores.has_full_memories(self._iterators.memories_in_use())
-        return not full and while_filling(self._autopipe_tree, after) is not self._autopipe_tree
+        return not full and looked_at(self._autopipe_tree) is not self._autopipe_tree
 
     def look(self, after: Stages = ()) -> Any:
         """Return an iterator that keeps nothing, without waiting until caches are full, and of which nobody is told.
@@ -123,10 +119,10 @@ class OptimizedDataset(Followable):
             after: stages after this dataset, as for :meth:`iterator`.
         """
         with self._lock:
-            tree = while_filling(derived_from(self._autopipe_tree), after)
-            looked_at = built_after(self._stores.build_apart(tree), after)
-        looked_at._autopipe_owner = (self.original, tree)
-        return iter(looked_at)
+            tree = looked_at(derived_from(self._autopipe_tree))
+            dataset = built_after(self._stores.build_apart(tree), after)
+        dataset._autopipe_owner = (self.original, tree)
+        return iter(dataset)
 
     def start_early(self, after: Stages = ()) -> Any:
         """Start an iterator whose buffers fill while another is still being read; for :meth:`offer`, later.
@@ -310,11 +306,13 @@ class OptimizedDataset(Followable):
         return self._iterators.start(self, tree, self._built, after, early=early)
 
     def _take_offered(self, after: Stages) -> tuple[Any, Reading] | None:
-        iterator, self._offered = self._offered(), _gone
+        iterator = self._offered()
         reading = next((each for each in self._iterators.live() if each.iterator() is iterator), None)
-        if iterator is None or reading is None or reading.handed_out:
+        if reading is not None and reading.after != after:
+            # Whoever looks at something else leaves it to the next.
             return None
-        if reading.knobs != self.knobs or reading.after != after:
+        self._offered = _gone
+        if iterator is None or reading is None or reading.handed_out or reading.knobs != self.knobs:
             return None
         reading.handed_out = True
         return iterator, reading

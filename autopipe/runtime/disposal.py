@@ -22,7 +22,7 @@ from typing import Any
 
 from autopipe.pipeline.extract import element_shapes, element_types
 
-__all__ = ["dispose_aside", "is_fresh", "number_given", "put_in_place", "resource_of"]
+__all__ = ["call_aside", "dispose_aside", "is_fresh", "number_given", "put_in_place", "resource_of"]
 
 _LOOK_SECONDS = 0.001
 # What it usually takes to make a pipeline whose predecessor is not waited for.
@@ -61,6 +61,18 @@ def dispose_aside(iterator: Any, before: Callable[[Any], None] = lambda _: None)
     return destroyed
 
 
+def call_aside(iterator: Any, then: Callable[[], None]) -> None:
+    """From now on, let another thread do something when nobody holds an iterator any more.
+
+    >>> import tensorflow as tf
+    >>> gone = threading.Event()
+    >>> call_aside(iter(tf.data.Dataset.range(3)), gone.set)
+    >>> gone.wait(10)
+    True
+    """
+    weakref.finalize(iterator, _begin_aside, then).atexit = False
+
+
 def put_in_place(resource: Any, dataset: Any, *, aside: bool, restored: bool = False) -> Future[None]:
     """Make an iterator run another pipeline, from its beginning.
 
@@ -96,9 +108,13 @@ def put_in_place(resource: Any, dataset: Any, *, aside: bool, restored: bool = F
 
 def _dispose(held: list[Any], dataset: Any, before: Callable[[Any], None], destroyed: Future[None]) -> None:
     """Begin to destroy what the handle in a list of one leads to; nobody else must hold it."""
+    _begin_aside(lambda: _empty(held, dataset, before, destroyed))
+
+
+def _begin_aside(work: Callable[[], None]) -> None:
     with contextlib.suppress(RuntimeError):
         # The interpreter is shutting down otherwise.
-        _on_another_thread(lambda: _empty(held, dataset, before, destroyed))
+        _on_another_thread(work)
 
 
 def _empty(held: list[Any], dataset: Any, before: Callable[[Any], None], destroyed: Future[None]) -> None:

@@ -9,7 +9,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.signature import signature
 
-__all__ = ["keeping_nothing", "while_filling"]
+__all__ = ["keeping_nothing", "looked_at", "passing", "while_filling"]
 
 _PASSING_ON = ir.AssertCardinality | ir.Options | ir.Prefetch
 
@@ -34,10 +34,43 @@ def while_filling(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node:
     >>> one_line(while_filling(ir.Shuffle(input=cached, buffer_size=9, from_before_the_work=True)))
     'range(0, 9) | shuffle(9) | map(abs) | cache()'
     """
+    return (
+        tree
+        if _goes_on(tree, after)
+        else trees.transform(tree, lambda node: _filling(node, tree) if isinstance(node, ir.Shuffle) else node)
+    )
+
+
+def passing(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node | None:
+    """Return the pipeline for an iterator that will be left midway, which fills no cache: it is as it was written.
+
+    ``None`` where a cache would be read again by the same iterator, or is its author's.
+
+    Args:
+        tree: the pipeline.
+        after: the stages that somebody put after it.
+    """
+    kept = keeping_nothing(looked_at(tree))
+    return None if _goes_on(tree, after) or memory_caches(kept) else kept
+
+
+def _goes_on(tree: ir.Node, after: Sequence[ir.Node]) -> bool:
+    """Return whether an iterator goes on for more epochs, by a repeat after a cache."""
     repeats = [node for node in trees.walk(tree) if isinstance(node, ir.Repeat)]
-    if any(map(memory_caches, repeats)) or any(isinstance(stage, ir.Repeat) for stage in after):
-        return tree
-    return trees.transform(tree, lambda node: _filling(node, tree) if isinstance(node, ir.Shuffle) else node)
+    return any(map(memory_caches, repeats)) or any(isinstance(stage, ir.Repeat) for stage in after)
+
+
+def looked_at(tree: ir.Node) -> ir.Node:
+    """Return the pipeline for a pass over a part: each shuffle stands where its author wrote it, as nothing is kept.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> from autopipe.pipeline.text import one_line
+    >>> cached = extract(tf.data.Dataset.range(9).map(abs).cache())
+    >>> one_line(looked_at(ir.Shuffle(input=cached, buffer_size=5, from_before_the_work=True)))
+    'range(0, 9) | shuffle(5) | map(abs) | cache()'
+    """
+    return trees.transform(tree, lambda node: _filling(node, None) if isinstance(node, ir.Shuffle) else node)
 
 
 def keeping_nothing(tree: ir.Node) -> ir.Node:
@@ -63,7 +96,8 @@ def keeping_nothing(tree: ir.Node) -> ir.Node:
     return trees.transform(tree, passed)
 
 
-def _filling(shuffle: ir.Shuffle, tree: ir.Node) -> ir.Node:
+def _filling(shuffle: ir.Shuffle, tree: ir.Node | None) -> ir.Node:
+    """Return what stands for a shuffle; without the tree that is to be filled, whatever a cache would hold then."""
     if shuffle.while_filling is not None:
         return replace(shuffle, buffer_size=shuffle.while_filling, while_filling=None)
     if not shuffle.from_before_the_work:
@@ -73,7 +107,9 @@ def _filling(shuffle: ir.Shuffle, tree: ir.Node) -> ir.Node:
     while isinstance(stage, _PASSING_ON):
         held.append(stage)
         stage = stage.input
-    if not isinstance(stage, ir.Cache) or not stage.in_memory or not _is_mixed_whole(shuffle, stage, tree):
+    if not isinstance(stage, ir.Cache) or not stage.in_memory:
+        return shuffle
+    if tree is not None and not _is_mixed_whole(shuffle, stage, tree):
         return shuffle
     work: list[ir.Unary] = [stage]
     while isinstance(work[-1].input, ir.Map | _PASSING_ON):

@@ -6,6 +6,7 @@ A private attribute of TensorFlow is read and written here, ``Dataset._variant_t
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any, Protocol
@@ -52,8 +53,8 @@ class Followed(Protocol):
         """Return an iterator over it with stages after it."""
         ...
 
-    def waits_for_caches(self, after: Stages = ()) -> bool:
-        """Whether the first element of what is derived from it waits for all that its caches will hold."""
+    def waits_for_caches(self) -> bool:
+        """Whether the first element of what is derived from it waits for many that its caches will hold."""
         ...
 
     def look(self, after: Stages = ()) -> Any:
@@ -71,6 +72,9 @@ def _staying_live(method: Callable[..., Any]) -> Callable[..., Any]:
 
     def derive(self: Followable, *given: Any, **named: Any) -> Any:
         derived = method(self, *given, **named)
+        if derived is self:
+            # As a prefetch() of TensorFlow's debug mode is.
+            return self
         optimized, stages = self._following
         stage = _stage_after(optimized, derived)
         return derived if stage is None else FollowingDataset(optimized, (*stages, stage), derived)
@@ -94,6 +98,12 @@ def _takes_few(taken: ir.Take) -> bool:
     """Return whether a cache of all elements is of little use to a take, as to who looks at some beside training."""
     number = signature(taken.input).cardinality
     return 0 <= taken.count <= (number / 2 if number >= 0 else _FEW)
+
+
+def _looks(taken: ir.Take) -> float:
+    """Return how many passes take as many elements as there are; to fill caches then costs as much once more."""
+    number = signature(taken.input).cardinality
+    return math.inf if number < 0 else math.ceil(number / max(taken.count, 1))
 
 
 class Followable(tf.data.Dataset):
@@ -122,9 +132,11 @@ class Followable(tf.data.Dataset):
         if not isinstance(taken, ir.Take) or not _takes_few(taken):
             return derived
         after = (*stages, taken)
-        if not optimized.waits_for_caches(after):
+        if not optimized.waits_for_caches():
             return derived
-        return LookingDataset(derive, lambda: optimized.look(after) if optimized.waits_for_caches(after) else None)
+        return LookingDataset(
+            derive, lambda: optimized.look(after) if optimized.waits_for_caches() else None, _looks(taken)
+        )
 
 
 class FollowingDataset(Followable):

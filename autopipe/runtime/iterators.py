@@ -20,10 +20,11 @@ from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
 from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seeded_shuffle
 from autopipe.pipeline.whole import all_come_through
 from autopipe.runtime.checkpoints import Progress, make_savable
-from autopipe.runtime.disposal import dispose_aside
+from autopipe.runtime.disposal import call_aside, dispose_aside
 from autopipe.runtime.ending import telling_its_end
-from autopipe.runtime.filling import while_filling
+from autopipe.runtime.filling import passing, while_filling
 from autopipe.runtime.following import built_after
+from autopipe.runtime.leaving import Departures, read_to_end
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.passes import may_give_nothing_for_ever
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
@@ -63,6 +64,7 @@ class Iterators:
     def __init__(self, stores: Stores) -> None:
         self.ready = ReadyPipelines()
         self._stores = stores
+        self._departures = Departures()
         self._holds_much = False
         self._readings: list[Callable[[], Reading | None]] = []
 
@@ -73,7 +75,7 @@ class Iterators:
 
     def memories_in_use(self) -> list[Memories]:
         """Return where the memory caches of those keep their elements."""
-        return [reading.memories for reading in self.live()]
+        return [reading.memories for reading in self.live() if not reading.passes]
 
     def start(self, dataset: Any, tree: ir.Node, built: Any, after: Stages, *, early: bool) -> tuple[Any, Reading]:
         """Start an iterator.
@@ -89,13 +91,17 @@ class Iterators:
         files = self._stores.next_files(written_by_others)
         memories = self._stores.next_memories(self.memories_in_use())
         writes = not self._stores.are_whole(files)
-        filling, unfilled = while_filling(tree, after), not memories.full
-        fills = filling is not tree and unfilled
+        unfilled = not memories.full
+        passes = unfilled and not files and self._departures.are_usual and passing(tree, after) is not None
+        fills = unfilled and not passes and while_filling(tree, after) is not tree
         # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
-        notes = writes or fills or (unfilled and memories.must_end)
+        notes = writes or fills or passes or (unfilled and memories.must_end)
+        memories = self._stores.no_memories if passes else memories
         requests = Requests() if notes else None
-        reading = Reading(dataset, after, knob_values(tree), memories, requests, files, writes, fills=fills)
-        tree = filling if fills else tree
+        reading = Reading(
+            dataset, after, knob_values(tree), memories, requests, files, writes, fills=fills, passes=passes
+        )
+        tree = reading.run(tree)
         ready = None
         if not writes:
             in_use = (tree, dataset.tree)
@@ -106,6 +112,11 @@ class Iterators:
         ready.iterator = reading.iterator = weakref.ref(iterator)
         reading.stall, reading.requests = ready.stall, ready.requests
         self._see_off(iterator, reading, ready.pipeline)
+        if passes and reading.requests is not None:
+            number = int(ready.pipeline.cardinality())
+            self._departures.watch(iterator, partial(read_to_end, reading.requests, number))
+        elif unfilled:
+            self._departures.watch(iterator)
         make_savable(iterator, reading, partial(self._restore, reading))
         reading.taker.take_note(iterator)
         iterator._autopipe_reading = reading
@@ -139,6 +150,8 @@ class Iterators:
         """Have done what is to be done once nobody holds an iterator any more."""
         if not _ends_aside(reading):
             reading.memories.note_unseen_reader()
+            if reading.notes and self._stores.need_be_told(reading.memories, reading.files):
+                call_aside(iterator, partial(_note_taken, self._stores, reading))
         elif reading.notes and self._stores.need_be_told(reading.memories, reading.files):
             asked: Future[None] = Future()
             gone = dispose_aside(iterator, partial(_ask_once_more, self._stores, reading, asked, pipeline))
@@ -190,19 +203,23 @@ class Iterators:
         keeps_nothing = not reading.memories.caches and not reading.notes
         if keeps_nothing and knobs == reading.knobs and was_never_read(iterator) and restore_new(iterator, state):
             return True
-        can_fill = while_filling(tree, reading.after) is not tree
+        can_fill, can_pass = while_filling(tree, reading.after) is not tree, passing(tree, reading.after) is not None
         noted, counted = reading.notes, reading.stall is not None
-        for counts, notes in product((counted, not counted), (noted, not noted)):
+        for passes, counts, notes in product((False, can_pass), (counted, not counted), (noted, not noted)):
             form = replace(
                 reading,
                 knobs=knobs,
-                memories=self._stores.empty_memories(),
-                requests=Requests(saved.given, saved.in_vain) if notes else None,
+                memories=self._stores.no_memories if passes else self._stores.empty_memories(),
+                requests=Requests(saved.given, saved.in_vain) if notes or passes else None,
                 stall=StallCounter() if counts else None,
-                fills=notes and can_fill,
+                fills=notes and can_fill and not passes,
+                passes=passes,
             )
             pipeline = self._pipeline_of(form, tree)
             if restore(iterator, state, pipeline, aside=_ends_aside(reading)):
+                if passes:
+                    _goes_on_as(reading, form)
+                    return True
                 form.memories.note_readers_of(reading.memories)
                 # Of one that had given its last element, no other tells that.
                 has_ended = not saved.in_vain and saved.given == int(pipeline.cardinality())
@@ -240,8 +257,7 @@ class Iterators:
 
     def _pipeline_of(self, reading: Reading, tree: ir.Node) -> Any:
         """Return the dataset an iterator runs where it is made anew: its caches hold what those of its memories do."""
-        tree = while_filling(tree, reading.after) if reading.fills else tree
-        return self._pipeline(self._stores.build(tree, reading.memories, reading.files), reading)
+        return self._pipeline(self._stores.build(reading.run(tree), reading.memories, reading.files), reading)
 
     def _pipeline(self, dataset: Any, reading: Reading) -> Any:
         """Return the dataset an iterator runs: with a meter and a note of its end where there are counters for them."""
@@ -275,7 +291,8 @@ class Iterators:
 
 def _goes_on_as(reading: Reading, form: Reading) -> None:
     reading.knobs, reading.memories = form.knobs, form.memories
-    reading.requests, reading.stall, reading.fills = form.requests, form.stall, form.fills
+    reading.requests, reading.stall = form.requests, form.stall
+    reading.fills, reading.passes = form.fills, form.passes
 
 
 def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: Any, resource: Any) -> None:
@@ -287,20 +304,25 @@ def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: 
     try:
         # It may fail, or come to its end, which is told then.
         with suppress(tf.errors.OpError):
-            _take_one_more(stores, reading, like, resource)
-        stores.note_answer(reading.memories)
+            if _had_no_error(reading) and resource is not None and not may_give_nothing_for_ever(reading.tree):
+                types, shapes = element_types(like), element_shapes(like)
+                tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
+        _note_taken(stores, reading)
     finally:
         asked.set_result(None)
 
 
-def _take_one_more(stores: Stores, reading: Reading, like: Any, resource: Any) -> None:
+def _note_taken(stores: Stores, reading: Reading) -> None:
+    """Take note of what a consumer got who is gone: that may be as many as there are in a pass."""
+    if _had_no_error(reading):
+        assert reading.requests is not None
+        stores.note_taken(reading.tree, reading.memories, reading.files, reading.requests.given)
+    stores.note_answer(reading.memories)
+
+
+def _had_no_error(reading: Reading) -> bool:
     requests = reading.requests
-    if requests is None or requests.in_vain or not requests.given:
-        return
-    if resource is not None and not may_give_nothing_for_ever(reading.tree):
-        types, shapes = element_types(like), element_shapes(like)
-        tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
-    stores.note_taken(reading.tree, reading.memories, reading.files, requests.given)
+    return requests is not None and not requests.in_vain and requests.given > 0
 
 
 def _ends_aside(reading: Reading) -> bool:

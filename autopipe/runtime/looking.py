@@ -12,28 +12,27 @@ from autopipe.pipeline.extract import extract
 
 __all__ = ["LookingDataset"]
 
-# A fit of one epoch makes two iterators.
-_LOOKS = 3
-
 
 class LookingDataset(tf.data.Dataset):
     """What a small ``take`` makes of an optimized dataset whose first element waits for all that a cache will hold.
 
-    Until those caches are full, the first passes take what they take as the pipeline is written, and keep nothing. Who
-    goes on reads it for epochs: for them it fills caches as any other dataset does.
+    Until those caches are full, passes take what they take as the pipeline is written, and keep nothing. Who has taken
+    as many so as there are reads on for epochs: for them it fills caches as any other dataset does.
 
     Args:
         derive: makes the dataset, over what is full by now.
         look: returns the iterator of a pass; ``None`` where no cache is to be waited for.
+        passes: how many may be so; ``math.inf`` for all.
 
-    >>> taken = LookingDataset(lambda: tf.data.Dataset.range(2), look=lambda: iter([0, 1]))
+    >>> taken = LookingDataset(lambda: tf.data.Dataset.range(2), look=lambda: iter([0, 1]), passes=1)
     >>> [int(x) for x in taken], [int(x) for x in taken]
     ([0, 1], [0, 1])
     """
 
-    def __init__(self, derive: Callable[[], Any], look: Callable[[], Any]) -> None:
+    def __init__(self, derive: Callable[[], Any], look: Callable[[], Any], passes: float) -> None:
         self._derive = derive
         self._look = look
+        self._looks = passes
         self._derived = derive()
         self._passes = 0
         super().__init__(tf.data.experimental.to_variant(self._derived))
@@ -54,5 +53,5 @@ class LookingDataset(tf.data.Dataset):
         if not tf.executing_eagerly():
             return super().__iter__()
         self._passes += 1
-        looked = self._look() if self._passes <= _LOOKS else None
+        looked = self._look() if self._passes <= self._looks else None
         return iter(self._derive()) if looked is None else looked

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.by_itself import does_by_itself
-from autopipe.runtime.filling import while_filling
+from autopipe.pipeline.by_itself import does_by_itself, has_autotune
+from autopipe.runtime.filling import passing, while_filling
 from autopipe.runtime.requests import Requests
 from autopipe.runtime.taker import Taker
 
@@ -80,6 +80,7 @@ class Reading:
         stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
         handed_out: whether somebody asked for it; if not, it was started early.
         fills: whether it has shuffles that do not wait for those to be full.
+        passes: whether it fills no cache, since those before it were left midway.
         taker: the thread that takes its elements.
         tuner: who tunes it, or ``None``.
     """
@@ -95,18 +96,25 @@ class Reading:
     stall: StallCounter | None = None
     handed_out: bool = True
     fills: bool = False
+    passes: bool = False
     taker: Taker = field(default_factory=Taker)
     tuner: Callable[[], Any] = lambda: None
 
     @property
     def tree(self) -> ir.Node:
         """The stages that the iterator runs, to the last one, with the knobs of the dataset: its own may be others."""
-        tree = tree_after(self.dataset.tree, self.after)
-        return while_filling(tree) if self.fills else tree
+        return tree_after(self.run(self.dataset.tree), self.after)
+
+    def run(self, tree: ir.Node) -> ir.Node:
+        """Return the stages that the iterator runs of a pipeline, before those that somebody put after it."""
+        if self.passes:
+            return passing(tree, self.after) or tree
+        return while_filling(tree, self.after) if self.fills else tree
 
     def has_stages_of(self, other: Reading) -> bool:
         """Return whether it runs the stages that another one does, perhaps with other knobs."""
-        return (self.dataset, self.after, self.fills) == (other.dataset, other.after, other.fills)
+        ours, theirs = ((each.dataset, each.after, each.fills, each.passes) for each in (self, other))
+        return ours == theirs
 
     @property
     def notes(self) -> bool:
@@ -125,8 +133,7 @@ class Reading:
     @cached_property
     def counts_its_stages(self) -> bool:
         """Whether TensorFlow counts what each stage does: not without its AUTOTUNE."""
-        chosen = (options.autotune.enabled for options in trees.options_of(self.tree))
-        return next((each for each in chosen if each is not None), True)
+        return has_autotune(self.tree)
 
     @property
     def ends_synchronously(self) -> bool:

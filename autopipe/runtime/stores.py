@@ -6,6 +6,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any
 
 from autopipe.pipeline import ir, trees
@@ -55,6 +56,11 @@ class Stores:
     def empty_memories(self) -> Memories:
         """Return new ones, which nobody has yet."""
         return Memories(self._tree, guarded=self._guarded)
+
+    @cached_property
+    def no_memories(self) -> Memories:
+        """Those of an iterator that keeps nothing."""
+        return Memories(keeping_nothing(self._tree))
 
     def build(self, tree: ir.Node, memories: Memories, files: Sequence[str] = ()) -> Any:
         """Make the dataset of a pipeline with the same caches, whatever its knobs.

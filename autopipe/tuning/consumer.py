@@ -82,7 +82,9 @@ class ModelSteps:
         """Train; what was spent on the first steps, in which the step is traced, is only counted in whole epochs."""
         import keras
 
-        steps = max(int(getattr(self.model, "steps_per_execution", 1) or 1), 1)
+        # The callback's own is slow to come by with JAX, in each step.
+        model = self.model
+        steps = max(int(getattr(model, "steps_per_execution", 1) or 1), 1)
         clock = _Clock(seconds, skipped=0 if whole_epochs else _SKIPPED_STEPS * steps)
 
         class Stop(keras.callbacks.Callback):  # type: ignore[misc]
@@ -93,18 +95,20 @@ class ModelSteps:
 
             def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
                 clock.step_ended(steps)
-                self.model.stop_training = clock.is_late if whole_epochs else clock.is_over
+                if clock.is_late if whole_epochs else clock.is_over:
+                    model.stop_training = True
 
             def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
                 self._before = clock.steps
 
             def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-                self.model.stop_training = clock.is_over or clock.steps == self._before
+                if clock.is_over or clock.steps == self._before:
+                    model.stop_training = True
 
         with warnings.catch_warnings():
             # Said of every dataset whose number of elements is not known.
             warnings.filterwarnings("ignore", "Your input ran out of data", UserWarning)
-            self.model.fit(
+            model.fit(
                 dataset if whole_epochs else self.endless(dataset),
                 steps_per_epoch=None if whole_epochs else _STEPS_PER_EPOCH * steps,
                 epochs=1_000_000,
@@ -149,7 +153,10 @@ def measure_pace(consumer: Consumer, dataset: Any, seconds: float) -> Pace:
 
     one = next(iter(dataset), None)
     if one is None:
-        raise DatasetError("A dataset must have elements to be read in steps, but the one received gave none.")
+        raise DatasetError(
+            "A dataset must have elements to be read in steps, but the one received gave none. Look at what it reads, "
+            "and at its filters."
+        )
     free = tf.data.Dataset.from_tensors(one).repeat().prefetch(1)
     return Pace(consumer.steps_per_second(dataset, seconds / 2), consumer.steps_per_second(free, seconds / 2))
 

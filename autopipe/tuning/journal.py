@@ -13,12 +13,18 @@ from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
 __all__ = ["journal_at"]
 
+# So begins each line that Optuna writes.
+_BEGINNING = b'{"op_code":'
+
 
 def journal_at(path: str) -> JournalStorage:
     """Return the storage of Optuna that keeps its trials in a file, to which several processes may write.
 
     Args:
         path: the file; it is made where there is none.
+
+    Raises:
+        OSError: if that is no file, or one that holds something else.
 
     >>> import tempfile, optuna
     >>> from pathlib import Path
@@ -35,6 +41,7 @@ def journal_at(path: str) -> JournalStorage:
     path = os.path.abspath(os.path.expanduser(path))
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"{path} is no file.")
+    _refuse_foreign(path)
     return JournalStorage(_TellingBackend(path, _MendingLock(path)))
 
 
@@ -78,6 +85,16 @@ class _MendingLock(JournalFileSymlinkLock):
             self.release()
             raise
         return taken
+
+
+def _refuse_foreign(path: str) -> None:
+    if not os.path.exists(path):
+        return
+    with open(path, "rb") as file:
+        beginning = file.read(len(_BEGINNING))
+    # The first writer may have been killed in the midst of it.
+    if not _BEGINNING.startswith(beginning):
+        raise OSError(f"{path} holds something else than a journal; name a new file.")
 
 
 def _drop_half_a_line(path: str) -> None:

@@ -118,7 +118,10 @@ def shown(storage: Any) -> Any:
     >>> shown("postgresql://anna:secret@host/db"), shown("sqlite:///study.db")
     ('postgresql://anna:***@host/db', 'sqlite:///study.db')
     """
-    return re.sub(r"(?<=://)([^/:@]*):.*@", r"\1:***@", storage) if isinstance(storage, str) else storage
+    if not isinstance(storage, str):
+        return storage
+    named = re.sub(r"(?i)([?&](?:ssl)?passw(?:or)?d=)[^&]*", r"\1***", storage)
+    return re.sub(r"(?<=://)([^/:@]*):.*@", r"\1:***@", named)
 
 
 def _opened(**named: Any) -> Any:

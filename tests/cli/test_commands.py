@@ -52,6 +52,10 @@ class TestExplain:
         assert said in result.stderr
         assert not result.stdout
 
+    def test_what_autopipe_would_do_is_not_measured_where_nobody_asks(self) -> None:
+        said = autopipe("explain", "train.py:make_dataset", "--seconds", "0", "--measure", "0").stdout
+        assert "optimize(seconds=0) leaves no time for that" in " ".join(said.split())
+
     def test_the_traceback_of_the_users_code_shows_only_that(self) -> None:
         traceback = autopipe("explain", "train.py:raises").stderr
         assert 'return make_dataset()["no such [key]"]' in traceback
@@ -65,6 +69,7 @@ class TestExplain:
             ("train.py:make_dataset", "--arg", "batch_size"),
             ("train.py:make_dataset", "--arg", "batch size=4"),
             ("train.py:make_dataset", "--keeps", "everything"),
+            ("train.py:make_dataset", "--measure", "-1"),
         ],
     )
     def test_a_wrong_command_line_ends_with_2(self, arguments: tuple[str, ...]) -> None:
@@ -196,6 +201,9 @@ class TestRules:
         said = " ".join(autopipe("rules", "--verbose").stdout.split())
         for rule in catalogue():
             assert " ".join(rule.argument.split()) in said
+
+    def test_a_table_of_markdown_is_not_verbose(self) -> None:
+        assert autopipe("rules", "--markdown", "--verbose").exit_code == 2
 
 
 def test_demo_refuses_a_folder_that_is_not_there() -> None:

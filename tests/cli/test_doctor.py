@@ -2,9 +2,9 @@
 
 import json
 import warnings
-from importlib.metadata import version
 
 import pytest
+import tensorflow as tf
 from typer.testing import CliRunner, Result
 
 from autopipe.cli.main import app
@@ -106,9 +106,9 @@ class TestDoctor:
         assert "none: Keras trains with jax" in said
         assert "pip install" not in said
 
-    def test_tensorflow_has_a_version_under_any_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        names = {"tensorflow": ["numpy"], "keras": ["keras"]}
-        monkeypatch.setattr("autopipe.cli.doctor.packages_distributions", lambda: names)
+    def test_versions_are_those_of_what_is_imported(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("autopipe.cli.doctor.release", lambda: None)
         versions = json.loads(autopipe("doctor", "--json").stdout)["versions"]
-        assert versions["tensorflow"] == version("numpy")
-        assert versions["optuna"] is None
+        assert versions["tensorflow"] == tf.__version__
+        assert versions["autopipe"] is None
+        assert "not installed" in autopipe("doctor").stdout

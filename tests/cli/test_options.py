@@ -1,7 +1,8 @@
 import pytest
 import typer
 
-from autopipe.cli._options import parse_arguments
+from autopipe.cli._options import Pruner, Sampler, parse_arguments
+from autopipe.tuning.studies import PRUNERS, SAMPLERS
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,12 @@ def test_a_value_that_is_nested_too_deep_for_a_literal_is_text(value: str) -> No
 def test_what_is_no_pair_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="must be NAME=VALUE, but got"):
         parse_arguments([text])
+
+
+def test_an_argument_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(typer.BadParameter, match="each argument once, but got x twice"):
+        parse_arguments(["x=1", "y=1", "x=2"])
+
+
+def test_samplers_and_pruners_are_those_that_a_study_takes() -> None:
+    assert (tuple(Sampler), tuple(Pruner)) == (SAMPLERS, PRUNERS)

@@ -189,8 +189,9 @@ class TestDiff:
 
     def test_what_is_neither_a_plan_nor_a_pipeline_is_refused(self) -> None:
         result = autopipe("diff", "plan.txt", TARGET)
-        assert result.exit_code == 1
-        assert "A target must be file.py:function" in result.stderr
+        assert result.exit_code == 2
+        said = " ".join(result.stderr.replace("│", " ").split())
+        assert "must be a plan, whose name ends in .json, or file.py:function, but got plan.txt" in said
 
 
 @pytest.fixture

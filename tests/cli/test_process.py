@@ -53,6 +53,30 @@ def test_the_package_is_run_as_the_script() -> None:
     assert python("-m", "autopipe", "--version").stdout == python("-c", RUN, "--version").stdout != ""
 
 
+def test_what_another_process_prints_is_not_the_output_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "import subprocess, tensorflow as tf\n"
+        "def make():\n"
+        "    subprocess.run(['echo', 'downloading'])\n"
+        "    return tf.data.Dataset.range(9)\n"
+    )
+    done = python("-c", RUN, "source", "own.py:make", "--seconds", "0", folder=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith('"""own.py:make')
+    assert done.stderr == "downloading\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("command", [("spaces",), ("rules",), ("doctor", "--json")])
+def test_an_output_that_cannot_be_written_is_told_in_a_sentence(command: tuple[str, ...]) -> None:
+    code = f"import sys; sys.argv[1:] = {command!r}; {RUN}"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: What a command prints must be written, but the output could")
+    assert "Traceback" not in done.stderr
+
+
 def test_an_output_of_few_signs_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     done = python("-c", RUN, "rules")

@@ -90,6 +90,12 @@ class TestSpaces:
         assert result.exit_code == 0
         assert result.stdout.count("prefetch.buffer_size: ") == len(SPACES)
 
+    @pytest.mark.parametrize("option", [("--keeps", "sequence"), ("--seconds", "1"), ("--arg", "x=1")])
+    def test_what_is_of_a_pipeline_needs_one(self, option: tuple[str, str]) -> None:
+        result = autopipe("spaces", *option)
+        assert result.exit_code == 2
+        assert "are of a pipeline" in result.stderr
+
     def test_json_is_for_programs(self) -> None:
         told = json.loads(autopipe("spaces", "train.py:make_dataset", "--seconds", "0", "--json").stdout)
         assert list(told) == list(SPACES)

@@ -145,6 +145,7 @@ def test_an_argument_the_function_does_not_take_is_refused() -> None:
         ("import sys; sys.exit(0)", SystemExit),
         ("1 / 0", ZeroDivisionError),
         ("raise GeneratorExit", GeneratorExit),
+        ("def __getattr__(name): raise ImportError(name)", ImportError),
     ],
 )
 def test_what_an_import_raises_is_the_users_own(

@@ -52,6 +52,7 @@ def test_says_what_is_wrong_with_a_folder(tmp_path: Path) -> None:
         "other": r"hold only \.png",
         "empty": "hold no files",
         "odd[1]": "cannot stand in a file pattern",
+        "x" * 300: "there is no folder",
     }.items():
         with pytest.raises(ArgumentError, match=said) as caught:
             check_images(tmp_path / name)

@@ -137,6 +137,8 @@ STANDING_OUT = {
     "AP204": [NUMBERS.map(in_python), NUMBERS.filter(lambda x: in_python(x) > 3)],
 }
 GOOD = [
+    Dataset.from_tensors("a").flat_map(lines_of),
+    Dataset.from_tensors("a").interleave(lines_of),
     Dataset.zip((NUMBERS.shuffle(40), NUMBERS.shuffle(40))),
     Dataset.zip((Dataset.zip((IMAGES, NUMBERS)).shuffle(40), Dataset.zip((IMAGES, NAMES.repeat())).shuffle(40))),
     Dataset.zip((BYTES.shuffle(40).batch(2), BYTES.shuffle(40).batch(2, drop_remainder=True))),

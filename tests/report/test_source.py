@@ -326,6 +326,16 @@ class TestWhatAutopipeMade:
         assert "it takes int64[None] and gives float32[None]" in source.code
         assert_same(run(source, lambda batch: tf.ensure_shape(scale(batch), [None])), dataset)
 
+    def test_a_name_that_is_a_part_of_a_longer_one_is_not_that_of_the_rule(self):
+        """The function is "f", which stands in "prefetch" too."""
+
+        def f(x):
+            return x + 1
+
+        sides = Dataset.zip({"a": Dataset.range(9), "b": (Dataset.range(9).map(f),)})
+        source = written(optimized(sides, "prefetch_at_end"))
+        assert not any("prefetch_at_end" in missing for missing in source.unwritten)
+
     def test_a_generator_becomes_an_argument_and_is_told(self):
         def count():
             yield from range(3)

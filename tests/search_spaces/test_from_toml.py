@@ -67,6 +67,7 @@ VALID = '[[knob]]\nmatch = "prefetch*"\n'
         ("[knob]\nmatch = 3", "holds no"),
         ("[[knobs]]\nvalues = [1]", "holds the unknown key 'knobs'"),
         ("[[knob]", "cannot be read"),
+        ("knob = " + "[" * 2_000, "cannot be read"),
         ("[[knob]]\nvalues = [1]", "knob 1 of .*space.toml has no match. Write: match"),
         ("[[knob]]\nmatch = 3\nvalues = [1]", "has match = 3"),
         (VALID, "has neither values nor low"),

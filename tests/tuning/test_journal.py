@@ -64,6 +64,15 @@ def test_what_is_no_file_is_refused(tmp_path):
         journal_at(str(tmp_path / "pipe"))
 
 
+@pytest.mark.parametrize("content", [b'{"learning_rate": 0.1}', b"x", b'{"op_codes":'])
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, content):
+    notes = tmp_path / "notes.json"
+    notes.write_bytes(content)
+    with pytest.raises(OSError, match="something else than a journal; name a new file"):
+        journal_at(str(notes))
+    assert notes.read_bytes() == content
+
+
 def test_the_lock_is_given_back_where_the_file_cannot_be_written(file):
     study = study_in(file)
     file.rename(file.with_suffix(".moved"))

@@ -20,7 +20,7 @@ from programs import begin_program, run_program
 
 from autopipe.errors import ArgumentError
 from autopipe.tuning import studies
-from autopipe.tuning.studies import complete, fail_abandoned, open_study, signed
+from autopipe.tuning.studies import complete, fail_abandoned, open_study, shown, signed
 
 WORKER = Path(worker.__file__)
 TRIALS = 24
@@ -326,3 +326,10 @@ def test_a_password_is_not_told(tmp_path):
         open_study(storage=f"sqlite://anna:secret@/{tmp_path}/none/study.db")
     assert "anna:***@" in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["password", "PassWD", "sslpassword"])
+def test_a_password_that_is_an_option_of_a_url_is_not_told(name):
+    assert shown(f"postgresql://host/db?user=anna&{name}=secret&port=1") == (
+        f"postgresql://host/db?user=anna&{name}=***&port=1"
+    )

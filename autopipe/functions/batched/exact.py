@@ -126,4 +126,6 @@ def _is_saturating(node: Any) -> bool:
     if node.op != "Cast":
         return False
     given, made = (tf.as_dtype(node.attr[side].type) for side in ("SrcT", "DstT"))
-    return bool(given.is_floating and made.is_integer and made not in (tf.int32, tf.int64, tf.uint64))
+    return bool(
+        (given.is_floating or given.is_complex) and made.is_integer and made not in (tf.int32, tf.int64, tf.uint64)
+    )

@@ -28,7 +28,8 @@ from autopipe.functions.subgraph import (
 
 __all__ = ["compile_ending", "is_compiled"]
 
-# Ops that give the same under XLA, for all numbers, infinities and not-a-number too, but for rounding.
+# Ops that each give the same under XLA, but for rounding: for all numbers, infinities and not-a-number too. Of several
+# it makes fewer, as one of an exponential and a logarithm, so that what is too large in between need not be so there.
 _ARITHMETIC = frozenset(
     "Abs Add AddV2 Ceil Cos Exp Floor Log Log1p Mul Neg RealDiv Round Rsqrt Sigmoid Sin Sqrt Square "
     "SquaredDifference Sub Tanh".split()
@@ -53,6 +54,10 @@ _LEAST_PASSES = 2
 _LOWERED = frozenset({"_lower_using_switch_merge"})
 # Of complex numbers that are zero, infinite or large, XLA gives others.
 _UNKNOWN_TO_XLA = frozenset({"complex128", "complex64", "resource", "string", "variant"})
+# XLA computes with more bits in between.
+_OF_FEW_BITS = frozenset({"bfloat16", "float16"})
+# What undoes the first, or divides by it, XLA leaves out together with it: what overflowed does not, then.
+_UNDONE = {"Exp": frozenset("Log Mul RealDiv".split()), "Square": frozenset({"Sqrt"}), "Log": frozenset({"Exp"})}
 _MUST_COMPILE = "_XlaMustCompile"
 
 
@@ -102,7 +107,9 @@ def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:
         op: the op.
         given: types of the ops that give floats which are not computed here.
     """
-    if any(tensor.dtype.name in _UNKNOWN_TO_XLA for tensor in (*op.inputs, *op.outputs)):
+    if any(tensor.dtype.name in _UNKNOWN_TO_XLA | _OF_FEW_BITS for tensor in (*op.inputs, *op.outputs)):
+        return False
+    if any(op.type in _UNDONE.get(origin(each).op.type, ()) for each in op.inputs) or _divides_a_quotient(op):
         return False
     if op.type in _BRANCHES:
         bodies = called_graphs(graph, op)
@@ -116,6 +123,11 @@ def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:
     if op.type in _DECISIONS and any(origin(each).op.type not in given for each in op.inputs if each.dtype.is_floating):
         return False
     return op.type in _ALIKE and not _makes_whole_numbers(op) and not _overflows_elsewhere(op)
+
+
+def _divides_a_quotient(op: Any) -> bool:
+    """Return whether an op divides by a quotient that is computed: XLA multiplies by its inverse."""
+    return bool(op.type == "RealDiv" and origin(op.inputs[1]).op.type == "RealDiv")
 
 
 def _makes_whole_numbers(op: Any) -> bool:

@@ -29,7 +29,9 @@ def crop_while_decoding(fn: Function) -> Function | None:
     """
     replacements: dict[Any, Callable[..., Any]] = {}
     for op in fn.concrete.graph.get_operations():
-        if op.type == "DecodeJpeg" and op.get_attr("ratio") == 1:
+        # Of a file that ends too early, another part may be recovered.
+        whole = op.type == "DecodeJpeg" and not op.get_attr("try_recover_truncated")
+        if whole and op.get_attr("ratio") == 1:
             replacements |= _replacements(op) or {}
     return with_swaps(fn, replacements, f"{fn.name} cropping as it decodes") if replacements else None
 

@@ -67,6 +67,8 @@ def on_keyed(reduce: Function, key: Function) -> Function:
             f=element,
             output_types=[each.dtype for each in elements],
             output_shapes=[each.shape for each in elements],
+            # It may be asked how many there are.
+            preserve_cardinality=True,
         )
         return run_whole(reduce, [group, alone])
 

@@ -33,8 +33,8 @@ _HARMLESS = frozenset(
 )
 _KNOWN = {
     "file_reads": frozenset(
-        "CSVDataset CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2 MatchingFiles ReadFile "
-        "TFRecordDataset TFRecordDatasetV2 TextLineDataset".split()
+        "CSVDataset CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2 GenerateVocabRemapping "
+        "MatchingFiles ReadFile TFRecordDataset TFRecordDatasetV2 TextLineDataset".split()
     ),
     "generator": frozenset("RngReadAndSkip RngSkip".split()),
     # Registered as stateless, though they draw, write files, or keep what they have seen.

@@ -21,15 +21,16 @@ _NEVER_FAIL = frozenset(
 # Ops that fail only when their operands do not fit together.
 _FAIL_BY_OPERANDS = frozenset(
     "Add AddV2 BitwiseAnd BitwiseOr BitwiseXor Equal Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr Maximum "
-    "Minimum Mul NotEqual RealDiv Select SelectV2 SquaredDifference Sub".split()
+    "Minimum Mul NotEqual RealDiv SelectV2 SquaredDifference Sub".split()
 )
 # Ops that fail for whole numbers divided by 0; the smallest divided by -1 is beyond the range.
 _DIVISIONS = frozenset("Div FloorDiv FloorMod Mod TruncateDiv TruncateMod".split())
 # Ops that fail only when shapes do not fit, which tracing has checked where all shapes are known.
 _FAIL_BY_SHAPE = frozenset(
     "ArgMax ArgMin BroadcastTo ConcatV2 ExpandDims Fill MatMul Mean OneHot Pack Pad PadV2 RandomStandardNormal "
-    "RandomUniform RandomUniformInt Range Reshape ReverseV2 Slice Split SplitV Squeeze StatelessRandomGetKeyCounter "
-    "StatelessRandomNormalV2 StatelessRandomUniformV2 StridedSlice Tile Transpose Unpack".split()
+    "RandomUniform RandomUniformInt Range Reshape ReverseV2 Select Slice Split SplitV Squeeze "
+    "StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformV2 StridedSlice Tile Transpose "
+    "Unpack".split()
 )
 # Ops that give a result for any sizes, none too, where they reduce axes that are there.
 _REDUCTIONS = frozenset("All Any Max Min Prod Sum".split())

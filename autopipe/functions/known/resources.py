@@ -8,6 +8,7 @@ from typing import Any
 __all__ = ["fixed_table_reads", "generator_ops"]
 
 _STATE_OPS = frozenset("AssignAddVariableOp AssignVariableOp ReadVariableOp".split())
+_SEEDS = frozenset({"counter", "key", "seed"})
 _LOOKUPS = frozenset("LookupTableFindV2 LookupTableSizeV2".split())
 
 
@@ -35,14 +36,25 @@ def _only_seeds(graph: Any, users: set[Any]) -> bool:
         if id(tensor) in outputs:
             return False
         for op in tensor.consumers():
-            draws |= op.type.startswith("StatelessRandom")
-            if op in users or op in seen or op.type.startswith("StatelessRandom"):
+            if op in users or op in seen:
+                continue
+            if op.type.startswith("StatelessRandom"):
+                if not _is_seed(tensor, op):
+                    return False
+                draws = True
                 continue
             if op.op_def.is_stateful:
                 return False
             seen.add(op)
             waiting.extend(op.outputs)
     return draws
+
+
+def _is_seed(tensor: Any, drawing: Any) -> bool:
+    """Return whether a stateless draw takes a tensor for its seed only, and not for a bound or a shape."""
+    names = [argument.name for argument in drawing.op_def.input_arg]
+    taken = {name for name, each in zip(names, drawing.inputs, strict=True) if each is tensor}
+    return taken <= _SEEDS
 
 
 def fixed_table_reads(graph: Any) -> set[Any]:

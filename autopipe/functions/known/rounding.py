@@ -9,18 +9,27 @@ from weakref import WeakKeyDictionary
 from autopipe.functions.function import Function
 from autopipe.functions.known.repeated import once
 from autopipe.functions.memo import remembered
-from autopipe.functions.regrouped import fused_op, joined_names, names_needed_once, regrouped, regrouped_ops
+from autopipe.functions.regrouped import (
+    fused_op,
+    joined_names,
+    names_given,
+    names_needed_once,
+    regrouped,
+    regrouped_ops,
+)
 from autopipe.functions.subgraph import called_graphs, fed_by, origin
 
 __all__ = ["jumps", "jumps_after", "jumps_after_arithmetic", "jumps_after_regrouping", "rounds_alike"]
 
 # Ops that give floats, and do not give nearly the same for nearly the same, or no number where that is a little more.
 _JUMPS = frozenset(
-    "Acos Acosh Angle Asin Atan2 Atanh Ceil CropAndResize DivNoNan ExtractGlimpse ExtractGlimpseV2 "
-    "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel Floor FloorDiv FloorMod "
-    "ImageProjectiveTransformV2 ImageProjectiveTransformV3 Inv Mod Qr QuantizeAndDequantize QuantizeAndDequantizeV2 "
-    "QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 Reciprocal RGBToHSV Rint Round SelfAdjointEigV2 Sign Svd "
-    "TruncateMod UnsortedSegmentSum Xdivy Xlog1py Xlogy".split()
+    "Acos Acosh Angle Asin Atan2 Atanh Bitcast Ceil Cholesky CropAndResize DivNoNan DrawBoundingBoxes "
+    "DrawBoundingBoxesV2 Eig Erfinv ExtractGlimpse ExtractGlimpseV2 FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars "
+    "FakeQuantWithMinMaxVarsPerChannel Floor FloorDiv FloorMod "
+    "ImageProjectiveTransformV2 ImageProjectiveTransformV3 Inv Mod MulNoNan Ndtri Qr QuantizeAndDequantize "
+    "QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 Reciprocal RGBToHSV Rint Round "
+    "ScaleAndTranslate SelfAdjointEigV2 Sign StatelessParameterizedTruncatedNormal StatelessRandomGammaV2 "
+    "StatelessRandomGammaV3 StatelessRandomPoisson Svd TruncateMod UnsortedSegmentSum Xdivy Xlog1py Xlogy".split()
 )
 # Ops that give no number below 0, which only a difference comes to by rounding: not a sum of squares, nor a spectrum.
 _OF_POSITIVES = frozenset("Log Rsqrt Sqrt".split())
@@ -58,8 +67,11 @@ def rounds_alike(whole: Function, *parts: Function) -> bool:
     graph, graphs = whole.concrete.graph, [part.concrete.graph for part in parts]
     if any(each == whole for part in parts for each in part.keeps_alive):
         # Of a function that was cut, several parts may repeat an op, so that numbers of pairs tell nothing.
-        return all(set(names(graph)) == set().union(*map(names, graphs)) for names in (joined_names, names_needed_once))
+        kinds = (joined_names, names_given, names_needed_once)
+        return all(set(names(graph)) == set().union(*map(names, graphs)) for names in kinds)
     if regrouped(graph) != sum(map(regrouped, graphs)):
+        return False
+    if len(names_given(graph)) != sum(len(names_given(each)) for each in graphs):
         return False
     # What is written twice TensorFlow does once.
     needed_once = [len(names_needed_once(once(each).fn.concrete.graph)) for each in (whole, *parts)]
@@ -133,6 +145,8 @@ def _jump(graph: Any, op: Any) -> str | None:
     if op.type in _OF_POSITIVES and _may_fall_below(op.inputs[0]):
         return str(op.type)
     if op.type in _QUOTIENTS and _may_fall_below(op.inputs[1]):
+        return str(op.type)
+    if op.type == "Log1p" and origin(op.inputs[0]).op not in _never_below_0(op.graph):
         return str(op.type)
     if op.type == "Pow" and not _is_whole(op.inputs[1]):
         return str(op.type)

@@ -53,6 +53,7 @@ def _memoized_map(node: ir.MemoizedMap, source: Any) -> Any:
         variant = tf.raw_ops.ParallelMapDatasetV2(
             num_parallel_calls=tf.constant(node.num_parallel_calls, tf.int64),
             deterministic=deterministic(node.deterministic),
+            use_unbounded_threadpool=node.use_unbounded_threadpool,
             **common,
         )
     return from_variant(variant, fn.output_spec)

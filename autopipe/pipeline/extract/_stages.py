@@ -264,6 +264,14 @@ def _concatenate(ds: Any) -> ir.Node:
     return ir.Concatenate(first=node_of(first), second=node_of(second), name=ds._name)
 
 
+def _repeat(ds: Any) -> ir.Node:
+    count = scalar(ds._count)
+    if not count:
+        # Right after a shuffle, TensorFlow makes one stage of both, which takes no such number.
+        return opaque(ds, "a repeat(0) gives nothing; leave it out, with what is before it")
+    return ir.Repeat(input=node_of(ds._input_dataset), name=ds._name, count=max(count, -1))
+
+
 def _scan(ds: Any) -> ir.Node:
     import tensorflow as tf
 
@@ -311,7 +319,7 @@ STAGES: dict[str, Reader] = {
     "_RandomDataset": _random,
     "_RangeDataset": _range,
     "_RebatchDataset": _rebatch,
-    "_RepeatDataset": _unary(ir.Repeat, "count"),
+    "_RepeatDataset": _repeat,
     "_ScanDataset": _scan,
     "_ShardDataset": _unary(ir.Shard, "num_shards", "index"),
     "_ShuffleDataset": _shuffle,

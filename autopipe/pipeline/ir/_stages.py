@@ -244,6 +244,7 @@ class MemoizedMap(Unary):
         fn: takes the element, without its number.
         source: all the elements there are, as they are without numbers.
         in_order: as for :class:`Map`.
+        use_unbounded_threadpool: as for :class:`Map`.
         ahead: how many tensors stand before the number. They are handed on, as those are that ``fn`` does not take.
         table: the live object that holds what was given; ``None`` makes one with the dataset.
     """
@@ -253,6 +254,7 @@ class MemoizedMap(Unary):
     num_parallel_calls: int | None = None
     deterministic: bool | None = None
     in_order: bool = field(default=False, compare=False, repr=False)
+    use_unbounded_threadpool: bool = False
     ahead: int = 0
     table: Any = field(default=None, compare=False, repr=False)
 
@@ -262,7 +264,13 @@ class MemoizedMap(Unary):
     @property
     def kept(self) -> Enumerate:
         """What it holds once every element was read: results, each with its number."""
-        return Enumerate(input=Map(input=self.source, fn=self.fn, num_parallel_calls=self.num_parallel_calls))
+        made = Map(
+            input=self.source,
+            fn=self.fn,
+            num_parallel_calls=self.num_parallel_calls,
+            use_unbounded_threadpool=self.use_unbounded_threadpool,
+        )
+        return Enumerate(input=made)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,6 +106,7 @@ class Profile:
         failed: how many elements raised, and were passed over, in all epochs that were read; reading the pipeline
             yourself ends at the first.
         failure: what the first of them raised.
+        untuned: whether its author has turned AUTOTUNE off, without which TensorFlow counts nothing: it was on here.
     """
 
     stages: tuple[StageProfile, ...]
@@ -117,6 +118,7 @@ class Profile:
     batch: int | None = None
     failed: int = 0
     failure: str = ""
+    untuned: bool = False
 
     def in_words(self, rate: float) -> str:
         """Return elements per second in words that tell what an element is."""
@@ -147,5 +149,6 @@ class Profile:
             "process_bytes": self.process_bytes,
             "failed": self.failed,
             "failure": self.failure,
+            "untuned": self.untuned,
             "stages": [{name: getattr(each, name) for name in names} for each in self.stages],
         }

@@ -16,6 +16,7 @@ from typing import Any
 from autopipe.arguments import number
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.by_itself import has_autotune
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
@@ -84,7 +85,8 @@ def profile_tree(tree: ir.Node, seconds: float, caches: OwnCaches | None = None)
             return profile_tree(tree, seconds, own)
     failures = Failures()
     read = _read(tree, caches, seconds, failures)
-    return replace(_with_full_shuffles(profile_of(tree, read)), failed=failures.count, failure=failures.first)
+    found = _with_full_shuffles(profile_of(tree, read))
+    return replace(found, failed=failures.count, failure=failures.first, untuned=not has_autotune(tree))
 
 
 def _with_full_shuffles(profile: Profile) -> Profile:
@@ -132,7 +134,7 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
 def _no_elements(failures: Failures) -> str:
     law = "A dataset must have elements to be measured"
     if not failures.count:
-        return f"{law}, but the one received gave none."
+        return f"{law}, but the one received gave none. Look at what it reads, and at its filters."
     return (
         f"{law}, but all {failures.count} that were tried raised: {failures.first} "
         "Mend the function or its input; single bad elements can be left out with ignore_errors()."

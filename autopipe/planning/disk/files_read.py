@@ -13,6 +13,7 @@ from autopipe.functions.known.effects import effects
 from autopipe.functions.subgraph import copy_into_trace, specs, stand_ins, trace, with_called
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
+from autopipe.pipeline.cache_files import writing_none
 
 __all__ = ["UnknownContentError", "file_states"]
 
@@ -75,7 +76,7 @@ def _elements(names: ir.Node) -> Iterator[bytes]:
     import tensorflow as tf
 
     try:
-        for element in build(names).as_numpy_iterator():
+        for element in build(writing_none(names)).as_numpy_iterator():
             yield from np.ravel(tf.nest.flatten(element)[0]).tolist()
     except tf.errors.OpError as error:
         raise UnknownContentError(f"the names of its files could not be listed ({error.message[:200]})") from error

@@ -19,6 +19,7 @@ from autopipe.functions.known.rows import who_mixes_rows
 from autopipe.functions.known.work import inner_work
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
+from autopipe.pipeline.cache_files import writing_none
 from autopipe.pipeline.signature import signature
 from autopipe.planning.measuring.samples import from_several_places, one_sentence, without_buffers
 from autopipe.rules import MeasurementError
@@ -169,7 +170,7 @@ def _once(count: Callable[[Any], int], node: ir.Node) -> int:
 
 
 def _elements_of_all(node: ir.Node) -> int:
-    elements = _count(build(node), time.perf_counter() + _COUNTING_SECONDS)
+    elements = _count(build(writing_none(node)), time.perf_counter() + _COUNTING_SECONDS)
     if elements is None:
         raise MeasurementError("it has more elements than can be counted in a second")
     return elements
@@ -180,7 +181,7 @@ def _elements_of_each(node: ir.FlatMap | ir.Interleave | ir.LegacyInterleave) ->
     inputs = most_elements(node.input)
     end = time.perf_counter() + _COUNTING_SECONDS
     made: list[int] = []
-    for element in build(node.input):
+    for element in build(writing_none(node.input)):
         elements = _count(_of_one(node, element), end)
         if elements is None:
             break
@@ -201,7 +202,7 @@ def _elements_of_groups(node: ir.GroupByWindow) -> int:
     taken = made = 0
     while taken < once and time.perf_counter() < end:
         taking = min(max(_MORE * taken, _FEW_IN_GROUPS), once)
-        elements = _count(build(node.on(_some(node.input, taking))), end, few=1)
+        elements = _count(build(writing_none(node.on(_some(node.input, taking)))), end, few=1)
         if elements is None:
             break
         taken, made = taking, elements
@@ -243,7 +244,7 @@ def _names(node: ir.Node) -> list[bytes]:
     spec = signature(node).element_spec
     if not isinstance(spec, tf.TensorSpec) or spec.dtype != tf.string or spec.shape.rank != 0:
         return []
-    batches = build(node).take(_MOST_FILES).batch(_MOST_AT_ONCE).as_numpy_iterator()
+    batches = build(writing_none(node)).take(_MOST_FILES).batch(_MOST_AT_ONCE).as_numpy_iterator()
     return list(chain.from_iterable(batches))
 
 
@@ -331,7 +332,7 @@ def _bytes_of_element(reader: ir.FilesReader) -> float:
     """Return how many bytes of its files an element takes at the least: the mean of the first, less two errors."""
     import tensorflow as tf
 
-    lengths: list[int] = [int(each) for each in build(reader).map(tf.strings.length).take(_MOST_AT_ONCE)]
+    lengths: list[int] = [int(each) for each in build(writing_none(reader)).map(tf.strings.length).take(_MOST_AT_ONCE)]
     if len(lengths) < 2:
         raise MeasurementError("its files have elements too large to be counted in a second")
     error = statistics.stdev(lengths) / len(lengths) ** 0.5

@@ -24,7 +24,6 @@ def difference(left: Any, right: Any, exact: bool) -> str | None:
     >>> difference([1, 2], [1, 3], exact=False)
     'values differ'
     """
-    import numpy as np
     import tensorflow as tf
 
     sides = (tf.nest.flatten(side, expand_composites=True) for side in (left, right))
@@ -32,12 +31,7 @@ def difference(left: Any, right: Any, exact: bool) -> str | None:
         old, new = map(_array, (ours, theirs))
         if old.shape != new.shape:
             return f"shape {old.shape} became {new.shape}"
-        if (old == new).all():
-            continue
-        inexact = np.issubdtype(old.dtype, np.inexact)
-        if inexact and not exact and _is_rounding(old, new):
-            continue
-        if not np.array_equal(old, new, equal_nan=inexact):
+        if not (_have_same_bits(old, new) if exact else (old == new).all() or _is_rounding(old, new)):
             return "values differ"
     return None
 
@@ -50,10 +44,25 @@ def _array(part: Any) -> Any:
     return np.asarray(value, dtype=object if isinstance(value, bytes) else None)
 
 
-def _is_rounding(old: Any, new: Any) -> bool:
-    """Return whether two arrays differ by rounding: of each number, or near zero of the largest among them."""
+def _have_same_bits(old: Any, new: Any) -> bool:
+    """Return whether two arrays are the same bit by bit, whatever it is that is no number."""
     import numpy as np
 
+    if old.dtype == object or old.dtype != new.dtype:
+        return bool((old == new).all())
+    if old.tobytes() == new.tobytes() or not np.issubdtype(old.dtype, np.inexact):
+        return bool(old.tobytes() == new.tobytes())
+    parts = (np.ascontiguousarray(side).view(side.real.dtype) for side in (old, new))
+    left, right = (np.where(np.isnan(each), np.nan, each).tobytes() for each in parts)
+    return bool(left == right)
+
+
+def _is_rounding(old: Any, new: Any) -> bool:
+    """Return whether two arrays differ by rounding at the most: of each number, or near zero of the largest of them."""
+    import numpy as np
+
+    if not np.issubdtype(old.dtype, np.inexact):
+        return False
     finite = np.abs(old[np.isfinite(old)])
     largest = float(finite.max()) if finite.size else 0.0
     near_zero = max(_ROUNDING_OF_LARGEST * largest, 1e-6)

@@ -309,6 +309,19 @@ class SampleMeasurements:
             (endless,) = ending_in_time([endless], _MOST_SECONDS)
             return longer_than(taking_turns(endless), seconds / max(most_elements(pipeline), 1))
 
+    def fails(self, pipeline: ir.Node) -> bool:
+        """Return whether the first element of a pipeline raises, in epochs after the first; also if time is up."""
+        import tensorflow as tf
+
+        with self._with_all_time(), suppress(MeasurementError), undisturbed_generators(_functions(pipeline)):
+            if who_would_see(pipeline, draws_count=False):
+                return False
+            try:
+                next(iter(build(self._in_later_epochs(pipeline))), None)
+            except tf.errors.OpError:
+                return True
+        return False
+
     def _refuse_to_run(self, pipeline: ir.Node) -> None:
         if self.exhausted:
             raise MeasurementError(self.exhausted)

@@ -13,6 +13,7 @@ from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.optimizer import Refusal, Rewriting, new_caches, rewrite
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
+from autopipe.pipeline.cache_files import writing_none
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.measuring.count import most_elements
 from autopipe.planning.measuring.failures import Failures, skipping_failures
@@ -80,7 +81,7 @@ def _gives_nothing(tree: ir.Node) -> bool:
     if who_would_see(tree, draws_count=False):
         return False
     with undisturbed_generators(trees.functions(tree)):
-        return next(skipping_failures(iter(build(tree)), Failures()), None) is None
+        return next(skipping_failures(iter(build(writing_none(tree))), Failures()), None) is None
 
 
 def _best(tree: ir.Node, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:
@@ -213,7 +214,10 @@ def _not_slower(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measuremen
     """Return the rewriting if it did not lose, or else the fastest of those with fewer kinds of rules."""
     try:
         found = _measured(best, measurements)
-    except MeasurementError:
+    except MeasurementError as unmeasured:
+        if measurements.fails(best.after) and not measurements.fails(best.before):
+            refusals = (Refusal(step.rule, step.before, f"as a whole it fails: {unmeasured}") for step in best.steps)
+            return replace(_unchanged(best), refusals=(*best.refusals, *refusals))
         return best
     if not found.slower:
         return best

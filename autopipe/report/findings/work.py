@@ -73,9 +73,9 @@ def sequential_map(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 def sequential_reads(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP203: several files, read one after the other."""
     match node:
-        case ir.Interleave(num_parallel_calls=None, fn=fn) | ir.FlatMap(fn=fn) if effects(fn).file_reads:
+        case ir.Interleave(num_parallel_calls=None, fn=fn) | ir.FlatMap(fn=fn) if _reads_several(node, fn):
             remedy = "interleave(..., num_parallel_calls=tf.data.AUTOTUNE, cycle_length=...)"
-        case ir.LegacyInterleave(cycle_length=1, fn=fn) if effects(fn).file_reads and _are_several(node.input):
+        case ir.LegacyInterleave(cycle_length=1, fn=fn) if _reads_several(node, fn):
             remedy = "num_parallel_reads=... of make_csv_dataset, or cycle_length=... of parallel_interleave"
         case ir.FilesReader(num_parallel_reads=None) if _are_several(node.input):
             remedy = "give the reader num_parallel_reads, or interleave over the names"
@@ -84,6 +84,10 @@ def sequential_reads(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     if seen.is_slower(node, "parallel_flat_map", "parallel_interleave", "parallel_reads"):
         return
     yield at(node, "AP203", "it reads one file after the other: each is waited for", remedy)
+
+
+def _reads_several(node: ir.Interleave | ir.FlatMap | ir.LegacyInterleave, fn: Function) -> bool:
+    return bool(effects(fn).file_reads) and _are_several(node.input)
 
 
 def _are_several(names: ir.Node) -> bool:

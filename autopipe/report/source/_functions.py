@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from typing import Any
 
@@ -66,7 +67,8 @@ def _gathering(writer: Writer, fn: Function) -> str | None:
 
 def _made(writer: Writer, node: ir.Node, fn: Function) -> str:
     """Return the argument for a function that autopipe made, and say in the code what it is."""
-    steps = (step for step in writer.rewriting.steps if fn.name in step.after and fn.name not in step.before)
+    name = re.compile(rf"(?<!\w){re.escape(fn.name)}(?!\w)")
+    steps = (step for step in writer.rewriting.steps if name.search(step.after) and not name.search(step.before))
     by = {rule.name: f", by {rule.name}: {rule.shape}" for rule in catalogue()}
     why = "".join(by.get(step.rule, "") for step in islice(steps, 1))
     what = f'the function "{fn.name}" of {fn.location or node.line or "the source"}, which autopipe made{why}'

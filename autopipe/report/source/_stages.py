@@ -135,7 +135,8 @@ def _plain_method(writer: Writer, node: ir.Node) -> str:
 def _of_numbered(writer: Writer, node: ir.MemoizedMap) -> str:
     """Return the arguments of a map that calls a function for elements with numbers."""
     writer.lines.append("# Called in every epoch anew, where autopipe keeps what was given for each number.")
-    calls = f"num_parallel_calls={_value(writer, node, 'num_parallel_calls')}"
+    unbounded = ", use_unbounded_threadpool=True" if node.use_unbounded_threadpool else ""
+    calls = f"num_parallel_calls={_value(writer, node, 'num_parallel_calls')}{unbounded}"
     if node.ahead or signature(node).element_spec != node.fn.output_spec:
         given = writer.argument(
             id(node.fn.concrete), "of_side", f"what {stage(node)} does with one side of (number, element) pairs"

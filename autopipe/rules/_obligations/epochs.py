@@ -39,7 +39,6 @@ _STEADY = (
     ir.Cache,
     ir.Concatenate,
     ir.Enumerate,
-    ir.IgnoreErrors,
     ir.Options,
     ir.PaddedBatch,
     ir.Prefetch,
@@ -228,16 +227,30 @@ def _no_number_shifts(source: ir.Node) -> Proof:
 
     Of a batch that is not made, or of what would have been read from an element, one number goes for several elements.
     """
-    stages = list(trees.walk(source))
-    found = [effects(fn) for node in stages for fn in trees.called_by(node)]
-    left_out = next((node for node in stages if isinstance(node, ir.IgnoreErrors)), None)
-    if left_out is not None and any(each.file_reads for each in found):
-        return Proof(False, f"a file that cannot be read in one epoch only would shift numbers, in {stage(left_out)}")
-    if any(each.stateless_python for each in found):
-        several = next((node for node in stages if node.inputs and not isinstance(node, _ONE_NUMBER_EACH)), None)
-        if several is not None:
-            return Proof(False, f"what Python code fails on in one epoch only would shift numbers, in {stage(several)}")
+    for node in trees.walk(source):
+        reason = _who_fails_now_and_then(node) if _may_shift(node) else None
+        if reason is not None:
+            return Proof(False, f"{reason} in one epoch only would shift numbers, in {stage(node)}")
     return Proof(True, "")
+
+
+def _may_shift(node: ir.Node) -> bool:
+    """Return whether there may be another number of elements after a stage if one of those before it fails."""
+    if isinstance(node, ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave):
+        # What is lost of the last one shifts nothing.
+        return signature(node.input).cardinality not in (0, 1)
+    return isinstance(node, ir.Saved) or bool(node.inputs and not isinstance(node, _ONE_NUMBER_EACH))
+
+
+def _who_fails_now_and_then(pipeline: ir.Node) -> str | None:
+    """Return what may fail for an element in one epoch and not in another; ``None`` if nothing in a pipeline does."""
+    for node in trees.walk(pipeline):
+        found = [effects(fn) for fn in trees.called_by(node)]
+        if isinstance(node, ir.FilesReader | ir.Saved) or any(each.file_reads for each in found):
+            return "a file that cannot be read"
+        if any(each.stateless_python for each in found):
+            return "what Python code fails on"
+    return None
 
 
 def _same_order(source: ir.Node, site: Site) -> Proof:
@@ -366,6 +379,9 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
     match node:
         case ir.Shuffle():
             return f"{stage(node)} gives each repetition its own order" if node.mixes_anew else None
+        case ir.IgnoreErrors():
+            reason = _who_fails_now_and_then(node.input)
+            return f"{reason} in one epoch only would be left out for good, by {stage(node)}" if reason else None
         case ir.SharedCache():
             return f"{stage(node)} holds what was made for whoever filled it"
         case ir.Opaque(inside=ir.Node() as settled):

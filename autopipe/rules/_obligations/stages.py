@@ -22,6 +22,7 @@ __all__ = [
     "NoNewReadAhead",
     "NoOrderDrawnEarly",
     "OneShape",
+    "OrdinaryTypes",
     "PlainTensors",
     "ReadAheadUnseen",
     "WholeBatches",
@@ -29,6 +30,7 @@ __all__ = [
 
 # Registered as stateful, but TensorFlow passes over them, or looks into their branches, before it calls a map at once.
 _NOT_COUNTED = frozenset("Assert If While".split())
+_RARE_TYPES = frozenset("float8_e4m3fn float8_e5m2 int2 int4 qint16 quint16 uint2 uint4".split())
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,25 @@ class PlainTensors:
         for part in tf.nest.flatten(signature(self.pipeline).element_spec):
             if not isinstance(part, tf.TensorSpec):
                 return Proof(False, f"elements hold a {type(part).__name__.removesuffix('Spec')}, not a plain tensor")
+            if part.dtype in (tf.variant, tf.resource):
+                return Proof(False, f"elements hold a {part.dtype.name}, not a plain tensor")
+        return Proof(True, "")
+
+
+@dataclass(frozen=True)
+class OrdinaryTypes:
+    """All elements are of types for which TensorFlow can choose between two results."""
+
+    pipeline: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Look at the type of the elements: for some, such as ``quint16``, there is no kernel for that."""
+        import tensorflow as tf
+
+        for part in tf.nest.flatten(signature(self.pipeline).element_spec, expand_composites=True):
+            kind = getattr(part, "dtype", None)
+            if kind is not None and kind.name in _RARE_TYPES:
+                return Proof(False, f"elements hold a {kind.name}, for which TensorFlow has no conditional")
         return Proof(True, "")
 
 

@@ -19,6 +19,7 @@ from autopipe.tuning.live.memory_guard import MemoryGuard
 from autopipe.tuning.live.next_epoch import NextEpoch
 from autopipe.tuning.live.switch import Switch
 from autopipe.tuning.live.watch import Watch
+from autopipe.tuning.search.distributions import fits
 from autopipe.tuning.search.first_tries import first_tries
 from autopipe.tuning.search.search import Search
 from autopipe.tuning.search.trial import Trial
@@ -60,7 +61,11 @@ def live_space(space: SearchSpace, dataset: OptimizedDataset) -> dict[str, Any]:
     """
     # One that waits for the next iterator would stop the search until the epoch ends.
     searched = {knob.name for knob in used_knobs(dataset.tree) if knob.live}
-    distributions = ask(space, read_knobs(dataset.tree), Machine.here())
+    # As they were made, so that a study may go on in the next training, whatever the one before has found.
+    distributions = ask(space, read_knobs(dataset.explain().rewriting.tunable), Machine.here())
+    now = dataset.knobs
+    if not all(fits(now[name], distribution) for name, distribution in distributions.items()):
+        distributions = ask(space, read_knobs(dataset.tree), Machine.here())
     return {name: distribution for name, distribution in distributions.items() if name in searched}
 
 

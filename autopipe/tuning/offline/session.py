@@ -97,18 +97,13 @@ class Session:
             won = self._won_match(best, choice, deadline)
             if won and statistics.median(won) > 1 + _LEAST_GAIN:
                 best = choice
+        tried = {"objective": "speed", "trials": complete(self.study)}
         # A match ends once it is won: its pairs flatter who won it.
-        ratios = [1.0] if best == self.given else self._against_given(best, deadline)
+        ratios = [] if best == self.given else self._against_given(best, deadline)
         if not ratios or statistics.median(ratios) < 1:
-            best, ratios = self.given, [1.0]
-        return best, {
-            "objective": "speed",
-            "before": 1.0,
-            "after": statistics.median(ratios),
-            "lowest": min(ratios),
-            "highest": max(ratios),
-            "trials": complete(self.study),
-        }
+            return self.given, tried
+        spread = {"lowest": min(ratios), "highest": max(ratios)}
+        return best, {**tried, "before": 1.0, "after": statistics.median(ratios), **spread}
 
     def _goes_on(self, trials: int, deadline: float) -> bool:
         """Mark what was left by processes that are gone, and return whether another trial is to run."""

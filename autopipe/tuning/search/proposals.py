@@ -32,18 +32,31 @@ class Proposals:
         self._asked: Any = None
         self._is_lost = False
 
-    def begin(self, known: Values, score: float, first: Sequence[Values]) -> None:
-        """Tell what runs already, and have the study propose some values before others."""
-        import optuna
+    def begin(self, known: Values, score: float, first: Sequence[Values]) -> float:
+        """Tell what runs already, and have the study propose some values before others.
 
+        Returns:
+            What that scored: in a study that goes on, what it was told to.
+        """
         with quiet_optuna(), self._reaching_study():
             if self._study is None:
                 self._study = open_study(seed=self._seed)
             if all(fits(known[name], distribution) for name, distribution in self._space.items()):
-                current = {name: known[name] for name in self._space}
-                self._study.add_trial(optuna.trial.create_trial(params=current, distributions=self._space, value=score))
+                score = self._told({name: known[name] for name in self._space}, score)
             for values in first:
                 self._study.enqueue_trial(values, skip_if_exists=True)
+        return score
+
+    def _told(self, current: Values, score: float) -> float:
+        """Return what the study was told of some values; told now, where it was not yet."""
+        import optuna
+
+        completed = self._study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
+        scores = [trial.value for trial in completed if trial.params == current and trial.value > 0]
+        if scores:
+            return float(scores[-1])
+        self._study.add_trial(optuna.trial.create_trial(params=current, distributions=self._space, value=score))
+        return score
 
     def enqueue(self, values: Values) -> None:
         """Have the study propose values next, if nothing else waits to be tried."""

@@ -243,7 +243,7 @@ class Search:
     def _start_study(self) -> None:
         seeds = [self._within_space(each) for each in self._first_tries]
         self._seeded |= {self._key({**self.incumbent, **seed}) for seed in seeds}
-        self._proposals.begin(self.incumbent, self._score, seeds)
+        self._score = self._proposals.begin(self.incumbent, self._score, seeds)
 
     def _within_space(self, seed: Values) -> dict[str, int]:
         """Return the values of a seed; those that are not in the space are as in the incumbent, if that is."""

@@ -145,7 +145,9 @@ def test_a_plan_with_a_number_for_a_stage_that_does_not_come_out_again_is_not_re
 
 def test_a_cache_that_does_not_fit_here_is_refused_and_its_knobs_are_left_out():
     plan = replace(autopipe.optimize(numbers(), rules=["prefetch_at_end"]).plan, machine={"cores": 2})
-    plan = replace(plan, rules=("cache_fixed_work", "prefetch_at_end"), knobs={**plan.knobs, "map[gone].size": 2})
+    plan = replace(
+        plan, rules=("cache_fixed_work", "prefetch_at_end"), places=(), knobs={**plan.knobs, "map[gone].size": 2}
+    )
     dataset = autopipe.optimize(numbers(), plan=plan, ram_budget=0)
     assert dataset.plan.rules == ("prefetch_at_end",)
     assert dataset.plan.carried.refused == ("cache_fixed_work",)

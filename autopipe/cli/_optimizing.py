@@ -1,0 +1,48 @@
+"""The options of a target that is optimized, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autopipe.cli._failures import running_users_pipeline
+from autopipe.cli._options import Promise, finite
+from autopipe.cli.targets import load_dataset
+
+if TYPE_CHECKING:
+    from autopipe.runtime.dataset import OptimizedDataset
+
+__all__ = ["MEASURING_SECONDS", "MeasuringOption", "optimized_target"]
+
+MEASURING_SECONDS = 30.0
+MeasuringOption = Annotated[
+    float,
+    typer.Option(
+        "--seconds",
+        min=0,
+        callback=finite,
+        help="How long to measure on the pipeline's elements at the most; with 0 only what is certain is done.",
+    ),
+]
+
+
+def optimized_target(
+    target: str, arguments: Mapping[str, Any], plan: Path | None, keeps: Promise, seconds: float
+) -> OptimizedDataset:
+    """Return what ``autopipe.optimize()`` makes of the dataset that a target returns.
+
+    Raises:
+        AutopipeError: if the plan or the target is wrong.
+        UserCodeError: if the target's code raises.
+    """
+    import autopipe
+    from autopipe.planning.plans.plan import Plan
+
+    # What is loaded may go to another folder.
+    given = Plan.load(plan) if plan else None
+    written = load_dataset(target, arguments)
+    with running_users_pipeline(target):
+        return autopipe.optimize(written, plan=given, keeps=keeps.value, seconds=seconds)

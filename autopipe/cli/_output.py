@@ -1,0 +1,63 @@
+"""What a command prints: its own lines and nothing else, as wide as there is room."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+from autopipe.errors import AutopipeError
+from autopipe.report.printing import WIDTH
+
+__all__ = ["console", "output_apart"]
+
+
+class OutputError(AutopipeError):
+    """What a command prints cannot be written, as on a full disk."""
+
+
+class _Output(io.FileIO):
+    def write(self, data: object) -> int | None:
+        try:
+            return super().write(data)  # type: ignore[arg-type]
+        except BrokenPipeError:
+            # The reader has seen enough, as head has.
+            raise
+        except OSError as error:
+            raise OutputError(
+                f"What a command prints must be written, but the output could not be ({error}). Lead it elsewhere."
+            ) from error
+
+
+@contextmanager
+def output_apart() -> Iterator[None]:
+    """Keep the output for the command's own lines: what C code and other processes print goes where errors go."""
+    try:
+        own = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:
+        # One of the two was closed before the start.
+        yield
+        return
+    was = sys.stdout
+    encoding = getattr(was, "encoding", None) or "utf-8"
+    raw = _Output(own, "w")
+    buffered = io.BufferedWriter(raw)
+    # What a terminal has no sign for is printed as a question mark.
+    sys.stdout = io.TextIOWrapper(buffered, encoding=encoding, errors="replace", line_buffering=raw.isatty())
+    try:
+        yield
+    finally:
+        sys.stdout = was
+
+
+def console() -> Console:
+    """Return where tables and trees are drawn; where no terminal says how wide, they are as wide as in Python."""
+    found = Console()
+    if not found.is_terminal and "COLUMNS" not in os.environ:
+        found.width = WIDTH
+    return found
