@@ -1,20 +1,51 @@
-"""What the README says is true of the code."""
+"""What the README, and what it leads to, say is true of the code."""
 
+import inspect
+import re
 from pathlib import Path
 
 import keras
 import pytest
 import tensorflow as tf
 
+import autopipe
 from autopipe.cli.rules import markdown_table
 from autopipe.rules import catalogue
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
 def test_the_rule_table_is_that_of_the_code():
     """``autopipe rules --markdown`` prints what has to stand there."""
-    assert "\n".join(markdown_table(catalogue())) in README
+    assert "\n".join(markdown_table(catalogue())) in (ROOT / "docs/rules.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_and_headings_that_are_there(page):
+    for link in re.findall(r"\]\((?!http)([^)]*)\)", page.read_text()):
+        path, _, heading = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not heading or heading in headings(target), link
+
+
+def headings(page):
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_the_reference_names_all_that_is_public():
+    reference = README[README.index("## Names") : README.index("## Tuning")]
+    missing = {name for name in autopipe.__all__ if name not in reference} - {"AutopipeError", "callbacks"}
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ["optimize", "explain"])
+def test_the_reference_names_every_argument(name):
+    (given,) = re.findall(rf"`autopipe\.{name}\(dataset, \*, (.*?)\)`", README)
+    assert given.split(", ") == list(inspect.signature(getattr(autopipe, name)).parameters)[1:]
 
 
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 
@@ -21,9 +22,9 @@ class OutputError(AutopipeError):
 
 
 class _Output(io.FileIO):
-    def write(self, data: object) -> int | None:
+    def write(self, data: Any) -> int:
         try:
-            return super().write(data)  # type: ignore[arg-type]
+            return super().write(data) or 0
         except BrokenPipeError:
             # The reader has seen enough, as head has.
             raise

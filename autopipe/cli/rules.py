@@ -44,7 +44,7 @@ def rules(
 
 
 def markdown_table(listed: Iterable[Rule]) -> list[str]:
-    """Return the lines of the table as README shows it."""
+    """Return the lines of the table as ``docs/rules.md`` shows it."""
     rows = []
     for rule in listed:
         name, before, after, *rest = (cell.replace("|", "\\|") for cell in _cells(rule))

@@ -11,8 +11,9 @@ __all__ = ["case_lines", "summary"]
 
 
 _LEFT_AS_WRITTEN = (
-    "\\* Its work is Python code that nobody declares stateless, which autopipe leaves as it was written. It is not in "
-    "the summary; the same job with that declaration is."
+    "\\* Its work is Python code that nobody declares stateless: it is called as often, and in the order, that it was "
+    "written, and only what stands around it is changed. It is not in the summary; the same job with that declaration "
+    "is."
 )
 
 

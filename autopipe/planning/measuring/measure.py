@@ -31,12 +31,14 @@ from autopipe.planning.measuring.samples import (
     bytes_of,
     from_several_places,
     held_beside,
+    known_bytes,
     one_sentence,
     take_sample,
     without_calls,
 )
 from autopipe.planning.measuring.small_shuffles import small_shuffle
 from autopipe.planning.measuring.stopwatch import compare_speeds, longer_than
+from autopipe.planning.measuring.time_left import TimeLeft
 from autopipe.planning.measuring.turns import elements_in_one_turn, taking_turns, without_last_prefetch
 from autopipe.planning.memory.ledger import promised_bytes
 from autopipe.planning.memory.machine import Machine, queued_by_thread, queued_since, resident_bytes
@@ -54,8 +56,6 @@ _FASTEST_CONSUMER = 500e-6
 _LITTLE_GROWTH = 16 * 2**20
 _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
-# Of the time for measuring, for the whole and once more where it seems slower: what rules ask about may take all else.
-_SHARE_FOR_WHOLE, _MOST_FOR_WHOLE = 0.2, 2 * _SPEED_SECONDS
 # What gives nothing any more is left.
 _MOST_SECONDS = 2 * _SPEED_SECONDS
 _WORKING_SECONDS, _WORKING_CALLS = 0.05, 64
@@ -81,16 +81,17 @@ class SampleMeasurements:
     seconds: float = float("inf")
     disk: DiskCache | None = None
 
-    _is_whole: bool = field(default=False, init=False, repr=False)
-    _given_up: str | None = field(default=None, init=False, repr=False)
+    _time: TimeLeft = field(init=False, repr=False)
     _resident: int = field(default_factory=resident_bytes, init=False, repr=False)
-    _began: float = field(default_factory=time.perf_counter, init=False, repr=False)
     _known_sizes: dict[ir.Node, list[int]] = field(default_factory=dict, init=False, repr=False)
     _held: HeldSamples = field(default_factory=HeldSamples, init=False, repr=False)
     _speeds: dict[Hashable, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
     _workings: dict[Hashable, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
     _costs: dict[tuple[ir.Node, bool], tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
     _differences: dict[Hashable, str | None] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._time = TimeLeft(self.seconds)
 
     def bytes_beside_caches(self, pipeline: ir.Node) -> int:
         """Return how much the process has grown since measuring began, and the elements that are made ahead.
@@ -107,28 +108,11 @@ class SampleMeasurements:
     @property
     def exhausted(self) -> str | None:
         """Why nothing more can be measured of a part; ``None`` while there is time."""
-        if self._given_up:
-            return self._given_up
-        if self.seconds <= 0:
-            return "it must be measured, and optimize(seconds=0) leaves no time for that"
-        return None if self._seconds_left() > 0 else f"the {self.seconds:g} seconds for measuring are used up"
+        return self._time.exhausted
 
     def give_up(self, because: str) -> None:
         """Answer nothing more."""
-        self._given_up = because
-
-    def _seconds_left(self) -> float:
-        kept = 0.0 if self._is_whole else min(_SHARE_FOR_WHOLE * self.seconds, _MOST_FOR_WHOLE)
-        return self._began + self.seconds - kept - time.perf_counter()
-
-    @contextmanager
-    def _with_all_time(self) -> Iterator[None]:
-        """Have the time that is kept for the whole, too, also for what has to be known of its parts."""
-        self._is_whole = True
-        try:
-            yield
-        finally:
-            self._is_whole = False
+        self._time.give_up(because)
 
     def element_bytes(self, node: ir.Node) -> float:
         """Return the bytes of one element: as its type tells, or else the mean of a sample."""
@@ -148,7 +132,7 @@ class SampleMeasurements:
         return most_elements(node)
 
     def _sizes(self, node: ir.Node) -> list[int]:
-        known = _known_bytes(node)
+        known = known_bytes(node)
         if known is not None:
             return [known]
         if node not in self._known_sizes:
@@ -289,7 +273,7 @@ class SampleMeasurements:
         self, before: ir.Node, after: ir.Node, consumer_seconds: float = _FASTEST_CONSUMER
     ) -> tuple[float, float, float]:
         """Time two pipelines from their sources to their ends, as a consumer sees them from the second epoch on."""
-        with self._with_all_time(), _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
+        with self._time.all_of_it(), _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
             self._refuse_to_run(before)
             sides = [self._in_later_epochs(side) for side in (before, after)]
             if sides[0] == sides[1]:
@@ -297,7 +281,7 @@ class SampleMeasurements:
             for side in sides:
                 refuse_if_nothing_passes(side)
             old, new = map(taking_turns, ending_in_time(sides, _MOST_SECONDS))
-            seconds, epoch = min(_SPEED_SECONDS, self._seconds_left()), most_known(before) or math.inf
+            seconds, epoch = min(_SPEED_SECONDS, self._time.seconds), most_known(before) or math.inf
             return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True, epoch=epoch)
 
     def epoch_outlasts(self, pipeline: ir.Node, seconds: float) -> bool:
@@ -313,7 +297,7 @@ class SampleMeasurements:
         """Return whether the first element of a pipeline raises, in epochs after the first; also if time is up."""
         import tensorflow as tf
 
-        with self._with_all_time(), suppress(MeasurementError), undisturbed_generators(_functions(pipeline)):
+        with self._time.all_of_it(), suppress(MeasurementError), undisturbed_generators(_functions(pipeline)):
             if who_would_see(pipeline, draws_count=False):
                 return False
             try:
@@ -375,7 +359,7 @@ class SampleMeasurements:
         sides = ending_in_time(sides, _MOST_SECONDS)
         each, epoch = elements_in_one_turn(sides[0]), most_known(before) or math.inf
         old, new = (taking_turns(side, each) for side in sides)
-        return compare_speeds(old, new, min(_SPEED_SECONDS, self._seconds_left()), epoch=epoch / each)
+        return compare_speeds(old, new, min(_SPEED_SECONDS, self._time.seconds), epoch=epoch / each)
 
     def _sample_source(self, node: ir.Node) -> ir.Node:
         return self._held.source(node, self._sample)
@@ -385,15 +369,6 @@ class SampleMeasurements:
             raise MeasurementError(self.exhausted)
         with undisturbed_generators(_functions(node)):
             return take_sample(node, count)
-
-
-def _known_bytes(node: ir.Node) -> int | None:
-    """Return the bytes of one element if its type tells, and of a batch those of a full one; otherwise ``None``."""
-    known = signature(node).element_bytes
-    if known is None and isinstance(node, ir.Batch):
-        each = _known_bytes(node.input)
-        return None if each is None else each * node.batch_size
-    return known
 
 
 def _functions(*sides: ir.Node) -> Iterator[Function]:

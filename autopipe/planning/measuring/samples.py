@@ -27,6 +27,7 @@ __all__ = [
     "bytes_of",
     "from_several_places",
     "held_beside",
+    "known_bytes",
     "of_one_shape",
     "one_sentence",
     "take_sample",
@@ -211,3 +212,12 @@ def one_sentence(error: BaseException) -> str:
     text = getattr(error, "message", None) or str(error)
     first = _IN_FUNCTION.sub("", text.strip().splitlines()[0])
     return first.rsplit("}} ", 1)[-1].split(" [Op:")[0].rstrip(".") + "."
+
+
+def known_bytes(node: ir.Node) -> int | None:
+    """Return the bytes of one element if its type tells, and of a batch those of a full one; otherwise ``None``."""
+    known = signature(node).element_bytes
+    if known is None and isinstance(node, ir.Batch):
+        each = known_bytes(node.input)
+        return None if each is None else each * node.batch_size
+    return known

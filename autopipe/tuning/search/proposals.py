@@ -47,7 +47,7 @@ class Proposals:
                 self._study.enqueue_trial(values, skip_if_exists=True)
         return score
 
-    def _told(self, current: Values, score: float) -> float:
+    def _told(self, current: dict[str, int], score: float) -> float:
         """Return what the study was told of some values; told now, where it was not yet."""
         import optuna
 
