@@ -262,7 +262,7 @@ def test_what_was_filled_goes_with_its_iterator_where_nobody_can_ask_for_its_end
     filled, second = weakref.ref(first._autopipe_reading.memories), iter(dataset)
     del first
     gc.collect()
-    assert filled() is None
+    wait_until(lambda: filled() is None)
     assert len(list(second)) == 6
 
 

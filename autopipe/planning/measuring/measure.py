@@ -300,8 +300,11 @@ class SampleMeasurements:
         with self._time.all_of_it(), suppress(MeasurementError), undisturbed_generators(_functions(pipeline)):
             if who_would_see(pipeline, draws_count=False):
                 return False
+            endless = self._in_later_epochs(pipeline)
+            refuse_if_nothing_passes(endless)
+            (endless,) = ending_in_time([endless], _MOST_SECONDS)
             try:
-                next(iter(build(self._in_later_epochs(pipeline))), None)
+                next(iter(build(endless)), None)
             except tf.errors.OpError:
                 return True
         return False

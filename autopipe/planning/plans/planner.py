@@ -215,7 +215,8 @@ def _not_slower(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measuremen
     try:
         found = _measured(best, measurements)
     except MeasurementError as unmeasured:
-        if measurements.fails(best.after) and not measurements.fails(best.before):
+        raised = unmeasured.__cause__ is not None
+        if raised and measurements.fails(best.after) and not measurements.fails(best.before):
             refusals = (Refusal(step.rule, step.before, f"as a whole it fails: {unmeasured}") for step in best.steps)
             return replace(_unchanged(best), refusals=(*best.refusals, *refusals))
         return best
