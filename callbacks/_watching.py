@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import warnings
@@ -24,6 +25,8 @@ __all__ = ["WatchingCallback"]
 _Watching = TypeVar("_Watching", bound="WatchingCallback")
 # More than any loop has: how many epochs are to come cannot be told.
 _MANY_EPOCHS = 10**9
+# What may compute on a GPU that Keras knows nothing of.
+_OTHERS = frozenset({"jax", "torch"})
 # When the second step begins, one has ended.
 _STEPS_TO_TELL = 2
 
@@ -207,7 +210,8 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def _sample_gpu(self) -> None:
         """Begin to sample the GPUs, if training runs on any; what computes in a loop of one's own is not known."""
-        if self.model is not None and not computes_on_gpu():
+        others = self._in_loop and not _OTHERS.isdisjoint(sys.modules)
+        if not others and not computes_on_gpu():
             return
         meter = GpuMeter()
         if meter.read() is None:
