@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.errors import ArgumentError, AutopipeError, DatasetError, KnobError, PlanError
+from autopipe.planning.plans.plan import Plan
 
 Dataset = tf.data.Dataset
 
@@ -91,6 +92,21 @@ def test_a_function_that_always_raises_is_shown_with_its_error_and_the_remedy():
 
 
 @pytest.mark.usefixtures("as_fast")
+def test_where_every_element_fails_no_file_of_a_cache_is_written_to_find_that_out(tmp_path):
+    failing = Dataset.range(20).map(
+        lambda x: tf.debugging.check_numerics(tf.math.log(-1.0 - tf.cast(x, tf.float32)), "")
+    )
+    with pytest.raises(DatasetError, match="every one tried in .* raised"):
+        autopipe.optimize(failing.shuffle(20).cache(str(tmp_path / "kept")).map(double))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_how_long_optimize_would_measure_is_judged_by_the_name_it_has_here():
+    with pytest.raises(ArgumentError, match="measuring_seconds must be a number >= 0, but got -1"):
+        autopipe.explain(Dataset.range(3), measuring_seconds=-1)
+    assert autopipe.explain(Dataset.range(3).map(double), measuring_seconds=0).plan
+
+
 def test_one_bad_element_among_good_ones_fails_where_it_did_and_the_others_are_kept():
     dataset = autopipe.optimize(Dataset.range(6).cache().map(failing_on(3)), keeps="sequence")
     assert [step.rule for step in dataset.explain().rewriting.steps] != []
@@ -189,6 +205,31 @@ def test_a_damaged_plan_is_refused_with_the_reason(text, words, tmp_path):
     path.write_text(text)
     with pytest.raises(PlanError, match=f"{words}.*Make a new one with: autopipe tune"):
         autopipe.optimize(Dataset.range(3), plan=path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"places": (1,)}, "in the plan given its places are 1, and not one for each of its 0 rules"),
+        ({"rules": None}, "in the plan given its rules is a NoneType"),
+        ({"rules": ("prefetch_at_end",), "places": ("last",)}, "its places are not all whole numbers"),
+        ({"knobs": [1]}, "its knobs is a list"),
+        ({"schema": 99}, "its schema is 99"),
+    ],
+)
+@pytest.mark.parametrize("read", [autopipe.optimize, autopipe.explain])
+def test_a_plan_made_by_hand_is_judged_as_one_in_a_file(read, fields, words):
+    dataset = Dataset.range(9).map(double)
+    fingerprint = autopipe.optimize(dataset, seconds=0).plan.fingerprint
+    with pytest.raises(PlanError, match=f"{words}.*Make a new one with: autopipe tune"):
+        read(dataset, plan=Plan(fingerprint, **fields))
+
+
+def test_a_plan_made_by_hand_may_hold_numbers_of_numpy():
+    dataset = Dataset.range(9).map(double)
+    fingerprint = autopipe.optimize(dataset, seconds=0).plan.fingerprint
+    plan = Plan(fingerprint, knobs={"thread_pool.size": np.int64(3)})
+    assert autopipe.optimize(dataset, plan=plan).knobs["thread_pool.size"] == 3
 
 
 def test_a_plan_that_is_not_there_is_named(tmp_path):

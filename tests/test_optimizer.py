@@ -1,5 +1,7 @@
 """The driver: what it refuses, whom it blames, and the record it keeps."""
 
+from dataclasses import replace
+
 import pytest
 import tensorflow as tf
 
@@ -57,6 +59,17 @@ def test_a_rule_may_learn_the_shape_and_number_of_elements_but_not_forget_them()
     forgot = Rule("know_less", Keeps.SEQUENCE, know_less)
     with pytest.raises(RewriteError, match="know_less turned"):
         rewrite(done.after, [forgot], keeps=Keeps.SEQUENCE, measurements=Answers())
+
+
+def test_a_rule_that_would_change_nothing_is_refused():
+    def same(node):
+        """batch -> batch."""
+        return Rewrite(replace(node)) if isinstance(node, ir.Batch) else None
+
+    idle = Rule("same", Keeps.SEQUENCE, same)
+    done = rewrite(extract(Dataset.range(9).batch(2)), [idle], keeps=Keeps.TRAINING, measurements=Answers())
+    assert not done.steps
+    assert [(each.rule, each.reason) for each in done.refusals] == [("same", "it would change nothing")]
 
 
 def test_a_rule_that_fails_is_told_of_and_the_others_are_applied():

@@ -1,5 +1,7 @@
 """Verifying finds what a wrong rewrite would do to the elements."""
 
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -196,6 +198,36 @@ def test_optimize_verifies_on_request_and_says_what_it_compared():
     dataset = autopipe.optimize(Dataset.range(60).cache().map(lambda x: x + 1).batch(4), verify=True)
     assert "120 rows of 2 epochs compared, keeping sequence" in str(dataset.explain())
     assert "Verified" not in str(autopipe.optimize(Dataset.range(60)).explain())
+
+
+def kept_in_a_file(factor, file):
+    return Dataset.range(40).map(lambda x: x * factor).cache(str(file)).batch(4)
+
+
+def test_what_is_wrong_before_a_file_that_nobody_has_written_is_found_and_none_is_written(tmp_path):
+    written, wrong = (extract(kept_in_a_file(factor, tmp_path / "kept")) for factor in (2, 3))
+    with pytest.raises(VerificationError, match="epoch 0: element 0 differs"):
+        verify(Rewriting(written, wrong, (), ()))
+    assert "80 rows of 2 epochs compared" in verify(Rewriting(written, written, (), ()))
+    assert not os.listdir(tmp_path)
+
+
+def test_optimize_verifies_what_its_author_keeps_in_a_file_and_writes_none(tmp_path):
+    dataset = autopipe.optimize(kept_in_a_file(2, tmp_path / "kept"), seconds=0, verify=True)
+    assert "rows of 2 epochs compared" in str(dataset.explain())
+    assert not os.listdir(tmp_path)
+    assert [int(x) for batch in dataset for x in batch] == list(range(0, 80, 2))
+    assert os.listdir(tmp_path)
+    again = autopipe.optimize(kept_in_a_file(3, tmp_path / "kept"), seconds=0, verify=True)
+    assert "rows of 2 epochs compared" in str(again.explain())
+
+
+def test_a_file_that_its_author_writes_meanwhile_is_written_by_nobody_else(tmp_path):
+    dataset = kept_in_a_file(2, tmp_path / "kept")
+    iterator = iter(dataset)
+    first = next(iterator)
+    autopipe.optimize(dataset, seconds=0, verify=True)
+    assert [int(x) for batch in (first, *iterator) for x in batch] == list(range(0, 80, 2))
 
 
 def test_verifying_leaves_the_shuffles_and_generators_of_the_user_alone():

@@ -28,6 +28,9 @@ __all__ = [
     "with_called",
 ]
 
+# What computes nothing, and TensorFlow leaves out.
+_PASSING_ON = frozenset({"Identity", "IdentityN", "PreventGradient", "StopGradient"})
+
 
 def needed_ops(
     wanted: Iterable[Any], known: Iterable[Any] = (), *, done: Set[Any] = frozenset(), waits: bool = True
@@ -67,10 +70,17 @@ def fed_by(tensors: Iterable[Any]) -> set[Any]:
 
 
 def origin(tensor: Any) -> Any:
-    """Return the tensor that a chain of ``Identity`` and ``IdentityN`` ops passes on."""
-    while tensor.op.type in ("Identity", "IdentityN"):
+    """Return the tensor that a chain of ops passes on, which TensorFlow leaves out, as ``Identity``."""
+    while tensor.op.type in _PASSING_ON or _keeps_shape(tensor.op):
         tensor = tensor.op.inputs[tensor.value_index]
     return tensor
+
+
+def _keeps_shape(op: Any) -> bool:
+    """Return whether an op gives something the shape that it is known to have."""
+    if op.type != "Reshape" or not op.outputs[0].shape.is_fully_defined():
+        return False
+    return bool(op.inputs[0].shape.is_fully_defined() and op.inputs[0].shape == op.outputs[0].shape)
 
 
 def called_graphs(graph: Any, op: Any) -> list[Any]:

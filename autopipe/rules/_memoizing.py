@@ -7,7 +7,13 @@ from itertools import count
 from typing import NamedTuple
 
 from autopipe.functions.function import Function
-from autopipe.functions.joined.numbered import ELEMENTS_OF_FILE, behind_number, numbering_elements, reads_in_order
+from autopipe.functions.joined.numbered import (
+    ELEMENTS_OF_FILE,
+    behind_number,
+    numbering_elements,
+    opens_one_file,
+    reads_in_order,
+)
 from autopipe.functions.parts.fixed_part import changes_between_epochs
 from autopipe.pipeline.files import read_one
 from autopipe.pipeline.ir import (
@@ -169,7 +175,7 @@ def _opens_files(node: FilesReader | FlatMap | Interleave) -> bool:
         return False
     if isinstance(node, FilesReader):
         return node.csv is None and node.num_parallel_reads in (None, AUTOTUNE)
-    return reads_in_order(node.fn)
+    return reads_in_order(node.fn) and opens_one_file(node.fn)
 
 
 def _reads_at_once(node: FilesReader | FlatMap | Interleave) -> bool:

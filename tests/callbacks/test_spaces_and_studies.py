@@ -7,11 +7,12 @@ import sqlite3
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution
+from optuna.trial import TrialState
 from recording import Recorder, fit_until, fit_until_a_trial_ended, identity, rows
 
 import autopipe
 from autopipe.callbacks import PipelineTuner
-from autopipe.errors import ArgumentError
+from autopipe.errors import ArgumentError, StorageError
 from autopipe.tuning.studies import open_study
 
 pytestmark = [
@@ -51,6 +52,35 @@ def test_a_study_of_the_same_choices_is_told_of_the_trials():
     dataset = autopipe.optimize(rows().map(identity).batch(4).prefetch(1), rules=(), seconds=0)
     fit_until_a_trial_ended(Recorder(), dataset, PipelineTuner(study=study, space=buffers(1, 8), **EAGER))
     assert len(study.trials) > 1
+
+
+def test_a_study_goes_on_in_the_next_training_where_a_number_began_between_those_of_the_space():
+    study = optuna.create_study(direction="maximize")
+    dataset = autopipe.optimize(rows().map(identity).batch(4).prefetch(3), rules=(), seconds=0)
+    tried = []
+    for found in (3, 4):
+        dataset.retune({"prefetch.buffer_size": found})
+        fit_until_a_trial_ended(Recorder(), dataset, PipelineTuner(study=study, **EAGER))
+        tried.append([trial for trial in study.trials if trial.state is TrialState.COMPLETE])
+    assert len(tried[1]) > len(tried[0])
+    assert {trial.distributions["prefetch.buffer_size"] for trial in tried[1]} == {
+        CategoricalDistribution((-1, 1, 2, 3, 4, 8, 16))
+    }
+
+
+class OutOfReach:
+    """A study whose storage is on a machine that is gone."""
+
+    ask = None
+
+    @property
+    def directions(self):
+        raise OSError("no route to host")
+
+
+def test_a_study_that_is_out_of_reach_from_the_beginning_is_refused_in_words():
+    with pytest.raises(StorageError, match="must be reachable .* it says: no route to host"):
+        PipelineTuner(study=OutOfReach())
 
 
 @pytest.fixture

@@ -104,6 +104,73 @@ def test_another_dataset_is_evaluated_in_the_midst_of_an_epoch():
     assert monitor.profile.stretch.elements == 3 * STEPS
 
 
+class HoldAnother(keras.callbacks.Callback):
+    """Reads another dataset now and then, by an iterator that it made before the first step."""
+
+    def __init__(self, other):
+        super().__init__()
+        self.other = other
+
+    def on_train_begin(self, logs=None):
+        self.iterator = iter(self.other.repeat())
+
+    def on_epoch_end(self, epoch, logs=None):
+        next(self.iterator)
+
+
+@pytest.mark.parametrize("steps", [1, 2, None], ids=["of a step", "of two", "whole"])
+def test_epochs_are_of_the_dataset_that_is_trained_on_though_a_callback_holds_an_iterator_over_another(steps):
+    data, monitor = dataset(), PipelineMonitor()
+    callbacks = [monitor, HoldAnother(beside())]
+    history = train(Recorder(), data, callbacks, epochs=3, steps_per_epoch=steps, shuffle=False).history
+    assert monitor.profile.stretch.elements == 3 * (steps or STEPS)
+    assert monitor.profile.stages[-1].place in list(trees.walk(data.tree))
+    assert len(history["steps_per_second"]) == 3
+    assert min(history["steps_per_second"]) > 0
+
+
+def test_the_dataset_that_is_trained_on_is_tuned_though_a_callback_holds_an_iterator_over_another():
+    data, other = dataset(), beside()
+    knobs, tuner = other.knobs, PipelineTuner(verbose=0)
+    train(Recorder(), data, [tuner, HoldAnother(other)], epochs=2)
+    assert tuner.dataset is data
+    assert other.knobs == knobs
+
+
+def test_a_loop_that_holds_an_iterator_over_another_dataset_from_the_beginning_is_followed():
+    train_on, validate_on = dataset(), beside()
+    knobs, monitor, tuner = validate_on.knobs, PipelineMonitor(), PipelineTuner(verbose=0)
+    with monitor, tuner:
+        held = iter(validate_on.repeat())
+        for _ in range(3):
+            for _ in train_on:
+                monitor.step()
+                tuner.step()
+            next(held)
+    assert list(monitor._figures) == [1, 2, 3]
+    assert monitor.profile.stretch.elements == 3 * STEPS
+    assert monitor.profile.stages[-1].place in list(trees.walk(train_on.tree))
+    assert tuner.dataset is train_on
+    assert validate_on.knobs == knobs
+
+
+def test_a_loop_that_validates_before_its_first_step_has_no_epoch_of_that():
+    train_on, validate_on = dataset(), beside()
+    monitor, tuner = PipelineMonitor(), PipelineTuner(verbose=0)
+    with monitor, tuner:
+        for _ in range(2):
+            for _ in validate_on:
+                time.sleep(0.1)
+            for _ in train_on:
+                monitor.step()
+                tuner.step()
+    assert list(monitor._figures) == [1, 2]
+    assert monitor.profile.epochs == 2
+    assert monitor.profile.stretch.elements == 2 * STEPS
+    assert monitor.profile.stretch.seconds < 0.1 * (ROWS // 6)
+    assert tuner.dataset is train_on
+
+
 def test_a_loop_reads_another_dataset_in_the_midst_of_an_epoch():
     other, monitor = beside(), PipelineMonitor()
     with monitor:

@@ -123,6 +123,20 @@ def test_a_number_of_reads_that_is_given_as_a_tensor_is_read_as_a_number():
     assert type(read.num_parallel_reads) is int
 
 
+@pytest.mark.parametrize("count", [-2, -9])
+def test_any_number_of_repetitions_below_0_is_without_end(count):
+    assert extract(Dataset.range(9).repeat(count)).count == -1
+    repeated = Dataset.range(10).repeat(count).shuffle(5).take(15)
+    assert len(list(autopipe.optimize(repeated, seconds=0))) == 15
+
+
+def test_what_is_repeated_not_once_stays_as_it_is():
+    nothing = Dataset.range(10).repeat(0).shuffle(5)
+    assert "a repeat(0) gives nothing" in extract(nothing).input.reason
+    joined = nothing.concatenate(Dataset.range(3))
+    assert list(autopipe.optimize(joined, seconds=0).as_numpy_iterator()) == [0, 1, 2]
+
+
 def without_size():
     dataset = Dataset.range(9).batch(2)
     del dataset._batch_size

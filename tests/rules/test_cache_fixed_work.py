@@ -234,6 +234,29 @@ def test_refuses_where_errors_are_ignored():
     assert_refuses(RULE, JPEGS.map(augment).ignore_errors(), "ignore_errors()")
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda names: names.map(tf.io.read_file),
+        lambda names: tf.data.TFRecordDataset(names),
+        lambda names: names.interleave(tf.data.TFRecordDataset),
+    ],
+    ids=["a map", "a reader", "a reader for each"],
+)
+def test_refuses_to_keep_what_errors_left_of_files_in_one_epoch(read):
+    kept = read(tf.data.Dataset.from_tensor_slices(["a", "b"])).ignore_errors().map(decode)
+    done = apply(RULE, kept)
+    assert done.after == done.before
+    reason = "a file that cannot be read in one epoch only would be left out for good, by ignore_errors()"
+    assert reason in {refusal.reason for refusal in done.refusals}
+
+
+def test_what_errors_leave_of_what_reads_no_file_is_kept():
+    read = JPEGS.map(lambda jpeg: tf.debugging.check_numerics(decode(jpeg), "not a number")).ignore_errors()
+    done = apply(RULE, read.map(lambda image: tf.image.resize(image, (6, 6))))
+    assert one_line(done.after) == "tensor_slices | map(<lambda>) | ignore_errors() | map(<lambda>) | cache()"
+
+
 def test_refuses_where_the_element_that_fails_may_be_one_that_is_not_taken():
     assert_refuses(RULE, JPEGS.shuffle(9).map(augment).take(3), "on an element that take(3) downstream leaves out")
 
@@ -380,3 +403,15 @@ def test_a_draw_that_is_not_used_is_no_error():
 
     done = apply(RULE, tf.data.Dataset.range(8).map(load).batch(2), Keeps.TRAINING, AlwaysFaster())
     assert done.steps or done.refusals
+
+
+@pytest.mark.parametrize("stage", ["flat_map", "interleave"])
+def test_refuses_to_keep_what_errors_left_of_files_inside_a_function(stage):
+    def opened(name):
+        return tf.data.TFRecordDataset(name).ignore_errors()
+
+    kept = getattr(tf.data.Dataset.from_tensor_slices(["a", "b"]), stage)(opened).map(
+        lambda x: tf.strings.upper(x + "x")
+    )
+    done = apply("cache_fixed_work", kept)
+    assert done.after == done.before

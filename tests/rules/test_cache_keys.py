@@ -68,6 +68,21 @@ def test_a_key_that_a_table_tells_is_cached_too():
     assert_rewrites(RULE, dataset, "range(0, 9) | map(with its key) | cache() | group_by_window(batched)")
 
 
+def sized(_key, window):
+    return window.batch(window.cardinality())
+
+
+def with_size(_key, window):
+    return Dataset.zip((window.batch(3), Dataset.from_tensors(window.cardinality())))
+
+
+@pytest.mark.parametrize("reduce", [sized, with_size])
+def test_a_window_may_be_asked_how_many_it_holds(reduce):
+    dataset = grouped(Dataset.range(20).cache(), reduce=reduce)
+    result = f"range(0, 20) | map(with its key) | cache() | group_by_window({reduce.__name__})"
+    assert_rewrites(RULE, dataset, result)
+
+
 def test_of_two_groupings_each_has_its_key():
     dataset = grouped(grouped(Dataset.range(30).cache(), reduce=lambda _, window: window).cache(), lambda x: x % 3)
     done = apply(RULE, dataset)

@@ -1,5 +1,6 @@
 import gc
 import weakref
+from contextlib import contextmanager
 
 import pytest
 import tensorflow as tf
@@ -277,6 +278,27 @@ def test_of_what_forbids_a_cache_as_well_nothing_more_is_said():
     assert "shuffle(40) gives each repetition its own order" in apply("cache_fixed_work", dataset).refusals[0].reason
 
 
+@pytest.mark.parametrize("name", ["qint16", "quint16", "float8_e5m2"])
+def test_refuses_results_of_which_tensorflow_could_not_choose_one(name):
+    def packed(x):
+        number = tf.strings.to_number(x)
+        dtype = tf.as_dtype(name)
+        return tf.quantization.quantize(number, 0.0, 50.0, dtype).output if "int" in name else tf.cast(number, dtype)
+
+    reason = f"elements hold a {name}, for which TensorFlow has no conditional"
+    assert_refuses(RULE, TEXTS.shuffle(40).take(30).map(packed), reason)
+
+
+def test_results_are_kept_by_as_many_threads_as_the_author_gave_the_map(monkeypatch):
+    built, make = [], tf.raw_ops.ParallelMapDatasetV2
+    monkeypatch.setattr(tf.raw_ops, "ParallelMapDatasetV2", lambda **given: built.append(given) or make(**given))
+    dataset = TEXTS.shuffle(40, seed=3).take(30).map(parse, num_parallel_calls=2, use_unbounded_threadpool=True)
+    expected = "tensor_slices | enumerate() | shuffle(40, seed=3) | take(30) | memoized_map(parse, calls=2, unbounded="
+    done = assert_rewrites(RULE, dataset, f"{expected}True)")
+    assert {given["use_unbounded_threadpool"] for given in built} == {True}
+    assert done.after.kept.input.use_unbounded_threadpool
+
+
 def test_results_above_the_budget_are_refused():
     dataset = TEXTS.shuffle(40).take(30).map(parse)
     assert_refuses(RULE, dataset, "above the RAM budget", answers=Answers(ram_budget=10))
@@ -421,4 +443,129 @@ def test_refuses_numbers_behind_what_leaves_out_a_file_that_cannot_be_read_once(
     # What is read of a file is kept as it was read.
     assert [step.after for step in done.steps] == ["... | enumerate() | memoized_map(read_file, calls=AUTOTUNE)"]
     (refusal,) = done.refusals
-    assert "a file that cannot be read in one epoch only would shift numbers" in refusal.reason
+    assert "a file that cannot be read in one epoch only would be left out for good" in refusal.reason
+
+
+@contextmanager
+def unreadable(path):
+    away = path.rename(path.with_suffix(".away"))
+    path.mkdir()
+    yield
+    path.rmdir()
+    away.rename(path)
+
+
+def files_of_records(folder):
+    paths = [folder / name for name in ("a", "b")]
+    for path in paths:
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for number in range(20):
+                writer.write(f"{path.name}{number}".encode())
+    return paths
+
+
+READERS = {
+    "records of files": tf.data.TFRecordDataset,
+    "lines of files": tf.data.TextLineDataset,
+    "a reader for each file": lambda names: Dataset.from_tensor_slices(names).flat_map(tf.data.TFRecordDataset),
+    "several in turn": lambda names: Dataset.from_tensor_slices(names).interleave(tf.data.TFRecordDataset),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_elements_of_several_files_are_numbered_in_each_of_them(tmp_path, name):
+    names = [str(path) for path in files_of_records(tmp_path)]
+    done = apply(RULE, READERS[name](names).shuffle(100).take(39).map(tf.strings.upper))
+    assert one_line(done.after).startswith("tensor_slices | enumerate() | ")
+    assert "enumerate" not in one_line(done.after).removeprefix("tensor_slices | enumerate()")
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if name != "lines of files"])
+def test_a_file_that_cannot_be_read_in_one_epoch_only_shifts_no_numbers(tmp_path, name):
+    paths = files_of_records(tmp_path)
+    read = READERS[name](list(map(str, paths))).shuffle(100).take(39)
+    dataset = build(apply(RULE, read.map(tf.strings.upper).ignore_errors()).after)
+    with unreadable(paths[0]):
+        assert {text[:1] for text in dataset.as_numpy_iterator()} == {b"B"}
+    for _epoch in range(2):
+        epoch = set(dataset.as_numpy_iterator())
+        assert len(epoch) == 39
+        assert epoch < {f"{path.name}{number}".upper().encode() for path in paths for number in range(20)}
+
+
+def lines_of(name):
+    return tf.ensure_shape(tf.strings.split(tf.io.read_file(name)), [None])
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (
+            lambda names: names.map(tf.io.read_file).filter(lambda text: text != ""),
+            "shift numbers, in filter(<lambda>)",
+        ),
+        (lambda names: names.map(lines_of).unbatch(), "shift numbers, in unbatch()"),
+        (lambda names: names.map(tf.io.read_file).batch(2).map(lambda texts: texts[0]), "shift numbers, in batch(2)"),
+        (lambda names: tf.data.TFRecordDataset(names, num_parallel_reads=2), "in tfrecord_files(reads=2)"),
+        (lambda names: tf.data.TFRecordDataset(names).ignore_errors(), "left out for good, by ignore_errors()"),
+    ],
+    ids=["filter", "unbatch", "batch", "read at once", "errors ignored"],
+)
+def test_refuses_numbers_that_a_file_would_shift_that_cannot_be_read_once(make, reason):
+    done = apply(RULE, make(Dataset.from_tensor_slices(["a", "b"])).shuffle(9).take(1).map(parse))
+    assert any("a file that cannot be read in one epoch only would" in each.reason for each in done.refusals)
+    assert any(reason in each.reason for each in done.refusals)
+    assert "memoized_map(parse" not in one_line(done.after)
+
+
+def test_of_one_file_that_cannot_be_read_nothing_is_left_to_shift():
+    assert_rewrites(
+        RULE,
+        tf.data.TextLineDataset(__file__).shuffle(9, seed=2).take(5).map(lambda line: tf.strings.length(line) + 1),
+        "tensor_slices | text_files() | enumerate() | shuffle(9, seed=2) | take(5) | "
+        "memoized_map(<lambda>, calls=AUTOTUNE)",
+    )
+
+
+def shards(folder):
+    for shard in "st":
+        (folder / shard).mkdir()
+        for name in "ab":
+            with tf.io.TFRecordWriter(str(folder / shard / name)) as writer:
+                for number in range(10):
+                    writer.write(f"{shard}{name}{number}".encode())
+    return Dataset.from_tensor_slices([str(folder / shard) for shard in "st"])
+
+
+def both(shard):
+    return tf.data.TFRecordDataset(tf.stack([shard + "/a", shard + "/b"]))
+
+
+def one_after_the_other(shard):
+    return tf.data.TFRecordDataset(shard + "/a").concatenate(tf.data.TFRecordDataset(shard + "/b"))
+
+
+def nested(shard):
+    return Dataset.from_tensor_slices(tf.stack([shard + "/a", shard + "/b"])).flat_map(tf.data.TFRecordDataset)
+
+
+@pytest.mark.parametrize("opened", [both, one_after_the_other, nested])
+def test_of_several_files_that_one_function_opens_one_that_cannot_be_read_once_shifts_no_numbers(tmp_path, opened):
+    read = shards(tmp_path).flat_map(opened).shuffle(100).take(39).map(tf.strings.upper).ignore_errors()
+    dataset = build(apply("cache_results", read).after)
+    with unreadable(tmp_path / "s" / "a"):
+        assert len(list(dataset)) == 30
+    assert len(set(dataset.as_numpy_iterator())) == 39
+
+
+def test_an_order_that_is_kept_shifts_no_numbers_where_a_file_cannot_be_read_once(tmp_path):
+    paths = [tmp_path / str(number) for number in range(30)]
+    for path in paths:
+        path.write_text(path.name)
+    read = Dataset.from_tensor_slices(list(map(str, paths))).map(tf.io.read_file)
+    kept = read.shuffle(100, seed=3, reshuffle_each_iteration=False).shuffle(50).take(29).map(tf.strings.upper)
+    dataset = build(apply(RULE, kept.ignore_errors()).after)
+    with unreadable(paths[1]):
+        assert len(list(dataset)) == 29
+    for _epoch in range(4):
+        assert len(set(dataset.as_numpy_iterator())) == 29

@@ -124,6 +124,13 @@ def test_ragged_sides_are_refused():
     assert_refuses(RULE, dataset, "elements hold a RaggedTensor, not a plain tensor")
 
 
+def test_refuses_results_of_which_tensorflow_could_not_choose_one():
+    def packed(a, b):
+        return [tf.quantization.quantize(number(text), 0.0, 50.0, tf.quint16).output for text in (a, b)]
+
+    assert_refuses(RULE, pairs().map(packed), "elements hold a quint16, for which TensorFlow has no conditional")
+
+
 def test_what_all_sides_keep_together_must_fit():
     assert_refuses(RULE, pairs().map(both), "above the RAM budget", answers=Answers(cache_bytes=600, ram_budget=1100))
     done = apply(RULE, pairs().map(both), answers=Answers(cache_bytes=600, ram_budget=1200))

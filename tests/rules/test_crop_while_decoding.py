@@ -152,10 +152,15 @@ def test_does_not_match_where_pixels_decide_or_are_used_whole():
         image = decoded(contents)
         return tf.slice(image, (0, 0, 0), (9, 9, 3)), tf.slice(image, (1, 0, 0), (9, 9, 3))
 
+    def recovered(contents):
+        image = tf.io.decode_jpeg(contents, 3, try_recover_truncated=True)
+        return tf.slice(image, (0, 0, 0), (5, 5, 3))
+
     assert_no_match(RULE, IMAGES.map(by_its_pixels))
     assert_no_match(RULE, IMAGES.map(twice))
     assert_no_match(RULE, IMAGES.map(decoded))
     assert_no_match(RULE, IMAGES.map(lambda x: tf.slice(tf.io.decode_jpeg(x, 3, ratio=2), (0, 0, 0), (5, 5, 3))))
+    assert_no_match(RULE, IMAGES.map(recovered))
     assert_no_match(RULE, IMAGES.map(lambda x: tf.slice(tf.cast(decoded(x), tf.float32), (0, 0, 0), (5, 5, 3))))
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import autopipe
 from autopipe.optimizer import rewrite
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
@@ -156,6 +157,13 @@ def test_refuses_rows_that_are_not_plain_tensors():
     assert_refuses(RULE, ragged.shuffle(3).batch(2), "RaggedTensor, not a plain tensor")
     sparse = tf.data.Dataset.from_tensor_slices((tf.sparse.eye(4), tf.range(4)))
     assert_refuses(RULE, sparse.batch(2), "SparseTensor, not a plain tensor")
+
+
+def test_refuses_rows_that_are_handles_of_datasets():
+    handles = [tf.data.experimental.to_variant(tf.data.Dataset.range(length)) for length in range(4)]
+    rows = tf.data.Dataset.from_tensor_slices(tf.stack(handles))
+    assert_refuses(RULE, rows.batch(2), "elements hold a variant, not a plain tensor")
+    assert len(list(autopipe.optimize(rows.batch(2), seconds=0))) == 2
 
 
 def test_does_not_match_stages_that_look_at_elements_or_hold_them():

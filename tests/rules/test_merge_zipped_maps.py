@@ -71,6 +71,19 @@ def test_as_many_calls_run_at_once_as_of_any_of_them(first, then, merged):
     assert_rewrites(RULE, Dataset.zip(sides), f"range(0, 9) | map(square and negative, calls={merged})")
 
 
+def test_calls_have_threads_of_their_own_where_those_of_one_map_had():
+    first = Dataset.range(9).map(square, 4, use_unbounded_threadpool=True)
+    expected = "range(0, 9) | map(square and negative, calls=4, unbounded=True)"
+    assert_rewrites(RULE, Dataset.zip((first, Dataset.range(9).map(negative, 4))), expected)
+
+
+def test_what_is_parallel_waits_for_no_draw_that_is_not():
+    drawn = Dataset.range(9).map(lambda x: tf.random.uniform(()))
+    assert_no_match(RULE, Dataset.zip((Dataset.range(9).map(square, 4), drawn)))
+    done = apply(RULE, Dataset.zip((Dataset.range(9).map(square), drawn)))
+    assert one_line(done.after) == "range(0, 9) | map(square and <lambda>)"
+
+
 def test_the_order_stays_fixed_that_the_author_fixed_for_one_map():
     sides = (Dataset.range(9).map(square, 4, deterministic=True), Dataset.range(9).map(negative, 4))
     options = tf.data.Options()

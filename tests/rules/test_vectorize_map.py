@@ -116,6 +116,15 @@ def test_refuses_what_makes_of_other_last_bits_or_of_an_overflow_another_number(
     assert_refuses(RULE, numbers().map(function).batch(8), "its own Cast may make", keeps)
 
 
+@pytest.mark.parametrize(
+    ("keeps", "reason"),
+    [(Keeps.SEQUENCE, "since floats may round differently in a batch"), (Keeps.ELEMENTS, "its own Cast may make")],
+)
+def test_refuses_to_make_small_whole_numbers_of_complex_ones_that_overflow(keeps, reason):
+    spectrum = tf.data.Dataset.from_tensor_slices(tf.complex(tf.range(0.0, 500.0, 99), 1.0))
+    assert_refuses(RULE, spectrum.map(lambda z: tf.cast(z, tf.uint8)).batch(4), reason, keeps)
+
+
 @pytest.mark.parametrize("clipped", [tf.saturate_cast, lambda x, to: tf.cast(tf.clip_by_value(x, 0, 255), to)])
 def test_numbers_that_are_clipped_first_may_be_cast(clipped):
     dataset = numbers().map(lambda x: clipped(tf.cast(x, tf.float32) * 25.5, tf.uint8)).batch(8)

@@ -7,6 +7,7 @@ from itertools import islice
 import pytest
 import tensorflow as tf
 from caching_shuffled_work import caching, slow
+from tensorflow.python.data.ops import debug_mode
 
 import autopipe
 from autopipe.optimizer import Rewriting
@@ -122,6 +123,18 @@ def test_an_iterator_that_was_started_early_goes_only_to_who_asks_for_the_same_s
     assert values(early) == [10 * x + 1 for x in range(8)]
 
 
+@pytest.mark.parametrize("asks", [lambda d: d.map(lambda x: x + 2), lambda d: d], ids=["other stages", "none"])
+def test_an_iterator_that_was_started_early_waits_while_others_ask_for_something_else(asks):
+    optimized = tens()
+    after = optimized.map(lambda x: x + 1)
+    early = optimized.start_early(after._stages)
+    optimized.offer(early)
+    assert len(values(asks(optimized))) == 8
+    assert iter(after) is early
+    assert iter(after) is not early
+    assert values(early) == [10 * x + 1 for x in range(8)]
+
+
 def test_python_code_after_it_is_not_started_early():
     optimized = tens()
     after = optimized.map(lambda x: tf.py_function(lambda y: y, [x], tf.int64))
@@ -131,7 +144,12 @@ def test_python_code_after_it_is_not_started_early():
 
 def test_it_can_be_optimized_again():
     after = tens().map(lambda x: x + 1)
-    assert values(autopipe.optimize(after)) == values(after)
+    after.note = "tens"
+    again = autopipe.optimize(after)
+    assert values(again) == values(after)
+    assert again.note == "tens"
+    # Its knobs are not those of the one that it was made of.
+    assert not hasattr(again, "optimized")
 
 
 STAYS = {
@@ -218,6 +236,26 @@ def test_a_shuffle_that_would_not_wait_for_a_cache_waits_where_it_is_repeated(mo
 def test_other_stages_after_it_are_those_of_any_dataset(derive):
     assert not isinstance(derive(tens()), FollowingDataset)
     assert sum(1 for _ in derive(tens().map(lambda x: x + 1))) == sum(1 for _ in derive(tf.data.Dataset.range(8)))
+
+
+@pytest.fixture
+def _debug_mode():
+    """TensorFlow's, in which a prefetch is none."""
+    tf.data.experimental.enable_debug_mode()
+    yield
+    debug_mode.toggle_debug_mode(False)
+
+
+@pytest.mark.usefixtures("_debug_mode")
+@pytest.mark.parametrize(
+    "derive",
+    [lambda d: d.map(lambda x: x + 1).prefetch(2), lambda d: d.batch(2).prefetch(2), lambda d: d.prefetch(2).repeat(2)],
+    ids=["map", "batch", "repeat"],
+)
+def test_in_debug_mode_each_stage_after_it_is_there_once(derive):
+    plain = tf.data.Dataset.range(8).map(lambda x: x * 10)
+    ours, theirs = ([x.numpy().tolist() for x in derive(each)] for each in (tens(seconds=0), plain))
+    assert ours == theirs
 
 
 def test_inside_a_traced_function_it_is_read_as_any_dataset():

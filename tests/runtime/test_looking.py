@@ -1,5 +1,7 @@
 """Who looks at the first elements does not wait for caches to be full, and fills none that others read."""
 
+import math
+
 import pytest
 import tensorflow as tf
 from caching_shuffled_work import COUNT, caching, slow
@@ -70,11 +72,58 @@ def test_every_pass_takes_no_more_calls_than_as_written_and_has_an_order_of_its_
 def test_who_goes_on_with_the_first_elements_reads_them_for_epochs_and_fills_caches():
     calls = []
     taken = optimized(calls).take(3)
-    for _pass in range(4):
+    for _pass in range(5):
         elements(taken)
     calls.clear()
     assert len(elements(taken)) == 12
     assert not calls
+
+
+def part_mixed(names):
+    return names.shuffle(COUNT // 2)
+
+
+def costs_of_passes(shuffled, passes=7):
+    """How many calls each pass over three batches takes where nothing is read ahead."""
+    calls, costs, options = [], [], tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False
+    taken = caching(slow(calls, shuffled).with_options(options)).take(3)
+    for _pass in range(passes):
+        calls.clear()
+        assert len(set(elements(taken))) == 12
+        costs.append(len(calls))
+    return costs
+
+
+def test_caches_are_filled_once_as_many_elements_were_looked_at_as_there_are():
+    assert costs_of_passes(lambda names: names.shuffle(COUNT)) == [12] * 4 + [COUNT, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "shuffled",
+    [part_mixed, lambda names: names.filter(lambda x: x >= 0).apply(part_mixed)],
+    ids=["of a known number", "of an unknown number"],
+)
+def test_over_a_shuffle_smaller_than_the_data_every_pass_takes_as_many_calls_as_written(shuffled):
+    assert costs_of_passes(shuffled) == [12] * 7
+
+
+def test_over_a_shuffle_smaller_than_the_data_an_earlier_take_reads_caches_that_are_full_by_then():
+    calls = []
+    dataset = caching(slow(calls, part_mixed))
+    earlier = dataset.take(3)
+    elements(earlier)
+    elements(dataset)
+    assert dataset.caches_are_full
+    calls.clear()
+    assert len(set(elements(earlier))) == 12
+    assert not calls
+
+
+@pytest.mark.parametrize(("passes", "looks"), [(0, 0), (2, 2), (math.inf, 4)])
+def test_as_many_passes_look_as_were_allowed(passes, looks):
+    taken = LookingDataset(lambda: tf.data.Dataset.range(2), look=lambda: iter(["looked"]), passes=passes)
+    assert [len(list(taken)) for _pass in range(4)] == [1] * looks + [2] * (4 - looks)
 
 
 def test_who_goes_on_with_the_first_elements_of_what_must_end_takes_them_from_one_cache():
@@ -82,7 +131,7 @@ def test_who_goes_on_with_the_first_elements_of_what_must_end_takes_them_from_on
     dataset = caching(slow(calls, lambda names: names.shard(1, 0).shuffle(COUNT)))
     assert dataset.must_end
     taken = dataset.take(3)
-    for _pass in range(4):
+    for _pass in range(5):
         elements(taken)
     calls.clear()
     elements(taken)

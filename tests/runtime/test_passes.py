@@ -3,11 +3,13 @@
 import gc
 import time
 from concurrent.futures import Future
+from itertools import islice
 from threading import Timer
 from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
+from awaiting import wait_until
 from disposing import wait_for_disposal
 from programs import run_program
 
@@ -19,6 +21,7 @@ from autopipe.rules import Keeps
 from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.passes import taken_in_a_pass
+from autopipe.runtime.unseen import may_end_aside
 
 Dataset = tf.data.Dataset
 COUNT = 9
@@ -201,6 +204,27 @@ def test_a_pass_in_a_traced_function_fills_a_cache(name):
     assert not dataset.caches_are_full
     take_traced(dataset, in_a_pass)
     assert dataset.caches_are_full
+
+
+def read_after(factor):
+    return lambda made: made.repeat().map(lambda x: x * factor).batch(2)
+
+
+def test_a_cache_without_end_before_what_reads_a_variable_is_full_once_its_consumer_had_a_pass_and_is_gone():
+    dataset = caching(texts(), read_after(tf.Variable(1.0)))
+    assert not may_end_aside(dataset.tree)
+    take(dataset, 2)
+    assert not dataset.caches_are_full
+    take(dataset, taken_in_a_pass(dataset.tree, [COUNT]))
+    wait_until(lambda: dataset.caches_are_full)
+    assert [x.numpy().tolist() for x in islice(dataset, 2)] == [[0, 1], [2, 3]]
+
+
+def test_an_element_that_failed_before_what_reads_a_variable_is_not_missing():
+    dataset = caching(texts(bad=COUNT - 1), read_after(tf.Variable(1.0)))
+    for _fit in range(2):
+        assert take(dataset, 3 * COUNT)
+    assert not dataset.caches_are_full
 
 
 def test_one_that_was_retuned_in_a_pass_fills_a_cache_too(monkeypatch):

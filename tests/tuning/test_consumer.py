@@ -96,6 +96,27 @@ def test_several_steps_in_one_execution_are_several():
     assert rate > int(model.optimizer.iterations) / (time.perf_counter() - began) / 2
 
 
+@pytest.mark.parametrize("whole_epochs", [False, True], ids=["steps", "whole epochs"])
+def test_the_end_is_told_once_and_nothing_before(whole_epochs):
+    """With JAX, each time costs as much as a step."""
+    told = []
+
+    class Telling(keras.Sequential):
+        def __setattr__(self, name, value):
+            if name == "stop_training":
+                told.append(value)
+            super().__setattr__(name, value)
+
+    model = Telling([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    told.clear()
+    assert ModelSteps(model).steps_per_second(ROWS.repeat(20), 0.2, whole_epochs=whole_epochs) > 10
+    begun, *ended = told
+    assert begun is False
+    assert set(ended) == {True}
+    assert len(ended) <= 2
+
+
 def test_an_exception_of_the_model_comes_out_as_it_is():
     class BrokenLossError(Exception):
         pass

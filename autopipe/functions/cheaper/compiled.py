@@ -54,6 +54,7 @@ _LEAST_PASSES = 2
 _LOWERED = frozenset({"_lower_using_switch_merge"})
 # Of complex numbers that are zero, infinite or large, XLA gives others.
 _UNKNOWN_TO_XLA = frozenset({"complex128", "complex64", "resource", "string", "variant"})
+_MOVING = frozenset("ExpandDims Identity IdentityN Reshape ReverseV2 Slice Squeeze StridedSlice Transpose".split())
 # XLA computes with more bits in between.
 _OF_FEW_BITS = frozenset({"bfloat16", "float16"})
 # What undoes the first, or divides by it, XLA leaves out together with it: what overflowed does not, then.
@@ -109,7 +110,7 @@ def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:
     """
     if any(tensor.dtype.name in _UNKNOWN_TO_XLA | _OF_FEW_BITS for tensor in (*op.inputs, *op.outputs)):
         return False
-    if any(op.type in _UNDONE.get(origin(each).op.type, ()) for each in op.inputs) or _divides_a_quotient(op):
+    if any(op.type in _UNDONE.get(_kind(each), ()) for each in op.inputs) or _divides_a_quotient(op):
         return False
     if op.type in _BRANCHES:
         bodies = called_graphs(graph, op)
@@ -125,9 +126,23 @@ def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:
     return op.type in _ALIKE and not _makes_whole_numbers(op) and not _overflows_elsewhere(op)
 
 
+def _kind(tensor: Any) -> str:
+    """Return the type of the op that computes what others only move; of one that squares, ``"Square"``."""
+    while tensor.op.type in _MOVING:
+        tensor = tensor.op.inputs[0]
+    op = tensor.op
+    squares = op.type == "Mul" and origin(op.inputs[0]) is origin(op.inputs[1])
+    return "Square" if squares else str(op.type)
+
+
 def _divides_a_quotient(op: Any) -> bool:
-    """Return whether an op divides by a quotient that is computed: XLA multiplies by its inverse."""
-    return bool(op.type == "RealDiv" and origin(op.inputs[1]).op.type == "RealDiv")
+    """Return whether an op divides a quotient, or by one: XLA divides once, by what both times multiply to."""
+    if op.type != "RealDiv":
+        return False
+    quotient, by_quotient = (origin(each).op for each in op.inputs)
+    divisors = (op.inputs[1], quotient.inputs[1]) if quotient.type == "RealDiv" else ()
+    computed = any(origin(each).op.type != "Const" for each in divisors)
+    return bool(computed or by_quotient.type == "RealDiv")
 
 
 def _makes_whole_numbers(op: Any) -> bool:

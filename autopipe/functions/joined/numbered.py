@@ -11,7 +11,7 @@ from autopipe.functions.known.effects import effects
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import specs, trace, with_called
 
-__all__ = ["ELEMENTS_OF_FILE", "behind_number", "numbering_elements", "reads_in_order"]
+__all__ = ["ELEMENTS_OF_FILE", "behind_number", "numbering_elements", "opens_one_file", "reads_in_order"]
 
 ELEMENTS_OF_FILE = 2**32
 """More than a file has elements."""
@@ -21,6 +21,8 @@ _IN_ORDER = frozenset(
     "CSVDatasetV2 ConcatenateDataset FixedLengthRecordDatasetV2 FlatMapDataset RangeDataset RepeatDataset ShardDataset "
     "SkipDataset TFRecordDataset TFRecordDatasetV2 TakeDataset TensorDataset TensorSliceDataset TextLineDataset".split()
 )
+# What names of files go into: readers of several are a flat_map over their names.
+_NAMING = frozenset({"TensorSliceDataset"})
 
 
 @remembered
@@ -60,6 +62,37 @@ def reads_in_order(fn: Function) -> bool:
     """
     made = (op.op for op in with_called(fn.concrete.graph.as_graph_def()) if "Dataset" in op.op)
     return replace(effects(fn), file_reads=()).steady and all(kind in _IN_ORDER for kind in made)
+
+
+@remembered
+def opens_one_file(fn: Function) -> bool:
+    """Return whether a function reads of no more than one file for each element, as far as its graph tells.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import function_of
+    >>> names = tf.data.Dataset.from_tensor_slices(["a", "b"])
+    >>> opened = tf.data.TextLineDataset, lambda name: tf.data.TextLineDataset([name, name + "x"])
+    >>> [opens_one_file(function_of(names.flat_map(each))) for each in opened]
+    [True, False]
+    """
+    if not effects(fn).file_reads:
+        return True
+    named: set[int] = set()
+    for op in fn.concrete.graph.get_operations():
+        if op.type == "FlatMapDataset" and op.inputs[0].op.type != "TensorSliceDataset":
+            return False
+        for names in op.inputs if op.type in _NAMING else ():
+            if names.dtype.name == "string" and names.shape.num_elements() != 1:
+                return False
+            named.add(id(_one_of(names)))
+    return len(named) == 1
+
+
+def _one_of(names: Any) -> Any:
+    """Return the one name there is among names, as it was before it was put into a row."""
+    while names.op.type in ("ExpandDims", "Identity", "Reshape") and names.op.inputs[0].shape.num_elements() == 1:
+        names = names.op.inputs[0]
+    return names
 
 
 @remembered

@@ -45,6 +45,7 @@ _PLACES = {
     "RandomUniform": _FIRST,
     "RandomUniformInt": _ALL,
     "Range": _ALL,
+    "Select": _NONE,
     "Split": _FIRST,
     "StatelessRandomNormalV2": _FIRST,
     "StatelessRandomUniformV2": _FIRST,

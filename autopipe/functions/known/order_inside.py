@@ -6,7 +6,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import with_called
 
-__all__ = ["op_of_free_order", "op_that_an_option_frees", "op_that_counts", "op_without_end"]
+__all__ = ["op_of_free_order", "op_that_an_option_frees", "op_that_counts", "op_that_ignores", "op_without_end"]
 
 _OF_DATASETS = ("Dataset", "DatasetV2", "DatasetV3", "DatasetV4")
 # What comes through depends on what came before.
@@ -82,3 +82,17 @@ def op_that_counts(fn: Function) -> str | None:
     'TakeDataset'
     """
     return next((str(op.op) for op in with_called(fn.concrete.graph.as_graph_def()) if op.op in _COUNTING), None)
+
+
+@remembered
+def op_that_ignores(fn: Function) -> str | None:
+    """Return a dataset op of a function that leaves elements out which fail; ``None`` if there is none.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import function_of
+    >>> opened = lambda x: tf.data.Dataset.range(x).ignore_errors()
+    >>> op_that_ignores(function_of(tf.data.Dataset.range(3).flat_map(opened)))
+    'IgnoreErrorsDataset'
+    """
+    ops = (str(op.op) for op in with_called(fn.concrete.graph.as_graph_def()))
+    return next((op for op in ops if "IgnoreErrors" in op), None)

@@ -301,9 +301,9 @@ class SampleMeasurements:
             if who_would_see(pipeline, draws_count=False):
                 return False
             endless = self._in_later_epochs(pipeline)
-            refuse_if_nothing_passes(endless)
-            (endless,) = ending_in_time([endless], _MOST_SECONDS)
             try:
+                refuse_if_nothing_passes(endless)
+                (endless,) = ending_in_time([endless], _MOST_SECONDS)
                 next(iter(build(endless)), None)
             except tf.errors.OpError:
                 return True

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from autopipe.functions.function import Function
+from autopipe.functions.joined.numbered import opens_one_file
 from autopipe.functions.known.effects import effects
 from autopipe.functions.known.order_inside import (
     op_of_free_order,
     op_that_an_option_frees,
     op_that_counts,
+    op_that_ignores,
     op_without_end,
 )
 from autopipe.pipeline import ir, trees
@@ -115,7 +117,7 @@ _STEADY_IF_THEIR_FUNCTIONS_ARE = (
 
 
 # An element that fails takes a number in each, as it does where it does not fail.
-_ONE_NUMBER_EACH = (ir.Concatenate, ir.Enumerate, ir.Map, ir.MemoizedMap, ir.Options, ir.Prefetch, ir.Shuffle, ir.Zip)
+_ONE_NUMBER_EACH = (ir.Concatenate, ir.Enumerate, ir.Map, ir.MemoizedMap, ir.Options, ir.Prefetch, ir.Zip)
 
 
 @dataclass(frozen=True)
@@ -237,8 +239,9 @@ def _no_number_shifts(source: ir.Node) -> Proof:
 def _may_shift(node: ir.Node) -> bool:
     """Return whether there may be another number of elements after a stage if one of those before it fails."""
     if isinstance(node, ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave):
-        # What is lost of the last one shifts nothing.
-        return signature(node.input).cardinality not in (0, 1)
+        # What is lost of the last file shifts nothing.
+        one_each = isinstance(node, ir.FilesReader) or (opens_one_file(node.fn) and not op_that_ignores(node.fn))
+        return signature(node.input).cardinality not in (0, 1) or not one_each
     return isinstance(node, ir.Saved) or bool(node.inputs and not isinstance(node, _ONE_NUMBER_EACH))
 
 
@@ -374,6 +377,12 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
     if inside is not None:
         return f"{inside} frees the order of each repetition ({op_of_free_order(inside)})"
     if isinstance(node, _STEADY_IF_THEIR_FUNCTIONS_ARE):
+        ignoring = next((fn for fn in trees.called_by(node) if op_that_ignores(fn)), None)
+        reason = _who_fails_now_and_then(node) if ignoring is not None else None
+        if reason is not None:
+            return (
+                f"{reason} in one epoch only would be left out for good, by {op_that_ignores(ignoring)} in {ignoring}"
+            )
         proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
         return next((proof.because for proof in proofs if not proof.holds), None)
     match node:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import autopipe
-from autopipe.functions.batched.exact import computes_exactly
+from autopipe.functions.batched.exact import computes_exactly, jumps_in_batch
 from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize, why_not_vectorizable
 from autopipe.functions.joined.compose import compose
 from autopipe.pipeline import ir
@@ -263,6 +263,15 @@ def test_complex_numbers_may_round_otherwise_in_a_batch_and_real_ones_do_not(com
 
     assert computes_exactly(of(tf.float32))
     assert not computes_exactly(of(tf.complex64))
+
+
+@pytest.mark.parametrize("dtype", [tf.float64, tf.complex64, tf.complex128])
+def test_what_is_beyond_the_range_of_small_whole_numbers_may_become_another_in_a_batch(dtype):
+    numbers = tf.data.Dataset.from_tensor_slices(tf.cast([0.5, 300.7], dtype))
+    small, large = (extract(numbers.map(lambda x, to=to: tf.cast(x, to))).fn for to in (tf.uint8, tf.int64))
+    assert not computes_exactly(small)
+    assert jumps_in_batch(small) == "Cast"
+    assert computes_exactly(large)
 
 
 def record(index):

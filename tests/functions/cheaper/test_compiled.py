@@ -148,6 +148,30 @@ def test_what_has_nothing_to_fuse_or_could_change_is_not_compiled(function):
     assert compile_ending(images_map(function)) is None
 
 
+OVERFLOWING = {
+    "logarithm of an exponential": lambda x: tf.math.log(tf.exp(x)),
+    "exponential by another": lambda x: tf.exp(x) / tf.exp(x * x),
+    "exponential times another": lambda x: tf.exp(x) * tf.exp(x * x),
+    "by an exponential": lambda x: x / tf.exp(x),
+    "by a quotient": lambda x: x / (x / tf.reduce_max(x)),
+    "root of a square": lambda x: tf.sqrt(tf.square(x)),
+    "exponential of a logarithm": lambda x: tf.exp(tf.math.log(x)),
+    "halves": lambda x: tf.cast(x, tf.float16) * 3.0 - 1.0,
+    "bfloat16": lambda x: tf.cast(x, tf.bfloat16) * 3.0 - 1.0,
+}
+
+
+@pytest.mark.parametrize("name", OVERFLOWING)
+def test_what_overflows_in_between_unless_xla_leaves_it_out_is_not_compiled(name):
+    assert compile_ending(images_map(OVERFLOWING[name])) is None
+
+
+@pytest.mark.parametrize("function", [lambda x: tf.math.log(tf.exp(x)), lambda x: tf.sqrt(tf.square(x))])
+def test_of_what_is_undone_only_what_comes_after_it_is_compiled(function):
+    _, rest, _ = compile_ending(images_map(lambda x: function(x) * 3.0 - 1.0))
+    assert {op.type for op in rest.concrete.graph.get_operations()}.isdisjoint({"Exp", "Log", "Square", "Sqrt"})
+
+
 def test_what_is_compiled_in_a_branch_is_compiled():
     compiled = tf.function(lambda x: x * 1.1 + 0.3, jit_compile=True)
     one = tf.data.Dataset.from_tensors([1.0])
@@ -166,3 +190,20 @@ def test_texts_stay_outside():
     found, image = compiled.concrete(*first.concrete("a/cat/1.jpg", np.ones((40, 40, 3), np.float32)))
     assert found.numpy().tolist() == [True, False]
     assert float(image[0, 0, 0]) == pytest.approx((1 / 255.0 - 0.4) / 0.2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tf.sqrt(x * x) * 2.0,
+        lambda x: tf.math.log(tf.transpose(tf.exp(x))) * 2.0,
+        lambda x: tf.math.log(tf.reshape(tf.exp(x), [-1])) * 2.0,
+        lambda x: (x / tf.reduce_max(x)) / tf.reduce_mean(x) * 2.0,
+    ],
+    ids=["root of a product", "turned", "reshaped", "quotient divided"],
+)
+def test_what_xla_leaves_out_is_not_compiled_however_it_is_written(function):
+    assert (
+        compile_ending(function_of(tf.data.Dataset.from_tensors(np.zeros((40, 40, 3), np.float32)).map(function)))
+        is None
+    )

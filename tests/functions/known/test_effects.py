@@ -48,6 +48,24 @@ def regions(x, seed):
     return [pool(images, sides, seed=seed)[0] for pool in (tf.nn.fractional_max_pool, tf.nn.fractional_avg_pool)]
 
 
+def remapped(path):
+    return tf.raw_ops.GenerateVocabRemapping(
+        new_vocab_file=path, old_vocab_file=path, new_vocab_offset=0, num_new_vocab=1
+    )
+
+
+def below(bound):
+    return tf.random.stateless_uniform((), [1, 2], 0, bound.assign_add(1), tf.int64)
+
+
+def as_many_as(number):
+    return tf.random.stateless_normal([number.assign_add(1)], [1, 2])
+
+
+def seeded_by(state):
+    return tf.random.stateless_uniform((), [1, state.assign_add(1)])
+
+
 def glimpse(noise):
     return tf.image.extract_glimpse(tf.ones([1, 8, 8, 1]), [4, 4], [[0.9, 0.9]], noise=noise)
 
@@ -80,6 +98,7 @@ FUNCTIONS = {
     "random in a branch": (in_a_branch, {"unseeded_random"}),
     "random in a loop": (in_a_loop, {"unseeded_random"}),
     "file": (lambda x: tf.io.read_file(tf.strings.as_string(x)), {"file_reads"}),
+    "vocabulary": (lambda x: remapped(tf.strings.as_string(x)), {"file_reads"}),
     "table": (lambda x: TABLE.lookup(tf.strings.as_string(x)), {}),
     "mutable table": (lambda x: MUTABLE.lookup(x), {"table_reads"}),
     "table in a call": (lambda x: tf.function(TABLE.lookup)(tf.strings.as_string(x)), {}),
@@ -88,6 +107,9 @@ FUNCTIONS = {
     "python": (lambda x: tf.py_function(lambda y: y, [x], tf.int64), {"python"}),
     "numpy": (lambda x: tf.numpy_function(lambda y: y, [x], tf.int64), {"python"}),
     "stateless numpy": (lambda x: tf.numpy_function(lambda y: y, [x], tf.int64, stateful=False), {"stateless_python"}),
+    "state of draws": (lambda x: seeded_by(VARIABLE), {"generator"}),
+    "bound of draws": (lambda x: below(VARIABLE), SEEN),
+    "number of draws": (lambda x: as_many_as(VARIABLE), SEEN),
     "assignment": (lambda x: VARIABLE.assign_add(x), {"other", "variable_reads"}),
     "print": (lambda x: (tf.print(x), x)[1], {"other"}),
     "keras layer": (lambda x: FLIP(tf.ones([2, 2, 1]), training=True), {"generator"}),

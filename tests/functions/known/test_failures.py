@@ -104,6 +104,14 @@ def test_axes_that_may_not_be_there_or_be_empty_are_not_reduced_for_sure(functio
     assert op in types_that_may_fail(function_of(LINES.map(function)))
 
 
+@pytest.mark.parametrize("size", [None, 5])
+def test_a_choice_by_rows_fails_where_there_are_more_or_fewer(size):
+    rows = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=tf.TensorSpec([size], tf.bool))
+    columns = tf.reshape(tf.range(5.0), (5, 1))
+    chosen = function_of(rows.map(lambda x: tf.raw_ops.Select(condition=x, x=columns, y=-columns)))
+    assert ("Select" in types_that_may_fail(chosen)) is (size is None)
+
+
 def test_where_a_bucket_ends_is_looked_up_without_fail():
     buckets = LINES.bucket_by_sequence_length(lambda x: tf.shape(x)[0], [2, 5], [4, 2, 1])
     (grouped,) = (each for each in trees.walk(extract(buckets)) if isinstance(each, ir.GroupByWindow))
@@ -131,3 +139,8 @@ def test_each_op_that_may_fail_is_counted_in_branches_and_called_functions_too()
     function = extract(WORDS.map(lambda x: tf.cond(x == "1", lambda: inner(x), lambda: inner(x) + inner(x)))).fn
     assert types_that_may_fail(function) == ("StringToNumber",) * 3
     assert types_that_may_fail(extract(WORDS.map(tf.strings.length)).fn) == ()
+
+
+def test_a_choice_among_whole_numbers_of_known_shapes_never_fails():
+    numbers = tf.data.Dataset.range(3).map(lambda x: tf.raw_ops.Select(condition=x > 1, x=x + 1, y=x + 2))
+    assert types_that_may_fail(function_of(numbers)) == ()

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from autopipe.functions.joined.compose import compose
-from autopipe.functions.known.rounding import jumps, rounds_alike
+from autopipe.functions.known.rounding import jumps, jumps_after_regrouping, rounds_alike
 from autopipe.functions.parts.cut import split
 from autopipe.pipeline.extract import extract, function_of
 
@@ -21,6 +21,7 @@ CONTINUOUS = {
     "normalized": lambda e: tf.image.per_image_standardization(e["x"]),
     "a spectrum": lambda e: tf.math.log(tf.abs(tf.signal.stft(tf.reshape(e["x"], [-1]), 16, 8)) + 1e-6),
     "a draw": lambda e: tf.image.random_flip_left_right(e["x"]),
+    "a logarithm of one more than what is above 0": lambda e: tf.math.log1p(tf.exp(e["x"])),
     "a branch by a whole number": lambda e: tf.cond(e["y"] > 2, lambda: e["x"] * 2, lambda: e["x"]),
 }
 JUMPING = {
@@ -69,6 +70,23 @@ JUMPING = {
         "Log",
     ),
     "a quotient by what may cross 0": (lambda e: 1.0 / (e["x"] + 0.2), "RealDiv"),
+    "a logarithm of what may be 0": (lambda e: tf.math.log1p(-tf.sigmoid(e["x"])), "Log1p"),
+    "what is infinite at 1": (lambda e: tf.math.erfinv(e["x"]), "Erfinv"),
+    "a quantile, infinite at 0 and at 1": (lambda e: tf.math.ndtri(e["x"]), "Ndtri"),
+    "a root of a matrix": (lambda e: tf.linalg.cholesky(e["x"][..., :2, :2]), "Cholesky"),
+    "a product that 0 makes 0": (lambda e: tf.math.multiply_no_nan(1.0, e["x"]), "MulNoNan"),
+    "numbers drawn by others": (
+        lambda e: tf.random.stateless_poisson([3], [1, 2], e["x"][0, 0], tf.float32),
+        "StatelessRandomPoisson",
+    ),
+    "a draw of a kind that they choose": (
+        lambda e: tf.random.stateless_gamma([3], [1, 2], e["x"][0, 0]),
+        "StatelessRandomGammaV3",
+    ),
+    "boxes drawn into an image": (
+        lambda e: tf.image.draw_bounding_boxes(tf.zeros([1, 8, 8, 3]), tf.transpose(e["x"])[:1], [[1.0]]),
+        "DrawBoundingBoxesV2",
+    ),
     "text": (lambda e: tf.strings.as_string(e["x"]), "AsString"),
     "the largest": (lambda e: tf.argmax(e["x"]), "ArgMax"),
     "in a branch": (lambda e: tf.cond(e["y"] > 2, lambda: tf.floor(e["x"]), lambda: e["x"]), "Floor"),
@@ -117,7 +135,7 @@ def test_what_another_op_needs_too_is_taken_otherwise_once_it_does_no_more(first
 
 
 def test_what_is_needed_once_before_and_after_rounds_alike():
-    node = extract(MATRICES.map(lambda x: x + 0.1 + 0.2).map(tf.abs))
+    node = extract(MATRICES.map(lambda x: tf.abs(x + 0.1 + 0.2)).map(tf.negative))
     assert rounds_alike(compose(node.input.fn, node.fn), node.input.fn, node.fn)
 
 
@@ -127,24 +145,24 @@ MATRICES = tf.data.Dataset.from_tensor_slices(np.ones((2, 4, 4), np.float32))
 
 def constants_twice(x):
     offset = tf.constant(0.1) * tf.constant(0.3) * tf.constant(0.7)
-    return tf.matmul(x, x) + offset + FACTOR * offset
+    return tf.cumsum(x) + offset + FACTOR * offset
 
 
 def element_twice(x):
     scaled = x * FACTOR * 0.3
-    return tf.matmul(x, x) + 0.1 + 0.2 + scaled[:, :1] * scaled[:1]
+    return tf.cumsum(x) + 0.1 + 0.2 + scaled[:, :1] * scaled[:1]
 
 
 @pytest.mark.parametrize("function", [constants_twice, element_twice])
 def test_a_sum_that_is_cut_rounds_otherwise_though_both_parts_repeat_another(function):
     fn = function_of(MATRICES.map(function))
     graph = fn.concrete.graph
-    (product,) = (op for op in graph.get_operations() if op.type == "MatMul")
-    (added,) = product.outputs[0].consumers()
+    (summed,) = (op for op in graph.get_operations() if op.type == "Cumsum")
+    (added,) = summed.outputs[0].consumers()
     more = [tensor for op in graph.get_operations() for tensor in op.outputs if op.type == "Mul"]
     assert not rounds_alike(fn, *split(fn, [added.outputs[0], *fn.element_inputs]))
     assert not rounds_alike(fn, *split(fn, [added.outputs[0], more[1], *fn.element_inputs]))
-    assert rounds_alike(fn, *split(fn, [product.outputs[0], *fn.element_inputs]))
+    assert rounds_alike(fn, *split(fn, [summed.outputs[0], *fn.element_inputs]))
 
 
 @pytest.mark.parametrize(
@@ -161,3 +179,8 @@ def test_a_sum_that_is_cut_rounds_otherwise_though_both_parts_repeat_another(fun
 )
 def test_a_root_of_what_comes_of_a_difference_is_a_jump(function, jump):
     assert jumps(function_of(tf.data.Dataset.from_tensors([0.5] * 8).map(function))) == jump
+
+
+def test_the_logarithm_of_a_softmax_whose_gradient_is_stopped_is_one_op_too():
+    fn = function_of(MATRICES.map(lambda x: tf.math.log(tf.stop_gradient(tf.nn.softmax(x)))))
+    assert jumps_after_regrouping(fn) == "Log"

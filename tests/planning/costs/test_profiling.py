@@ -16,6 +16,7 @@ from rich.console import Console
 import autopipe
 from autopipe.errors import ArgumentError, DatasetError
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.by_itself import has_autotune
 from autopipe.pipeline.extract import extract
 from autopipe.planning.costs import profiling
 from autopipe.planning.costs.profile import Stretch
@@ -372,3 +373,28 @@ def test_what_gives_its_elements_only_once_has_the_profile_of_that_once():
 def test_only_datasets_have_a_profile():
     with pytest.raises(DatasetError, match=r"reads a tf\.data\.Dataset"):
         profile([1, 2, 3])
+
+
+def tuned(dataset, enabled):
+    options = tf.data.Options()
+    options.autotune.enabled = enabled
+    return dataset.with_options(options)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "untuned"),
+    [
+        (NUMBERS, False),
+        (tuned(NUMBERS, False).map(plus_one), True),
+        (tuned(tuned(NUMBERS, False), True), False),
+        (tuned(tuned(NUMBERS, True).map(plus_one), False), True),
+        (tuned(NUMBERS, False).with_options(tf.data.Options()), True),
+    ],
+)
+def test_it_is_told_where_its_author_turns_autotune_off_with_which_it_was_run(dataset, untuned):
+    assert has_autotune(extract(dataset)) is not untuned
+    cost = profile(dataset, SECONDS)
+    assert cost.untuned is cost.to_dict()["untuned"] is untuned
+    said = "run with AUTOTUNE, which the pipeline turns off: TensorFlow counts nothing without it"
+    assert (said in " ".join(str(cost).split())) is untuned
+    assert cost.stages[-1].elements > 0

@@ -146,6 +146,18 @@ def test_any_change_of_a_file_that_is_read_changes_the_key(folder, reader):
     assert len({first, second, third, key(reader(folder))}) == 4
 
 
+@pytest.mark.parametrize(
+    "reads",
+    [lambda names: names.interleave(tf.data.TextLineDataset, cycle_length=2), lambda names: names.map(read)],
+    ids=["lines", "whole files"],
+)
+def test_to_list_names_writes_no_file_of_a_cache_of_the_author(folder, reads, tmp_path_factory):
+    kept = tmp_path_factory.mktemp("kept")
+    names = extract(reads(from_files(folder).cache(str(kept / "names"))))
+    assert len(list(files_read.file_states(names))) == len(os.listdir(folder))
+    assert not os.listdir(kept)
+
+
 def test_a_new_file_changes_the_key(folder):
     first = key(from_files(folder).map(read))
     (folder / "d").write_text("more")

@@ -272,3 +272,59 @@ def test_what_takes_too_long_to_be_counted_is_counted_of_a_part():
 def test_a_number_that_is_not_known_is_said_so(dataset):
     with pytest.raises(MeasurementError):
         most_elements(extract(dataset))
+
+
+def cached_names(files, file):
+    return Dataset.from_tensor_slices(files).cache(file)
+
+
+COUNTED = {
+    "made of each": (lambda file, _: Dataset.range(5).cache(file).flat_map(Dataset.range), 60.0),
+    "lines of files": (lambda file, files: tf.data.TextLineDataset(cached_names(files, file)), 60.0),
+    "lines of files by their length": (lambda file, files: tf.data.TextLineDataset(cached_names(files, file)), 0.0),
+    "lines of each file": (lambda file, files: cached_names(files, file).flat_map(lines), 60.0),
+}
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_to_count_elements_writes_no_file_of_a_cache_of_the_author(kind, files, tmp_path, monkeypatch):
+    make, seconds = COUNTED[kind]
+    monkeypatch.setattr(count, "_COUNTING_SECONDS", seconds)
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    dataset = make(str(folder / "cache"), files)
+    assert most_elements(extract(dataset)) > 0
+    assert not os.listdir(folder)
+
+
+def heavy(x):
+    y = tf.cast(x, tf.float32)
+    for _ in range(20):
+        y = tf.sin(y) + 1
+    return y
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda dataset: autopipe.optimize(dataset, seconds=1),
+        lambda dataset: autopipe.explain(dataset, seconds=0.2, measuring_seconds=1),
+    ],
+    ids=["optimize", "explain"],
+)
+def test_a_cache_that_its_author_writes_meanwhile_is_written_by_nobody_else(read, tmp_path):
+    def few_of_each(x):
+        return Dataset.range(tf.cast(x, tf.int64) % 3 + 1)
+
+    kept = Dataset.range(300).map(heavy).cache(str(tmp_path / "cache"))
+    dataset = kept.flat_map(few_of_each).map(heavy)
+    iterator = iter(dataset)
+    for _ in range(50):
+        next(iterator)
+    begun = sorted(os.listdir(tmp_path))
+    assert begun
+    read(dataset)
+    assert sorted(os.listdir(tmp_path)) == begun
+    for _ in iterator:
+        pass
+    assert sum(1 for _ in kept) == 300

@@ -51,12 +51,12 @@ def test_a_cache_is_timed_as_one_that_is_full(monkeypatch):
 def test_of_the_time_some_is_kept_for_the_whole_whatever_is_to_be_known_of_its_parts(keep):
     written = extract(Dataset.range(50).map(tf.square).apply(keep).map(tf.abs).batch(2))
     measurements = SampleMeasurements(seconds=10.0)
-    measurements._began = time.perf_counter() - 8.5
+    measurements._time.began = time.perf_counter() - 8.5
     assert measurements.exhausted == "the 10 seconds for measuring are used up"
     with pytest.raises(MeasurementError, match="used up"):
         measurements.speed(written.input.input, written.input, over=written.input.input)
     assert measurements.whole_speed(written, ir.Prefetch(input=written.input, buffer_size=3))[0] > 0
     assert measurements.exhausted
-    measurements._began -= 2
+    measurements._time.began -= 2
     with pytest.raises(MeasurementError, match="used up"):
         measurements.whole_speed(written, ir.Prefetch(input=written, buffer_size=5))

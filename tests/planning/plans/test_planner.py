@@ -1,5 +1,7 @@
 """The pipeline as a whole is never given back slower than it was."""
 
+from dataclasses import replace
+
 import pytest
 import tensorflow as tf
 
@@ -10,7 +12,7 @@ from autopipe.pipeline.text import one_line
 from autopipe.planning.disk.disk_cache import DiskCache
 from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.planning.plans.planner import plan
-from autopipe.rules import Keeps, MeasurementError, Phase, catalogue
+from autopipe.rules import Keeps, MeasurementError, Phase, Rewrite, Rule, catalogue
 from sides import AlwaysFaster, named
 
 WRITTEN = extract(tf.data.Dataset.range(500).map(lambda x: x * 3).filter(lambda x: x % 2 == 1).batch(16).repeat(2))
@@ -184,6 +186,33 @@ def test_where_the_whole_cannot_be_run_what_each_rule_proved_must_do():
             raise MeasurementError("nothing to run")
 
     assert planned(Unmeasurable()).steps
+
+
+@pytest.mark.parametrize(("failing", "kept"), [([], True), (["after"], False), (["before", "after"], True)])
+def test_what_fails_as_a_whole_where_the_pipeline_does_not_is_not_given_back(failing, kept):
+    class Failing(Wholes):
+        def whole_speed(self, before, after, **given):
+            raise MeasurementError("every one raised") from tf.errors.InvalidArgumentError(None, None, "raised")
+
+        def fails(self, pipeline):
+            return ("before" if pipeline == WRITTEN else "after") in failing
+
+    done = planned(Failing())
+    assert bool(done.steps) is (done.after != WRITTEN) is kept
+    assert kept is not any(each.reason == "as a whole it fails: every one raised" for each in done.refusals)
+
+
+def test_a_rule_whose_result_raises_at_the_first_element_is_not_applied():
+    wrong = extract(tf.data.Dataset.range(500).map(lambda x: x // (x - x))).fn
+
+    def divide(node):
+        """map(f) -> map(g)."""
+        return Rewrite(replace(node, fn=wrong)) if isinstance(node, ir.Map) and node.fn != wrong else None
+
+    done = plan(WRITTEN, [Rule("divide", Keeps.SEQUENCE, divide)], keeps=Keeps.TRAINING, measurements=AlwaysFaster())
+    assert done.after == WRITTEN
+    (refusal,) = done.refusals
+    assert refusal.reason.startswith("as a whole it fails: ")
 
 
 @pytest.mark.parametrize("measured", [1, 2, 3], ids=["once", "twice", "and one of the others"])

@@ -8,6 +8,7 @@ from optuna.distributions import CategoricalDistribution
 
 import autopipe
 from autopipe.runtime.reading import observe
+from autopipe.search_spaces import default
 from autopipe.tuning.live.live import LiveSearch, Settings, live_space
 from autopipe.tuning.live.memory_guard import MemoryGuard
 from autopipe.tuning.live.next_epoch import NextEpoch
@@ -39,6 +40,16 @@ def sizes(knobs, machine):
 
 def test_a_space_has_all_knobs_and_those_are_searched_that_can_change_at_once(dataset):
     assert list(live_space(sizes, dataset)) == ["prefetch.buffer_size"]
+
+
+def test_a_space_has_the_choices_it_had_at_first_whatever_was_found_since_so_that_a_study_can_go_on():
+    dataset = autopipe.optimize(tf.data.Dataset.range(64).prefetch(3), rules=(), seconds=0)
+    made = live_space(default, dataset)
+    assert made["prefetch.buffer_size"].choices == (-1, 1, 2, 3, 4, 8, 16)
+    dataset.retune({"prefetch.buffer_size": 4})
+    assert live_space(default, dataset) == made
+    dataset.retune({"prefetch.buffer_size": 5})
+    assert live_space(default, dataset)["prefetch.buffer_size"].choices == (-1, 1, 2, 4, 5, 8, 16)
 
 
 class Guard:

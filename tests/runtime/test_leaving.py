@@ -1,0 +1,198 @@
+"""Iterators that are left midway, one after the other, fill no cache for nothing; one that is read to its end does."""
+
+import keras
+import pytest
+import tensorflow as tf
+from caching_shuffled_work import COUNT, caching, slow, work
+from disposing import wait_for_disposal
+from retuning import follows, listening, numbers, setting
+
+import autopipe
+from autopipe.runtime.leaving import Departures, read_to_end
+from autopipe.runtime.requests import Requests
+
+Dataset = tf.data.Dataset
+ALL = list(range(COUNT))
+MIXED = {
+    "a part": lambda names: names.shuffle(COUNT // 2),
+    "all": lambda names: names.shuffle(COUNT),
+    "nothing": lambda names: names,
+    "a part of an unknown number": lambda names: names.filter(lambda x: x >= 0).shuffle(COUNT // 2),
+}
+
+
+def reading_nothing_ahead(dataset):
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False
+    return dataset.with_options(options)
+
+
+def mixing(calls, mixed="a part"):
+    return caching(reading_nothing_ahead(slow(calls, MIXED[mixed])))
+
+
+def leave(dataset, times=4):
+    for _ in range(times):
+        next(iter(dataset))
+    wait_for_disposal()
+
+
+def passes(iterator):
+    return iterator._autopipe_reading.passes
+
+
+@pytest.mark.parametrize("mixed", MIXED)
+def test_after_four_that_were_left_the_next_works_out_what_it_is_asked_for_and_keeps_nothing(mixed):
+    calls = []
+    dataset = mixing(calls, mixed)
+    leave(dataset)
+    calls.clear()
+    iterator = iter(dataset)
+    first = next(iterator)
+    assert passes(iterator)
+    assert len(calls) == 4
+    assert numbers([first, *iterator]) == ALL
+    assert sorted(calls) == ALL
+    assert not dataset.caches_are_full
+
+
+@pytest.mark.parametrize("mixed", MIXED)
+def test_once_one_of_them_was_read_to_its_end_the_next_fills_caches_again(mixed):
+    calls = []
+    dataset = mixing(calls, mixed)
+    leave(dataset, times=6)
+    assert numbers(dataset) == ALL
+    iterator = iter(dataset)
+    assert not passes(iterator)
+    assert numbers(iterator) == ALL
+    del iterator
+    wait_for_disposal()
+    calls.clear()
+    assert numbers(dataset) == numbers(dataset) == ALL
+    assert not calls
+    assert dataset.caches_are_full
+
+
+def test_neither_three_that_were_left_nor_four_that_somebody_holds_are_enough():
+    dataset = mixing([])
+    leave(dataset, times=3)
+    held = [iter(dataset) for _ in range(4)]
+    for iterator in held:
+        next(iterator)
+    assert not any(map(passes, held))
+
+
+def test_who_takes_as_many_as_there_are_and_no_more_has_read_to_the_end():
+    dataset = mixing([])
+    leave(dataset)
+    iterator = iter(dataset)
+    assert passes(iterator)
+    for _ in range(COUNT // 4):
+        next(iterator)
+    del iterator
+    assert not passes(iter(dataset))
+
+
+def test_evaluations_of_a_step_each_keep_nothing_and_whole_ones_do():
+    dataset = mixing([])
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    labelled = dataset.map(lambda x: (tf.cast(x, tf.float32)[:, None],) * 2)
+    with listening() as readings:
+        for steps in (1, 1, 1, 1, 1, None, None):
+            model.evaluate(labelled, steps=steps, verbose=0)
+    # At the end, Keras makes another one, and reads nothing of it.
+    assert [reading.passes for reading in readings] == [False] * 4 + [True] + [True, True] + [False, False]
+    assert dataset.caches_are_full
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        lambda: mixing([]).repeat(2),
+        lambda: caching(slow([], MIXED["a part"]).repeat(2)),
+        lambda: autopipe.optimize(slow([]).cache().batch(2), seconds=0),
+    ],
+    ids=["a repeat after it", "a repeat within it", "its author's cache"],
+)
+def test_what_reads_its_cache_again_and_what_its_author_caches_are_filled_each_time(dataset):
+    made = dataset()
+    leave(made, times=6)
+    assert not passes(iter(made))
+
+
+def in_order():
+    return caching(Dataset.range(COUNT).map(work).batch(4).prefetch(2))
+
+
+def test_a_swap_after_every_element_of_one_that_keeps_nothing_loses_and_repeats_none():
+    dataset = in_order()
+    leave(dataset)
+    iterator = iter(dataset)
+    seen = []
+    for step, batch in enumerate(iterator):
+        seen.append(batch)
+        dataset.retune(setting(dataset, step))
+        assert follows(iterator._autopipe_reading, dataset)
+        assert passes(iterator)
+    assert numbers(seen) == ALL
+
+
+def batches(elements):
+    return [batch.numpy().tolist() for batch in elements]
+
+
+FORMS = {"that keeps nothing": lambda dataset: leave(dataset), "that fills": lambda dataset: None}
+
+
+@pytest.mark.parametrize("restored", FORMS)
+@pytest.mark.parametrize("saved", FORMS)
+def test_one_goes_on_from_the_checkpoint_of_another(saved, restored, tmp_path):
+    saving, restoring = in_order(), in_order()
+    FORMS[saved](saving)
+    FORMS[restored](restoring)
+    iterator, other = iter(saving), iter(restoring)
+    assert (passes(iterator), passes(other)) == (saved == "that keeps nothing", restored == "that keeps nothing")
+    first = [next(iterator) for _ in range(3)]
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved"))
+    tf.train.Checkpoint(iterator=other).read(path).assert_consumed()
+    assert passes(other) is passes(iterator)
+    assert batches([*first, *other]) == batches([*first, *iterator])
+    assert numbers([*first]) == ALL[:12]
+    for dataset in (saving, restoring):
+        assert [numbers(dataset) for _epoch in range(4)] == [ALL] * 4
+        assert dataset.caches_are_full
+
+
+def test_iterators_over_the_same_dataset_that_keep_nothing_go_on_from_each_other(tmp_path):
+    dataset = in_order()
+    leave(dataset)
+    iterator = iter(dataset)
+    first = [next(iterator) for _ in range(3)]
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved"))
+    rest = batches(iterator)
+    leave(dataset)
+    other = iter(dataset)
+    assert passes(other)
+    tf.train.Checkpoint(iterator=other).read(path).assert_consumed()
+    assert batches(other) == rest
+    assert numbers([*first]) == ALL[:12]
+
+
+def test_four_in_a_row_are_usual_and_one_that_was_read_to_its_end_begins_another_row():
+    departures, held = Departures(), [iter(Dataset.range(3)) for _ in range(8)]
+    for number in range(8):
+        departures.watch(held[number], ended=lambda number=number: number == 3)
+    usual = []
+    while held:
+        held.pop(0)
+        usual.append(departures.are_usual)
+    assert usual == [False] * 7 + [True]
+
+
+@pytest.mark.parametrize(
+    ("given", "in_vain", "number", "ended"),
+    [(2, 0, 3, False), (3, 0, 3, True), (2, 1, 3, True), (9, 0, -2, False), (9, 0, -1, False), (9, 1, -2, True)],
+)
+def test_the_end_was_reached_by_who_asked_in_vain_or_got_as_many_as_there_are(given, in_vain, number, ended):
+    assert read_to_end(Requests(given, in_vain), number) is ended
