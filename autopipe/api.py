@@ -297,7 +297,11 @@ def _given(plan: Plan | str | os.PathLike[str] | None) -> Plan | None:
         return None
     if isinstance(plan, Plan):
         # One that was made by hand may hold anything.
-        return Plan.from_json(plan.to_json(), where="the plan given")
+        try:
+            text = plan.to_json()
+        except (TypeError, ValueError) as error:
+            raise PlanError(f"A plan must hold what JSON can, but the one given does not: {error}.") from None
+        return Plan.from_json(text, where="the plan given")
     if isinstance(plan, str | os.PathLike):
         return Plan.load(plan)
     raise ArgumentError(f"plan must be a plan, or the path of one, but got {plan!r}.")

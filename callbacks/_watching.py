@@ -72,9 +72,9 @@ class WatchingCallback(keras.callbacks.Callback):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end_epoch_of_loop()
-        self._in_loop = False
         if kind is None:
-            self._warn_if_unseen()
+            self._warn_if_unstepped()
+        self._in_loop = False
         self.on_train_end()
 
     def step(self) -> None:
@@ -117,7 +117,8 @@ class WatchingCallback(keras.callbacks.Callback):
             self._started_in_loop(reading)
         elif not self._is_beside_training(reading) and self._may_be_trained_on(reading):
             self._follow(reading)
-        elif not self._trained_on:
+        elif self._steps_to_tell == _STEPS_TO_TELL:
+            # Once a step has begun, its iterator is there.
             self._beside = [*filter(_lives, self._beside), reading]
 
     def _started_in_loop(self, reading: Reading) -> None:
@@ -152,16 +153,15 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def _first_step_of_fit_ended(self) -> None:
         """Take note of what is trained on, and follow it if somebody made another iterator just before."""
-        if self._reading is not None and self._taken().batches > self._part_began.taken.batches:
-            self._trained_on.add(self._reading.dataset)
-            return
-        read = [reading for reading in self._beside if _lives(reading) and _batches(reading)]
-        self._beside = []
+        read, self._beside = [*filter(_batches, self._beside)], []
         if read:
+            # Keras makes that of the training last.
             self._forget_followed()
             self._follow(read[-1])
             self._step_begun = True
             self._trained_on.add(read[-1].dataset)
+        elif self._reading is not None and self._taken().batches > self._part_began.taken.batches:
+            self._trained_on.add(self._reading.dataset)
 
     def _forget_followed(self) -> None:
         """Leave out an iterator that nobody trains on, as if it had not been followed."""
@@ -224,6 +224,8 @@ class WatchingCallback(keras.callbacks.Callback):
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Look away while a validation dataset is read."""
+        if self._steps_to_tell == 1:
+            self._return_to_epoch()
         self._test_began = self._now()
         self._epoch_parts.append((self._part_began, self._test_began))
 
@@ -305,6 +307,7 @@ class WatchingCallback(keras.callbacks.Callback):
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Stop listening."""
         self._close()
+        self._beside, self._unstepped = [], []
 
     def _now(self) -> _Moment:
         return _Moment(time.perf_counter(), time.process_time(), self._taken())
@@ -332,6 +335,18 @@ class WatchingCallback(keras.callbacks.Callback):
             warnings.warn(
                 f"{name}.step() must be called in a training loop within the callback, but is called outside of it, so "
                 f"that nothing is seen. Write `with {name}() as callback:` around the loop.",
+                stacklevel=3,
+            )
+
+    def _warn_if_unstepped(self) -> None:
+        if self._reading is None or self._trained_on:
+            self._warn_if_unseen()
+        elif not self._warned_unseen:
+            self._warned_unseen = True
+            name = type(self).__name__
+            warnings.warn(
+                f"{name} must be told of each step of a training loop, but was told of none, so that it does not know "
+                "what is trained on. Call its step() after each.",
                 stacklevel=3,
             )
 

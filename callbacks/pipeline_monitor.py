@@ -176,7 +176,7 @@ class PipelineMonitor(WatchingCallback):
         super().on_train_end(logs)
         # Who keeps a monitor need not keep what the caches of its dataset hold.
         self._reading = None
-        self._readings, self._beside, self._unstepped = [], [], []
+        self._readings = []
         if not self.verbose or not self._figures:
             return
         show(epochs_table(self._figures))

@@ -24,7 +24,7 @@ from autopipe.errors import ArgumentError, AutopipeError, PlanError
 if TYPE_CHECKING:
     from autopipe.planning.plans.plan import Plan
 
-__all__ = ["REFUSED", "USERS_OWN", "ends_with_exit_code", "running_users_pipeline", "save_plan"]
+__all__ = ["REFUSED", "USERS_OWN", "ends_with_exit_code", "print_error", "running_users_pipeline", "save_plan"]
 
 REFUSED = 1
 USERS_OWN = 3
@@ -41,7 +41,7 @@ def ends_with_exit_code(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except AutopipeError as error:
-            _print_error(str(error))
+            print_error(str(error))
             raise typer.Exit(REFUSED) from None
         except UserCodeError as error:
             _print_user_error(error)
@@ -93,13 +93,14 @@ def _print_user_error(error: UserCodeError) -> None:
     if _WHOLE not in os.environ:
         _keep_users_frames(account)
     print("".join(account.format()), end="", file=sys.stderr)
-    _print_error(
+    print_error(
         f"The above was raised by your own code, in {error.origin} or what it calls; autopipe stopped there. With "
         f"{_WHOLE}=1 the libraries' calls are shown as well."
     )
 
 
-def _print_error(message: str) -> None:
+def print_error(message: str) -> None:
+    """Print a message where errors go."""
     Console(stderr=True).print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
 
 

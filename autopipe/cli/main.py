@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from autopipe.cli._failures import ends_with_exit_code
+from autopipe.cli._failures import REFUSED, ends_with_exit_code, print_error
 from autopipe.cli._output import output_apart
 from autopipe.cli.check import check
 from autopipe.cli.demo import demo
@@ -19,6 +19,7 @@ from autopipe.cli.rules import rules
 from autopipe.cli.source import source
 from autopipe.cli.spaces import spaces
 from autopipe.cli.tune import tune
+from autopipe.errors import AutopipeError
 from autopipe.here import release
 
 __all__ = ["app", "run"]
@@ -84,4 +85,8 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     with output_apart():
-        app()
+        try:
+            app()
+        except AutopipeError as error:
+            print_error(str(error))
+            sys.exit(REFUSED)

@@ -21,7 +21,7 @@ from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
 from autopipe.runtime.ahead import may_leave_out, read_otherwise, reads_further_ahead
-from autopipe.runtime.filling import looked_at
+from autopipe.runtime.filling import begins_with_all, looked_at
 from autopipe.runtime.following import Followable, Followed, built_after
 from autopipe.runtime.iterators import Iterators
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
@@ -111,6 +111,11 @@ class OptimizedDataset(Followable):
         with self._lock:
             full = self._stores.has_full_memories(self._iterators.memories_in_use())
         return not full and looked_at(self._autopipe_tree) is not self._autopipe_tree
+
+    @property
+    def begins_with_all(self) -> bool:
+        """Whether the first element of what is derived from here fills its caches."""
+        return begins_with_all(self._autopipe_tree)
 
     def look(self, after: Stages = ()) -> Any:
         """Return an iterator that keeps nothing, without waiting until caches are full, and of which nobody is told.

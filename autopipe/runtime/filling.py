@@ -9,7 +9,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.signature import signature
 
-__all__ = ["keeping_nothing", "looked_at", "passing", "while_filling"]
+__all__ = ["begins_with_all", "keeping_nothing", "looked_at", "passing", "while_filling"]
 
 _PASSING_ON = ir.AssertCardinality | ir.Options | ir.Prefetch
 
@@ -39,6 +39,12 @@ def while_filling(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node:
         if _goes_on(tree, after)
         else trees.transform(tree, lambda node: _filling(node, tree) if isinstance(node, ir.Shuffle) else node)
     )
+
+
+def begins_with_all(tree: ir.Node) -> bool:
+    """Return whether the first element takes all that a cache will hold, through a shuffle of all of it."""
+    filling = trees.transform(tree, lambda node: _filling(node, tree) if isinstance(node, ir.Shuffle) else node)
+    return filling is not tree
 
 
 def passing(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node | None:

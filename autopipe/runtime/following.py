@@ -57,6 +57,11 @@ class Followed(Protocol):
         """Whether the first element of what is derived from it waits for many that its caches will hold."""
         ...
 
+    @property
+    def begins_with_all(self) -> bool:
+        """Whether the first element of what is derived from it fills its caches."""
+        ...
+
     def look(self, after: Stages = ()) -> Any:
         """Return an iterator over it with stages after it that keeps nothing; nobody is told of it."""
         ...
@@ -101,8 +106,14 @@ def _takes_few(taken: ir.Take) -> bool:
 
 
 def _looks(taken: ir.Take) -> float:
-    """Return how many passes take as many elements as there are; to fill caches then costs as much once more."""
-    number = signature(taken.input).cardinality
+    """Return how many passes take as many elements as there are; to fill caches then costs as much once more.
+
+    Where that is not known, all are looked at: to fill caches might take for ever.
+    """
+    repeated = taken.input
+    while isinstance(repeated, ir.Repeat):
+        repeated = repeated.input
+    number = signature(repeated).cardinality
     return math.inf if number < 0 else math.ceil(number / max(taken.count, 1))
 
 
@@ -134,9 +145,9 @@ class Followable(tf.data.Dataset):
         after = (*stages, taken)
         if not optimized.waits_for_caches():
             return derived
-        return LookingDataset(
-            derive, lambda: optimized.look(after) if optimized.waits_for_caches() else None, _looks(taken)
-        )
+        # Who begins with less never fills them, however often it is read.
+        passes = _looks(taken) if optimized.begins_with_all else math.inf
+        return LookingDataset(derive, lambda: optimized.look(after) if optimized.waits_for_caches() else None, passes)
 
 
 class FollowingDataset(Followable):

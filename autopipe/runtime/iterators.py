@@ -92,7 +92,9 @@ class Iterators:
         memories = self._stores.next_memories(self.memories_in_use())
         writes = not self._stores.are_whole(files)
         unfilled = not memories.full
-        passes = unfilled and not files and self._departures.are_usual and passing(tree, after) is not None
+        watched = unfilled and not files
+        left = watched and self._departures.are_usual and not memories.some_are_filled
+        passes = left and passing(tree, after) is not None
         fills = unfilled and not passes and while_filling(tree, after) is not tree
         # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
         notes = writes or fills or passes or (unfilled and memories.must_end)
@@ -111,11 +113,11 @@ class Iterators:
         iterator = iter(ready.pipeline)
         ready.iterator = reading.iterator = weakref.ref(iterator)
         reading.stall, reading.requests = ready.stall, ready.requests
-        self._see_off(iterator, reading, ready.pipeline)
+        asked = self._see_off(iterator, reading, ready.pipeline)
         if passes and reading.requests is not None:
             number = int(ready.pipeline.cardinality())
-            self._departures.watch(iterator, partial(read_to_end, reading.requests, number))
-        elif unfilled:
+            self._departures.watch(iterator, partial(read_to_end, reading.requests, number, asked))
+        elif watched:
             self._departures.watch(iterator)
         make_savable(iterator, reading, partial(self._restore, reading))
         reading.taker.take_note(iterator)
@@ -146,14 +148,20 @@ class Iterators:
             self.ready.add(ready)
         return ready
 
-    def _see_off(self, iterator: Any, reading: Reading, pipeline: Any) -> None:
-        """Have done what is to be done once nobody holds an iterator any more."""
+    def _see_off(self, iterator: Any, reading: Reading, pipeline: Any) -> Future[None] | None:
+        """Have done what is to be done once nobody holds an iterator any more.
+
+        Returns:
+            What is done once it was asked for one element more; ``None`` if it will not be.
+        """
+        asked: Future[None] | None = None
+        told = reading.passes or (reading.notes and self._stores.need_be_told(reading.memories, reading.files))
         if not _ends_aside(reading):
             reading.memories.note_unseen_reader()
-            if reading.notes and self._stores.need_be_told(reading.memories, reading.files):
+            if told:
                 call_aside(iterator, partial(_note_taken, self._stores, reading))
-        elif reading.notes and self._stores.need_be_told(reading.memories, reading.files):
-            asked: Future[None] = Future()
+        elif told:
+            asked = Future()
             gone = dispose_aside(iterator, partial(_ask_once_more, self._stores, reading, asked, pipeline))
             reading.memories.note_reader(gone, asked)
         else:
@@ -161,6 +169,7 @@ class Iterators:
         if reading.writes:
             # It is called before those that were put there earlier.
             weakref.finalize(iterator, self._stores.note_gone, reading.files).atexit = False
+        return asked
 
     def _change(self, reading: Reading, tree: ir.Node) -> ir.Node | None:
         iterator = reading.iterator()
@@ -217,7 +226,10 @@ class Iterators:
             )
             pipeline = self._pipeline_of(form, tree)
             if restore(iterator, state, pipeline, aside=_ends_aside(reading)):
-                if passes:
+                self._departures.forget(iterator)
+                if passes and form.requests is not None:
+                    number = int(pipeline.cardinality())
+                    self._departures.watch(iterator, partial(read_to_end, form.requests, number))
                     _goes_on_as(reading, form)
                     return True
                 form.memories.note_readers_of(reading.memories)
@@ -314,6 +326,9 @@ def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: 
 
 def _note_taken(stores: Stores, reading: Reading) -> None:
     """Take note of what a consumer got who is gone: that may be as many as there are in a pass."""
+    if reading.passes:
+        # By now, perhaps: it was given the state of another.
+        return
     if _had_no_error(reading):
         assert reading.requests is not None
         stores.note_taken(reading.tree, reading.memories, reading.files, reading.requests.given)

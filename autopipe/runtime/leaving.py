@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Any
 
 from autopipe.runtime.requests import Requests
@@ -12,6 +13,8 @@ __all__ = ["Departures", "read_to_end"]
 
 # A fit of one epoch makes two iterators, and some look at the first batch before that.
 _IN_A_ROW = 4
+# One element more is there already, mostly.
+_PATIENCE_SECONDS = 0.1
 
 
 class Departures:
@@ -38,6 +41,10 @@ class Departures:
         """
         self._watched.append((weakref.ref(iterator), ended))
 
+    def forget(self, iterator: Any) -> None:
+        """Count an iterator no more."""
+        self._watched = [each for each in self._watched if each[0]() is not iterator]
+
     @property
     def are_usual(self) -> bool:
         """Whether so many were left in a row that the next one will be, too."""
@@ -48,10 +55,17 @@ class Departures:
         return self._in_a_row >= _IN_A_ROW
 
 
-def read_to_end(requests: Requests, number: int) -> bool:
+def read_to_end(requests: Requests, number: int, asked: Future[None] | None = None) -> bool:
     """Return whether a consumer asked in vain for more, or got as many as there are, where that is known.
+
+    Args:
+        requests: what it asked for.
+        number: how many there are; below 0 where that is not known.
+        asked: is done once one element more was asked for, which tells the end where the number does not.
 
     >>> read_to_end(Requests(given=3), number=3), read_to_end(Requests(given=2), number=-2)
     (True, False)
     """
+    if number < 0 and asked is not None:
+        wait([asked], timeout=_PATIENCE_SECONDS)
     return requests.in_vain > 0 or 0 <= number <= requests.given

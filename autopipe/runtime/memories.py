@@ -153,6 +153,11 @@ class Memories:
         return all(each.full for each in self._memories)
 
     @property
+    def some_are_filled(self) -> bool:
+        """Whether one of them takes no more elements."""
+        return any(each.full for each in self._memories)
+
+    @property
     def counts(self) -> list[int]:
         """How many elements each holds; they must be filled."""
         return [each.count for each in self._memories]

@@ -177,7 +177,7 @@ class Stores:
 
     def adopt(self, memories: Memories, restored: Memories) -> None:
         """Give later iterators what was restored in place of ``memories``, unless they read full ones already."""
-        if restored.full and not self._memories.full:
+        if restored.caches and restored.full and not self._memories.full:
             self._memories = restored
         self.succeed(memories, restored)
 
@@ -224,7 +224,7 @@ class Stores:
 
     def note_answer(self, memories: Memories) -> None:
         """Take note that an iterator is gone that was asked for its end: what it filled may serve others now."""
-        if memories.full and not self._memories.full:
+        if memories.caches and memories.full and not self._memories.full:
             self._memories = memories
 
     def need_be_told(self, memories: Memories, files: Sequence[str]) -> bool:

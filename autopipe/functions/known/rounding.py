@@ -146,7 +146,7 @@ def _jump(graph: Any, op: Any) -> str | None:
         return str(op.type)
     if op.type in _QUOTIENTS and _may_fall_below(op.inputs[1]):
         return str(op.type)
-    if op.type == "Log1p" and origin(op.inputs[0]).op not in _never_below_0(op.graph):
+    if op.type == "Log1p" and _may_fall_below(op.inputs[0], negated=True):
         return str(op.type)
     if op.type == "Pow" and not _is_whole(op.inputs[1]):
         return str(op.type)
@@ -155,12 +155,17 @@ def _jump(graph: Any, op: Any) -> str | None:
     return None
 
 
-def _may_fall_below(tensor: Any) -> bool:
-    """Return whether rounding may bring a number that is never below 0 there: it comes of a difference."""
+def _may_fall_below(tensor: Any, *, negated: bool = False) -> bool:
+    """Return whether rounding may bring a number that is never below 0 there: it comes of a difference.
+
+    Args:
+        tensor: the number.
+        negated: whether 1 is added to it: then it is as much a difference where it is negated.
+    """
     waiting, seen = [tensor], set(_never_below_0(tensor.graph))
     while waiting:
         op = origin(waiting.pop()).op
-        if op.type == "Sub" or (op.type in _SUMS and op not in seen):
+        if op.type == "Sub" or (op.type in _SUMS and op not in seen) or (negated and _negates(op)):
             return True
         if op.type in _KEEP_DIFFERENCES and op not in seen:
             seen.add(op)
@@ -175,10 +180,18 @@ def _never_below_0(graph: Any) -> Set[Any]:
         for op in graph.get_operations():
             made_of = [each.op for each in op.inputs if _rounds(each)]
             stays = op.type in _STAYING_ABOVE and made_of and found.issuperset(made_of)
+            stays = stays or (op.type == "Maximum" and not found.isdisjoint(made_of))
             if stays or op.type in _NEVER_BELOW_0 or _is_square(op) or _is_constant_above(op) or _is_count(op):
                 found.add(op)
         _KNOWN_ABOVE[graph] = frozenset(found)
     return _KNOWN_ABOVE[graph]
+
+
+def _negates(op: Any) -> bool:
+    import tensorflow as tf
+
+    factors = (tf.get_static_value(each) for each in op.inputs) if op.type == "Mul" else ()
+    return op.type == "Neg" or any(each is not None and bool((each < 0).any()) for each in factors)
 
 
 def _is_square(op: Any) -> bool:

@@ -294,7 +294,7 @@ class SampleMeasurements:
             return longer_than(taking_turns(endless), seconds / max(most_elements(pipeline), 1))
 
     def fails(self, pipeline: ir.Node) -> bool:
-        """Return whether the first element of a pipeline raises, in epochs after the first; also if time is up."""
+        """Return whether the first element of a pipeline raises, in epochs after the first; whatever time is left."""
         import tensorflow as tf
 
         with self._time.all_of_it(), suppress(MeasurementError), undisturbed_generators(_functions(pipeline)):

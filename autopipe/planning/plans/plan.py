@@ -185,7 +185,8 @@ def _plain(value: Any) -> Any:
             return [_plain(each) for each in value]
         case float() if not math.isfinite(value):
             return None
-    return value
+    # NumPy's numbers, without an import of it.
+    return value.tolist() if type(value).__module__ == "numpy" and hasattr(value, "tolist") else value
 
 
 def _text_of(file: Path) -> str:

@@ -380,9 +380,7 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
         ignoring = next((fn for fn in trees.called_by(node) if op_that_ignores(fn)), None)
         reason = _who_fails_now_and_then(node) if ignoring is not None else None
         if reason is not None:
-            return (
-                f"{reason} in one epoch only would be left out for good, by {op_that_ignores(ignoring)} in {ignoring}"
-            )
+            return f"{reason} in one epoch only would be left out for good, by an ignore_errors() in {ignoring}"
         proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
         return next((proof.because for proof in proofs if not proof.holds), None)
     match node:
