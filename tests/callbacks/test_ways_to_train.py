@@ -137,6 +137,43 @@ def test_the_dataset_that_is_trained_on_is_tuned_though_a_callback_holds_an_iter
     assert other.knobs == knobs
 
 
+class LookBeforeEachEpoch(HoldAnother):
+    """Reads an element of another dataset before the first step of each epoch, too."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        next(self.iterator)
+
+
+@pytest.mark.parametrize("steps", [1, None], ids=["of a step", "whole"])
+def test_epochs_are_of_the_dataset_that_is_trained_on_though_another_was_read_before_it(steps):
+    data, monitor = dataset(), PipelineMonitor()
+    callbacks = [monitor, LookBeforeEachEpoch(beside())]
+    train(Recorder(), data, callbacks, epochs=3, steps_per_epoch=steps, shuffle=False)
+    assert monitor.profile.stages[-1].place in list(trees.walk(data.tree))
+
+
+@pytest.mark.parametrize("per_execution", [1, STEPS])
+def test_epochs_of_one_execution_are_seen_beside_a_validation(per_execution):
+    data = dataset() if per_execution > 1 else autopipe.optimize(rows().batch(ROWS), seconds=0)
+    model = Recorder()
+    model.compile("sgd", "mse", steps_per_execution=per_execution)
+    history = model.fit(
+        data, validation_data=rows().batch(BATCH), epochs=3, verbose=0, shuffle=False, callbacks=[PipelineMonitor()]
+    ).history
+    assert min(history["steps_per_second"]) > 0
+    assert len(history["steps_per_second"]) == 3
+
+
+def test_a_loop_that_tells_of_no_step_is_told_to():
+    def loop(data):
+        with PipelineMonitor():
+            for _ in data:
+                pass
+
+    with pytest.warns(UserWarning, match=r"PipelineMonitor must be told of each step .* Call its step\(\)"):
+        loop(dataset())
+
+
 def test_a_loop_that_holds_an_iterator_over_another_dataset_from_the_beginning_is_followed():
     train_on, validate_on = dataset(), beside()
     knobs, monitor, tuner = validate_on.knobs, PipelineMonitor(), PipelineTuner(verbose=0)

@@ -196,3 +196,46 @@ def test_four_in_a_row_are_usual_and_one_that_was_read_to_its_end_begins_another
 )
 def test_the_end_was_reached_by_who_asked_in_vain_or_got_as_many_as_there_are(given, in_vain, number, ended):
     assert read_to_end(Requests(given, in_vain), number) is ended
+
+
+def test_who_takes_all_of_an_unknown_number_and_no_more_is_asked_for_its_end():
+    dataset = mixing([], "a part of an unknown number")
+    leave(dataset)
+    iterator = iter(dataset)
+    assert passes(iterator)
+    for _ in range(COUNT // 4):
+        next(iterator)
+    del iterator
+    wait_for_disposal()
+    assert not passes(iter(dataset))
+
+
+def test_what_keeps_nothing_serves_nobody_after_it_was_given_the_state_of_another(tmp_path):
+    saving = mixing([], "a part of an unknown number")
+    leave(saving)
+    iterator = iter(saving)
+    next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved"))
+    dataset = mixing([], "a part of an unknown number")
+    other = iter(dataset)
+    tf.train.Checkpoint(iterator=other).read(path).assert_consumed()
+    next(other)
+    del other
+    wait_for_disposal()
+    assert not dataset.caches_are_full
+    dataset.retune(setting(dataset, 1))
+    assert [numbers(dataset) for _epoch in range(2)] == [ALL] * 2
+
+
+def test_one_that_keeps_nothing_and_was_read_to_its_end_after_a_restore_has_ended(tmp_path):
+    dataset = in_order()
+    leave(dataset)
+    iterator = iter(dataset)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved"))
+    other = iter(dataset)
+    tf.train.Checkpoint(iterator=other).read(path).assert_consumed()
+    assert passes(other)
+    assert numbers(other) == ALL
+    del other, iterator
+    wait_for_disposal()
+    assert not passes(iter(dataset))

@@ -166,3 +166,13 @@ def test_a_take_of_what_nobody_waits_for_is_tensorflows_own():
     taken = caching(tf.data.Dataset.range(COUNT).map(lambda x: x + 1)).take(2)
     assert not isinstance(taken, LookingDataset)
     assert [int(x) for x in taken] == [1, 2]
+
+
+def test_who_takes_the_first_elements_of_a_repeated_dataset_fills_caches_once_these_are_as_many_as_there_are():
+    calls = []
+    taken = optimized(calls).repeat().take(4)
+    for _pass in range(4):
+        elements(taken)
+    calls.clear()
+    assert len(elements(taken)) == 16
+    assert not calls

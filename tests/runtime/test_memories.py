@@ -440,3 +440,15 @@ def test_what_is_derived_later_reads_what_is_cached(derive, first, steady):
     assert [int(x) for x in derive(dataset)] == between == order
     assert [*seen, *(int(x) for batch in iterator for x in batch)] == order
     assert len(calls) == (40 if steady else 0)
+
+
+def test_of_two_caches_one_is_full_before_the_other():
+    tree = extract(Dataset.range(3).cache().concatenate(Dataset.range(5).cache()))
+    memories = Memories(tree)
+    iterator = iter(memories.build(tree))
+    next(iterator)
+    assert not memories.some_are_filled
+    for _ in range(3):
+        next(iterator)
+    assert memories.some_are_filled
+    assert not memories.are_filled

@@ -22,6 +22,8 @@ CONTINUOUS = {
     "a spectrum": lambda e: tf.math.log(tf.abs(tf.signal.stft(tf.reshape(e["x"], [-1]), 16, 8)) + 1e-6),
     "a draw": lambda e: tf.image.random_flip_left_right(e["x"]),
     "a logarithm of one more than what is above 0": lambda e: tf.math.log1p(tf.exp(e["x"])),
+    "a logarithm of one more than a count": lambda e: tf.math.log1p(tf.cast(e["y"], tf.float32) * e["x"]),
+    "a logarithm of one more than what is cut at 0": lambda e: tf.math.log1p(tf.maximum(e["x"] - 0.5, 0.0)),
     "a branch by a whole number": lambda e: tf.cond(e["y"] > 2, lambda: e["x"] * 2, lambda: e["x"]),
 }
 JUMPING = {
