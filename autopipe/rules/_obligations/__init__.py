@@ -15,7 +15,6 @@ from autopipe.rules._obligations.epochs import (
     Reshuffles,
     SameElementsEveryEpoch,
     SameEveryEpoch,
-    SameNumbers,
     SameOnAllSides,
 )
 from autopipe.rules._obligations.errors import (
@@ -59,6 +58,7 @@ from autopipe.rules._obligations.measured import (
     WorthCaching,
     WorthCachingOnDisk,
 )
+from autopipe.rules._obligations.numbers import SameNumbers
 from autopipe.rules._obligations.reading import ReadToItsEnd
 from autopipe.rules._obligations.stages import (
     AsWellKnown,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import MeasurementError, Proof, Site
-from autopipe.rules._obligations.epochs import SameEveryEpoch, SameNumbers
+from autopipe.rules._obligations.epochs import SameEveryEpoch
 from autopipe.rules._obligations.errors import NoErrorIsIgnored
+from autopipe.rules._obligations.numbers import SameNumbers
 from autopipe.rules._obligations.reading import ReadToItsEnd
 
 __all__ = ["DiskNamed", "InMemory", "NoCacheServes", "NotCachedYet", "OneReader", "SoonShuffled"]

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from autopipe.functions.function import Function
-from autopipe.functions.joined.numbered import opens_one_file
 from autopipe.functions.known.effects import effects
 from autopipe.functions.known.order_inside import (
     op_of_free_order,
-    op_that_an_option_frees,
     op_that_counts,
     op_that_ignores,
     op_without_end,
@@ -31,8 +29,10 @@ __all__ = [
     "Reshuffles",
     "SameElementsEveryEpoch",
     "SameEveryEpoch",
-    "SameNumbers",
     "SameOnAllSides",
+    "changes_between_epochs",
+    "keeps_order",
+    "who_fails_now_and_then",
 ]
 
 # Stages that give the same elements in every epoch when what they read from does.
@@ -116,10 +116,6 @@ _STEADY_IF_THEIR_FUNCTIONS_ARE = (
 )
 
 
-# An element that fails takes a number in each, as it does where it does not fail.
-_ONE_NUMBER_EACH = (ir.Concatenate, ir.Enumerate, ir.Map, ir.MemoizedMap, ir.Options, ir.Prefetch, ir.Zip)
-
-
 @dataclass(frozen=True)
 class Reshuffles:
     """Every epoch has its own order."""
@@ -176,7 +172,7 @@ class SameEveryEpoch:
         """
         if trees.frees_order(site.pipeline):
             return Proof(False, "options.deterministic=False frees the order of each repetition")
-        changes = (_changes_between_epochs(node, site) for node in _since_a_memory_cache(self.pipeline, site))
+        changes = (changes_between_epochs(node, site) for node in _since_a_memory_cache(self.pipeline, site))
         change = next(filter(None, changes), None)
         if change:
             drawn = f"{self.drawing} {effects(self.drawing).describe()}, and before that " if self.drawing else ""
@@ -185,67 +181,12 @@ class SameEveryEpoch:
         return Proof(True, f"each repetition is the same{assumed}")
 
 
-@dataclass(frozen=True)
-class SameNumbers:
-    """What a function gives for an element, and the number of the element, are the same whenever a pipeline runs.
-
-    Args:
-        fn: the function.
-        elements: the elements with their numbers; their order may be any.
-    """
-
-    fn: Function
-    elements: ir.Node = field(repr=False)
-
-    def check(self, site: Site) -> Proof:
-        """Look at what was numbered, and at what opens the files whose elements were."""
-        found = list(_up_to_numbers(self.elements))
-        opening = (node.fn for node in found if isinstance(node, ir.FlatMap | ir.Interleave))
-        proofs = [Deterministic(fn).check(site) for fn in (self.fn, *opening)]
-        for node in (each for each in found if isinstance(each, ir.Enumerate)):
-            proofs += [_same_order(node.input, site), _no_number_shifts(node.input)]
-        unsteady = next((proof for proof in proofs if not proof.holds), None)
-        read = effects(self.fn).file_reads or reads_files(self.elements)
-        assumed = "; assumes the files stay as they are" if read else ""
-        return unsteady or Proof(True, f"each element has the same number in every epoch{assumed}")
-
-
-def _keeps_order(node: ir.Node) -> bool:
+def keeps_order(node: ir.Node) -> bool:
     """Return whether a stage has its order also where an option frees that of others."""
     return isinstance(node, _IN_ORDER) and not node.is_parallel
 
 
-def _up_to_numbers(node: ir.Node) -> Iterator[ir.Node]:
-    """Yield the stages from the end to where elements were numbered."""
-    yield node
-    if isinstance(node, ir.Enumerate):
-        return
-    for each in node.parts if isinstance(node, ir.ChooseFrom) else node.inputs:
-        yield from _up_to_numbers(each)
-
-
-def _no_number_shifts(source: ir.Node) -> Proof:
-    """Return whether one element fails for each that is missing, where another epoch may have it after all.
-
-    Of a batch that is not made, or of what would have been read from an element, one number goes for several elements.
-    """
-    for node in trees.walk(source):
-        reason = _who_fails_now_and_then(node) if _may_shift(node) else None
-        if reason is not None:
-            return Proof(False, f"{reason} in one epoch only would shift numbers, in {stage(node)}")
-    return Proof(True, "")
-
-
-def _may_shift(node: ir.Node) -> bool:
-    """Return whether there may be another number of elements after a stage if one of those before it fails."""
-    if isinstance(node, ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave):
-        # What is lost of the last file shifts nothing.
-        one_each = isinstance(node, ir.FilesReader) or (opens_one_file(node.fn) and not op_that_ignores(node.fn))
-        return signature(node.input).cardinality not in (0, 1) or not one_each
-    return isinstance(node, ir.Saved) or bool(node.inputs and not isinstance(node, _ONE_NUMBER_EACH))
-
-
-def _who_fails_now_and_then(pipeline: ir.Node) -> str | None:
+def who_fails_now_and_then(pipeline: ir.Node) -> str | None:
     """Return what may fail for an element in one epoch and not in another; ``None`` if nothing in a pipeline does."""
     for node in trees.walk(pipeline):
         found = [effects(fn) for fn in trees.called_by(node)]
@@ -254,24 +195,6 @@ def _who_fails_now_and_then(pipeline: ir.Node) -> str | None:
         if any(each.stateless_python for each in found):
             return "what Python code fails on"
     return None
-
-
-def _same_order(source: ir.Node, site: Site) -> Proof:
-    """Return whether a pipeline gives its elements in the same order each time, also where an option frees it.
-
-    Results are kept from the first element on: what an author's cache fixes later does not count.
-    """
-    freed = trees.frees_order(site.pipeline)
-    for node in trees.walk(source):
-        if freed and not _keeps_order(node):
-            return Proof(False, f"options.deterministic=False may free the order of {stage(node)}")
-        change = _changes_between_epochs(node, site)
-        if change:
-            return Proof(False, change)
-        inside = next((fn for fn in trees.called_by(node) if op_that_an_option_frees(fn)), None)
-        if inside is not None or (isinstance(node, ir.FilesReader) and node.num_parallel_reads == ir.AUTOTUNE):
-            return Proof(False, f"an option after it would free the order of {inside or stage(node)}")
-    return Proof(True, "")
 
 
 @dataclass(frozen=True)
@@ -286,13 +209,13 @@ class SameOnAllSides:
         first, *others = self.sides
         drawn = {id(node.origin) for side in others for node in trees.walk(side) if is_reseeded(node)}
         for node in trees.walk(first):
-            if freed and not _keeps_order(node):
+            if freed and not keeps_order(node):
                 return Proof(False, f"options.deterministic=False may free the order of {stage(node)}")
             if isinstance(node, ir.Shuffle):
                 if node.mixes and (not node.seeded or (is_reseeded(node) and id(node.origin) in drawn)):
                     return Proof(False, f"{stage(node)} gives each side its own order")
                 continue
-            change = _changes_between_epochs(node, site)
+            change = changes_between_epochs(node, site)
             if change:
                 return Proof(False, change)
         return Proof(True, "all sides read the same elements in the same order")
@@ -335,7 +258,7 @@ class NoRepeatAfter:
 
 def _other_elements(node: ir.Node, site: Site) -> str | None:
     """Return what may give an epoch other elements than the one before had; ``None`` if nothing does."""
-    if not _is_reordered(node, site) and all(_changes_between_epochs(each, site) is None for each in trees.walk(node)):
+    if not _is_reordered(node, site) and all(changes_between_epochs(each, site) is None for each in trees.walk(node)):
         return None
     if isinstance(node, ir.Shuffle) and (node.seeded or not node.reshuffle_each_iteration):
         return f"{stage(node)} gives an order that its author chose"
@@ -369,7 +292,7 @@ def _since_a_memory_cache(pipeline: ir.Node, site: Site) -> Iterator[ir.Node]:
     return iter(since) if kept else trees.walk(pipeline)
 
 
-def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
+def changes_between_epochs(node: ir.Node, site: Site) -> str | None:
     """Return what of a stage may differ between two epochs in which it reads the same; ``None`` if nothing does."""
     if getattr(node, "deterministic", None) is False:
         return f"{stage(node)} frees the order of each repetition"
@@ -378,7 +301,7 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
         return f"{inside} frees the order of each repetition ({op_of_free_order(inside)})"
     if isinstance(node, _STEADY_IF_THEIR_FUNCTIONS_ARE):
         ignoring = next((fn for fn in trees.called_by(node) if op_that_ignores(fn)), None)
-        reason = _who_fails_now_and_then(node) if ignoring is not None else None
+        reason = who_fails_now_and_then(node) if ignoring is not None else None
         if reason is not None:
             return f"{reason} in one epoch only would be left out for good, by an ignore_errors() in {ignoring}"
         proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
@@ -387,12 +310,12 @@ def _changes_between_epochs(node: ir.Node, site: Site) -> str | None:
         case ir.Shuffle():
             return f"{stage(node)} gives each repetition its own order" if node.mixes_anew else None
         case ir.IgnoreErrors():
-            reason = _who_fails_now_and_then(node.input)
+            reason = who_fails_now_and_then(node.input)
             return f"{reason} in one epoch only would be left out for good, by {stage(node)}" if reason else None
         case ir.SharedCache():
             return f"{stage(node)} holds what was made for whoever filled it"
         case ir.Opaque(inside=ir.Node() as settled):
-            changes = (_changes_between_epochs(each, site) for each in trees.walk(settled))
+            changes = (changes_between_epochs(each, site) for each in trees.walk(settled))
             return next(filter(None, changes), None)
         case ir.AssertCardinality():
             return f"{stage(node)} may fail at the end of a repetition, and elements that are kept would not"
