@@ -106,6 +106,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._unstepped: list[tuple[Reading, _Moment]] = []
         # Those within ``fit`` that were made beside the one that is followed, until the first step has ended.
         self._beside: list[Reading] = []
+        self._at_first_step: list[tuple[Reading, int]] = []
         self._steps_to_tell = _STEPS_TO_TELL
         self._trained_on: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -117,7 +118,7 @@ class WatchingCallback(keras.callbacks.Callback):
             self._started_in_loop(reading)
         elif not self._is_beside_training(reading) and self._may_be_trained_on(reading):
             self._follow(reading)
-        elif self._steps_to_tell == _STEPS_TO_TELL:
+        elif self._steps_to_tell == _STEPS_TO_TELL and reading.taker.thread == self._thread:
             # Once a step has begun, its iterator is there.
             self._beside = [*filter(_lives, self._beside), reading]
 
@@ -151,17 +152,25 @@ class WatchingCallback(keras.callbacks.Callback):
             self._part_began = began
         self._trained_on.add(reading.dataset)
 
+    def _first_step_of_fit_begins(self) -> None:
+        made = [self._reading, *self._beside] if self._reading is not None else self._beside
+        self._at_first_step = [(reading, _batches(reading)) for reading in made]
+
     def _first_step_of_fit_ended(self) -> None:
         """Take note of what is trained on, and follow it if somebody made another iterator just before."""
-        read, self._beside = [*filter(_batches, self._beside)], []
-        if read:
-            # Keras makes that of the training last.
+        made, self._at_first_step, self._beside = self._at_first_step, [], []
+        gave = [reading for reading, before in made if _batches(reading) > before]
+        # PyTorch's step is given its batch before it begins.
+        read = gave or [reading for reading, _ in made if _lives(reading) and _batches(reading)]
+        if not read:
+            return
+        # Keras makes that of the training last.
+        trained_on = read[-1]
+        self._trained_on.add(trained_on.dataset)
+        if self._reading is None or trained_on.dataset is not self._reading.dataset:
             self._forget_followed()
-            self._follow(read[-1])
+            self._follow(trained_on)
             self._step_begun = True
-            self._trained_on.add(read[-1].dataset)
-        elif self._reading is not None and self._taken().batches > self._part_began.taken.batches:
-            self._trained_on.add(self._reading.dataset)
 
     def _forget_followed(self) -> None:
         """Leave out an iterator that nobody trains on, as if it had not been followed."""
@@ -257,7 +266,9 @@ class WatchingCallback(keras.callbacks.Callback):
             return
         if self._steps_to_tell:
             self._steps_to_tell -= 1
-            if not self._steps_to_tell:
+            if self._steps_to_tell:
+                self._first_step_of_fit_begins()
+            else:
                 self._first_step_of_fit_ended()
         if self._reading is None or _lives(self._reading):
             return
@@ -307,7 +318,7 @@ class WatchingCallback(keras.callbacks.Callback):
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Stop listening."""
         self._close()
-        self._beside, self._unstepped = [], []
+        self._beside, self._at_first_step, self._unstepped = [], [], []
 
     def _now(self) -> _Moment:
         return _Moment(time.perf_counter(), time.process_time(), self._taken())

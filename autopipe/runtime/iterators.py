@@ -24,7 +24,7 @@ from autopipe.runtime.disposal import call_aside, dispose_aside
 from autopipe.runtime.ending import telling_its_end
 from autopipe.runtime.filling import passing, while_filling
 from autopipe.runtime.following import built_after
-from autopipe.runtime.leaving import Departures, read_to_end
+from autopipe.runtime.leaving import Departures, answer, read_to_end
 from autopipe.runtime.memories import Memories
 from autopipe.runtime.passes import may_give_nothing_for_ever
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
@@ -113,10 +113,15 @@ class Iterators:
         iterator = iter(ready.pipeline)
         ready.iterator = reading.iterator = weakref.ref(iterator)
         reading.stall, reading.requests = ready.stall, ready.requests
-        asked = self._see_off(iterator, reading, ready.pipeline)
-        if passes and reading.requests is not None:
+        asks = passes and _is_uncounted(ready.pipeline) and _ends_aside(reading)
+        ended: Future[bool] | None = Future() if asks else None
+        ready.asked = ended
+        self._see_off(iterator, reading, ready.pipeline, ended)
+        if ended is not None:
+            self._departures.watch(iterator, partial(answer, ended))
+        elif passes and reading.requests is not None:
             number = int(ready.pipeline.cardinality())
-            self._departures.watch(iterator, partial(read_to_end, reading.requests, number, asked))
+            self._departures.watch(iterator, partial(read_to_end, reading.requests, number))
         elif watched:
             self._departures.watch(iterator)
         make_savable(iterator, reading, partial(self._restore, reading))
@@ -148,20 +153,24 @@ class Iterators:
             self.ready.add(ready)
         return ready
 
-    def _see_off(self, iterator: Any, reading: Reading, pipeline: Any) -> Future[None] | None:
+    def _see_off(self, iterator: Any, reading: Reading, pipeline: Any, ended: Future[bool] | None) -> None:
         """Have done what is to be done once nobody holds an iterator any more.
 
-        Returns:
-            What is done once it was asked for one element more; ``None`` if it will not be.
+        Args:
+            iterator: the iterator.
+            reading: its reading.
+            pipeline: what it runs.
+            ended: gets whether it was read to its end, if that is to be found out.
         """
-        asked: Future[None] | None = None
-        told = reading.passes or (reading.notes and self._stores.need_be_told(reading.memories, reading.files))
+        told = reading.notes and self._stores.need_be_told(reading.memories, reading.files)
         if not _ends_aside(reading):
             reading.memories.note_unseen_reader()
-            if told:
+            if told or reading.passes:
                 call_aside(iterator, partial(_note_taken, self._stores, reading))
+        elif reading.passes:
+            reading.memories.note_reader(dispose_aside(iterator, partial(self._find_end, reading, ended, pipeline)))
         elif told:
-            asked = Future()
+            asked: Future[None] = Future()
             gone = dispose_aside(iterator, partial(_ask_once_more, self._stores, reading, asked, pipeline))
             reading.memories.note_reader(gone, asked)
         else:
@@ -169,7 +178,21 @@ class Iterators:
         if reading.writes:
             # It is called before those that were put there earlier.
             weakref.finalize(iterator, self._stores.note_gone, reading.files).atexit = False
-        return asked
+
+    def _find_end(self, reading: Reading, ended: Future[bool] | None, like: Any, resource: Any) -> None:
+        """Find out whether a consumer, who is gone, took all there is of an unknown number: then there is no more."""
+        found, requests = False, reading.requests
+        try:
+            if ended is not None and requests is not None:
+                found = requests.in_vain > 0
+                given = 0 if found or resource is None else requests.given
+                if self._departures.may_be_all(given) and not may_give_nothing_for_ever(reading.tree):
+                    found = _is_over(resource, like)
+                    self._departures.note(given, found)
+            _note_taken(self._stores, reading)
+        finally:
+            if ended is not None:
+                ended.set_result(found)
 
     def _change(self, reading: Reading, tree: ir.Node) -> ir.Node | None:
         iterator = reading.iterator()
@@ -226,10 +249,12 @@ class Iterators:
             )
             pipeline = self._pipeline_of(form, tree)
             if restore(iterator, state, pipeline, aside=_ends_aside(reading)):
-                self._departures.forget(iterator)
+                if not (passes and reading.passes and _is_uncounted(pipeline)):
+                    self._departures.forget(iterator)
                 if passes and form.requests is not None:
                     number = int(pipeline.cardinality())
-                    self._departures.watch(iterator, partial(read_to_end, form.requests, number))
+                    if number >= 0:
+                        self._departures.watch(iterator, partial(read_to_end, form.requests, number))
                     _goes_on_as(reading, form)
                     return True
                 form.memories.note_readers_of(reading.memories)
@@ -322,6 +347,21 @@ def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: 
         _note_taken(stores, reading)
     finally:
         asked.set_result(None)
+
+
+def _is_over(resource: Any, like: Any) -> bool:
+    types, shapes = element_types(like), element_shapes(like)
+    try:
+        tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
+    except tf.errors.OutOfRangeError:
+        return True
+    except tf.errors.OpError:
+        return False
+    return False
+
+
+def _is_uncounted(pipeline: Any) -> bool:
+    return int(pipeline.cardinality()) < 0
 
 
 def _note_taken(stores: Stores, reading: Reading) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from typing import Any
 
 from autopipe.runtime.requests import Requests
 
-__all__ = ["Departures", "read_to_end"]
+__all__ = ["Departures", "answer", "read_to_end"]
 
 # A fit of one epoch makes two iterators, and some look at the first batch before that.
 _IN_A_ROW = 4
-# One element more is there already, mostly.
-_PATIENCE_SECONDS = 0.1
 
 
 class Departures:
@@ -30,14 +28,16 @@ class Departures:
 
     def __init__(self) -> None:
         self._in_a_row = 0
-        self._watched: list[tuple[weakref.ref[Any], Callable[[], bool]]] = []
+        self._not_all = 0
+        self._watched: list[tuple[weakref.ref[Any], Callable[[], bool | None]]] = []
 
-    def watch(self, iterator: Any, ended: Callable[[], bool] = lambda: False) -> None:
+    def watch(self, iterator: Any, ended: Callable[[], bool | None] = lambda: False) -> None:
         """Count an iterator once it is gone.
 
         Args:
             iterator: the iterator.
-            ended: whether it was read to its end. Of one that fills caches nobody asks, if they were full then.
+            ended: whether it was read to its end; ``None`` as long as that is not known. Of one that fills caches
+                nobody asks, if they were full then.
         """
         self._watched.append((weakref.ref(iterator), ended))
 
@@ -45,27 +45,42 @@ class Departures:
         """Count an iterator no more."""
         self._watched = [each for each in self._watched if each[0]() is not iterator]
 
+    def may_be_all(self, given: int) -> bool:
+        """Return whether so many elements may be all there are of an unknown number; none are not."""
+        return given > self._not_all
+
+    def note(self, given: int, ended: bool) -> None:
+        """Take note of whether so many are all."""
+        if not ended:
+            self._not_all = max(self._not_all, given)
+
     @property
     def are_usual(self) -> bool:
         """Whether so many were left in a row that the next one will be, too."""
-        gone = [each for each in self._watched if each[0]() is None]
-        self._watched = [each for each in self._watched if each not in gone]
-        for _, ended in gone:
-            self._in_a_row = 0 if ended() else self._in_a_row + 1
+        waiting = []
+        for known, ended in self._watched:
+            outcome = ended() if known() is None else None
+            if outcome is None:
+                waiting.append((known, ended))
+            else:
+                self._in_a_row = 0 if outcome else self._in_a_row + 1
+        self._watched = waiting
         return self._in_a_row >= _IN_A_ROW
 
 
-def read_to_end(requests: Requests, number: int, asked: Future[None] | None = None) -> bool:
+def read_to_end(requests: Requests, number: int) -> bool:
     """Return whether a consumer asked in vain for more, or got as many as there are, where that is known.
-
-    Args:
-        requests: what it asked for.
-        number: how many there are; below 0 where that is not known.
-        asked: is done once one element more was asked for, which tells the end where the number does not.
 
     >>> read_to_end(Requests(given=3), number=3), read_to_end(Requests(given=2), number=-2)
     (True, False)
     """
-    if number < 0 and asked is not None:
-        wait([asked], timeout=_PATIENCE_SECONDS)
     return requests.in_vain > 0 or 0 <= number <= requests.given
+
+
+def answer(found: Future[bool]) -> bool | None:
+    """Return what was found out; ``None`` as long as nothing was.
+
+    >>> answer(Future()) is None
+    True
+    """
+    return found.result() if found.done() else None

@@ -152,6 +152,23 @@ def test_epochs_are_of_the_dataset_that_is_trained_on_though_another_was_read_be
     assert monitor.profile.stages[-1].place in list(trees.walk(data.tree))
 
 
+class Peek(HoldAnother):
+    """Looks at another dataset once, when the first step begins."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if not batch:
+            next(iter(self.other))
+
+
+@pytest.mark.parametrize("monitor_first", [True, False])
+def test_epochs_are_of_the_dataset_that_is_trained_on_though_another_is_looked_at_in_the_first_step(monitor_first):
+    data, monitor = dataset(), PipelineMonitor()
+    callbacks = [monitor, Peek(beside())] if monitor_first else [Peek(beside()), monitor]
+    history = train(Recorder(), data, callbacks, epochs=2, shuffle=False).history
+    assert monitor.profile.stages[-1].place in list(trees.walk(data.tree))
+    assert min(history["steps_per_second"]) > 0
+
+
 @pytest.mark.parametrize("per_execution", [1, STEPS])
 def test_epochs_of_one_execution_are_seen_beside_a_validation(per_execution):
     data = dataset() if per_execution > 1 else autopipe.optimize(rows().batch(ROWS), seconds=0)

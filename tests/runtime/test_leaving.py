@@ -1,5 +1,8 @@
 """Iterators that are left midway, one after the other, fill no cache for nothing; one that is read to its end does."""
 
+from concurrent.futures import Future
+from functools import partial
+
 import keras
 import pytest
 import tensorflow as tf
@@ -8,7 +11,7 @@ from disposing import wait_for_disposal
 from retuning import follows, listening, numbers, setting
 
 import autopipe
-from autopipe.runtime.leaving import Departures, read_to_end
+from autopipe.runtime.leaving import Departures, answer, read_to_end
 from autopipe.runtime.requests import Requests
 
 Dataset = tf.data.Dataset
@@ -239,3 +242,33 @@ def test_one_that_keeps_nothing_and_was_read_to_its_end_after_a_restore_has_ende
     del other, iterator
     wait_for_disposal()
     assert not passes(iter(dataset))
+
+
+def test_who_leaves_an_unknown_number_again_and_again_is_asked_for_the_end_once_for_so_many():
+    departures = Departures()
+    assert not departures.may_be_all(0)
+    departures.note(3, ended=False)
+    departures.note(5, ended=True)
+    assert [departures.may_be_all(given) for given in (2, 3, 4, 5)] == [False, False, True, True]
+
+
+def test_an_iterator_of_which_the_end_is_not_known_yet_is_not_counted_yet():
+    departures, found = Departures(), Future()
+    for _ in range(4):
+        departures.watch(iter(Dataset.range(3)))
+    departures.watch(iter(Dataset.range(3)), partial(answer, found))
+    assert departures.are_usual
+    found.set_result(True)
+    assert not departures.are_usual
+
+
+@pytest.mark.parametrize("mixed", MIXED)
+def test_those_that_are_left_keep_nothing_however_often(mixed):
+    dataset = mixing([], mixed)
+    leave(dataset)
+    for _ in range(5):
+        iterator = iter(dataset)
+        next(iterator)
+        assert passes(iterator)
+        del iterator
+        wait_for_disposal()

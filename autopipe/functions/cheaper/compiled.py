@@ -54,7 +54,7 @@ _LEAST_PASSES = 2
 _LOWERED = frozenset({"_lower_using_switch_merge"})
 # Of complex numbers that are zero, infinite or large, XLA gives others.
 _UNKNOWN_TO_XLA = frozenset({"complex128", "complex64", "resource", "string", "variant"})
-_MOVING = frozenset("ExpandDims Identity IdentityN Reshape ReverseV2 Slice Squeeze StridedSlice Transpose".split())
+_MOVING = frozenset("ExpandDims Reshape ReverseV2 Slice Squeeze StridedSlice Transpose".split())
 # XLA computes with more bits in between.
 _OF_FEW_BITS = frozenset({"bfloat16", "float16"})
 # What undoes the first, or divides by it, XLA leaves out together with it: what overflowed does not, then.
@@ -128,10 +128,11 @@ def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:
 
 def _kind(tensor: Any) -> str:
     """Return the type of the op that computes what others only move; of one that squares, ``"Square"``."""
+    tensor = origin(tensor)
     while tensor.op.type in _MOVING:
-        tensor = tensor.op.inputs[0]
+        tensor = origin(tensor.op.inputs[0])
     op = tensor.op
-    squares = op.type == "Mul" and origin(op.inputs[0]) is origin(op.inputs[1])
+    squares = op.type == "SquaredDifference" or (op.type == "Mul" and origin(op.inputs[0]) is origin(op.inputs[1]))
     return "Square" if squares else str(op.type)
 
 

@@ -9,7 +9,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
 from autopipe.functions.known.effects import effects
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import specs, trace, with_called
+from autopipe.functions.subgraph import called_graphs, specs, trace, with_called
 
 __all__ = ["ELEMENTS_OF_FILE", "behind_number", "numbering_elements", "opens_one_file", "reads_in_order"]
 
@@ -21,8 +21,10 @@ _IN_ORDER = frozenset(
     "CSVDatasetV2 ConcatenateDataset FixedLengthRecordDatasetV2 FlatMapDataset RangeDataset RepeatDataset ShardDataset "
     "SkipDataset TFRecordDataset TFRecordDatasetV2 TakeDataset TensorDataset TensorSliceDataset TextLineDataset".split()
 )
-# What names of files go into: readers of several are a flat_map over their names.
-_NAMING = frozenset({"TensorSliceDataset"})
+_READERS = frozenset(
+    "CSVDataset CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2 TFRecordDataset TFRecordDatasetV2 "
+    "TextLineDataset".split()
+)
 
 
 @remembered
@@ -75,17 +77,38 @@ def opens_one_file(fn: Function) -> bool:
     >>> [opens_one_file(function_of(names.flat_map(each))) for each in opened]
     [True, False]
     """
-    if not effects(fn).file_reads:
-        return True
+    graph = fn.concrete.graph
+    inside = [node.op for node in with_called(graph.as_graph_def())]
+    top = graph.get_operations()
     named: set[int] = set()
-    for op in fn.concrete.graph.get_operations():
-        if op.type == "FlatMapDataset" and op.inputs[0].op.type != "TensorSliceDataset":
+    for op in top:
+        if op.type in _READERS:
+            names = op.inputs[0]
+        elif op.type == "FlatMapDataset" and _reads_what_it_is_given(graph, op) and _is_a_row(op.inputs[0].op):
+            (names,) = op.inputs[0].op.inputs
+        else:
+            continue
+        if names.shape.num_elements() != 1:
             return False
-        for names in op.inputs if op.type in _NAMING else ():
-            if names.dtype.name == "string" and names.shape.num_elements() != 1:
-                return False
-            named.add(id(_one_of(names)))
-    return len(named) == 1
+        named.add(id(_one_of(names)))
+    # What the function reads itself fails as a whole. All other reading must be of what was found.
+    reading = [kind for kind in inside if kind in _READERS or kind == "ReadFile"]
+    found = [op for op in top if op.type in ("ReadFile", *_READERS) or _reads_what_it_is_given(graph, op)]
+    return len(reading) == len(found) and len(named) <= 1
+
+
+def _reads_what_it_is_given(graph: Any, op: Any) -> bool:
+    """Return whether an op reads one file for each name that it is given, and does nothing else."""
+    body = called_graphs(graph, op)[0] if op.type == "FlatMapDataset" else None
+    readers = [each for each in body.get_operations() if each.type in _READERS] if body is not None else []
+    others = [node.op for node in with_called(body.as_graph_def())] if body is not None else []
+    if len(readers) != 1 or sum(kind in _READERS or kind == "ReadFile" or "Dataset" in kind for kind in others) != 1:
+        return False
+    return bool(_one_of(readers[0].inputs[0]).op.type == "Placeholder")
+
+
+def _is_a_row(source: Any) -> bool:
+    return bool(source.type == "TensorSliceDataset" and len(source.inputs) == 1)
 
 
 def _one_of(names: Any) -> Any:

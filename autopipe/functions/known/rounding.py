@@ -33,6 +33,7 @@ _JUMPS = frozenset(
 )
 # Ops that give no number below 0, which only a difference comes to by rounding: not a sum of squares, nor a spectrum.
 _OF_POSITIVES = frozenset("Log Rsqrt Sqrt".split())
+_DOWN_TO_MINUS_1 = frozenset("Cos Erf Neg Sin Softsign Tanh".split())
 _QUOTIENTS = frozenset("Div RealDiv".split())
 # Ops of which a result may be a difference too small to be above 0, where they are given one.
 _KEEP_DIFFERENCES = frozenset(
@@ -165,7 +166,9 @@ def _may_fall_below(tensor: Any, *, negated: bool = False) -> bool:
     waiting, seen = [tensor], set(_never_below_0(tensor.graph))
     while waiting:
         op = origin(waiting.pop()).op
-        if op.type == "Sub" or (op.type in _SUMS and op not in seen) or (negated and _negates(op)):
+        if negated and op.type == "Maximum" and any(_is_constant_above(origin(each).op) for each in op.inputs):
+            continue
+        if op.type == "Sub" or (op.type in _SUMS and op not in seen) or (negated and _reaches_minus_1(op)):
             return True
         if op.type in _KEEP_DIFFERENCES and op not in seen:
             seen.add(op)
@@ -180,18 +183,18 @@ def _never_below_0(graph: Any) -> Set[Any]:
         for op in graph.get_operations():
             made_of = [each.op for each in op.inputs if _rounds(each)]
             stays = op.type in _STAYING_ABOVE and made_of and found.issuperset(made_of)
-            stays = stays or (op.type == "Maximum" and not found.isdisjoint(made_of))
             if stays or op.type in _NEVER_BELOW_0 or _is_square(op) or _is_constant_above(op) or _is_count(op):
                 found.add(op)
         _KNOWN_ABOVE[graph] = frozenset(found)
     return _KNOWN_ABOVE[graph]
 
 
-def _negates(op: Any) -> bool:
+def _reaches_minus_1(op: Any) -> bool:
+    """Return whether an op gives numbers down to -1, or makes such of others."""
     import tensorflow as tf
 
-    factors = (tf.get_static_value(each) for each in op.inputs) if op.type == "Mul" else ()
-    return op.type == "Neg" or any(each is not None and bool((each < 0).any()) for each in factors)
+    factors = (tf.get_static_value(each) for each in op.inputs) if op.type in ("Mul", "RealDiv") else ()
+    return op.type in _DOWN_TO_MINUS_1 or any(each is not None and bool((each < 0).any()) for each in factors)
 
 
 def _is_square(op: Any) -> bool:

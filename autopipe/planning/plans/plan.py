@@ -186,7 +186,7 @@ def _plain(value: Any) -> Any:
         case float() if not math.isfinite(value):
             return None
     # NumPy's numbers, without an import of it.
-    return value.tolist() if type(value).__module__ == "numpy" and hasattr(value, "tolist") else value
+    return _plain(value.tolist()) if type(value).__module__ == "numpy" and hasattr(value, "tolist") else value
 
 
 def _text_of(file: Path) -> str:

@@ -199,8 +199,10 @@ def test_texts_stay_outside():
         lambda x: tf.math.log(tf.transpose(tf.exp(x))) * 2.0,
         lambda x: tf.math.log(tf.reshape(tf.exp(x), [-1])) * 2.0,
         lambda x: (x / tf.reduce_max(x)) / tf.reduce_mean(x) * 2.0,
+        lambda x: tf.sqrt(tf.math.squared_difference(x, 0.5)) * 2.0,
+        lambda x: tf.math.log(tf.identity_n([x, tf.exp(x)])[1]) * 2.0,
     ],
-    ids=["root of a product", "turned", "reshaped", "quotient divided"],
+    ids=["root of a product", "turned", "reshaped", "quotient divided", "a difference", "one of two"],
 )
 def test_what_xla_leaves_out_is_not_compiled_however_it_is_written(function):
     assert (

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autopipe.functions.joined.numbered import ELEMENTS_OF_FILE, behind_number, numbering_elements, reads_in_order
+from autopipe.functions.joined.numbered import (
+    ELEMENTS_OF_FILE,
+    behind_number,
+    numbering_elements,
+    opens_one_file,
+    reads_in_order,
+)
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract, function_of
@@ -65,3 +71,41 @@ def test_what_is_opened_gives_the_same_elements_with_numbers_of_their_own(kind, 
 )
 def test_what_is_opened_must_give_one_element_after_the_other(opening, in_order):
     assert reads_in_order(function_of(NUMBERS.flat_map(opening))) is in_order
+
+
+TWO_NAMES = Dataset.from_tensor_slices(["a", "b"])
+ONE = {
+    "records": tf.data.TFRecordDataset,
+    "a list of one": lambda name: tf.data.TFRecordDataset([name]),
+    "lines but the first": lambda name: tf.data.TextLineDataset(name).skip(1),
+    "of fixed length": lambda name: tf.data.FixedLengthRecordDataset(name, 4),
+    "in a folder": lambda name: tf.data.TextLineDataset("folder/" + name),
+    "csv": lambda name: tf.data.experimental.CsvDataset(name, [tf.int32]),
+    "read whole": lambda name: Dataset.from_tensors(tf.io.read_file(name)),
+    "read whole and cut": lambda name: Dataset.from_tensor_slices(tf.strings.split(tf.io.read_file(name), "\n")),
+    "the same twice": lambda name: tf.data.TextLineDataset(name).take(3).concatenate(tf.data.TextLineDataset(name)),
+    "none": lambda name: Dataset.from_tensors(name),
+}
+SEVERAL = {
+    "a list of two": lambda name: tf.data.TextLineDataset([name, name + "x"]),
+    "one after the other": lambda name: tf.data.TFRecordDataset(name + "/a").concatenate(
+        tf.data.TFRecordDataset(name + "/b")
+    ),
+    "of each number": lambda name: Dataset.range(2).flat_map(
+        lambda number: tf.data.TextLineDataset(name + tf.strings.as_string(number))
+    ),
+    "two of each name": lambda name: Dataset.from_tensor_slices([name]).flat_map(
+        lambda each: tf.data.TextLineDataset([each, each + "x"])
+    ),
+    "read for each": lambda name: Dataset.from_tensor_slices([name, name + "x"]).map(tf.io.read_file),
+}
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_one_file_is_read_for_each_element(name):
+    assert opens_one_file(function_of(TWO_NAMES.flat_map(ONE[name])))
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_files_are_read_for_an_element(name):
+    assert not opens_one_file(function_of(TWO_NAMES.flat_map(SEVERAL[name])))
