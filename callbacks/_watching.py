@@ -106,7 +106,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._unstepped: list[tuple[Reading, _Moment]] = []
         # Those within ``fit`` that were made beside the one that is followed, until the first step has ended.
         self._beside: list[Reading] = []
-        self._at_first_step: list[tuple[Reading, int]] = []
+        self._at_first_step: dict[Reading, int] = {}
         self._steps_to_tell = _STEPS_TO_TELL
         self._trained_on: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -118,8 +118,7 @@ class WatchingCallback(keras.callbacks.Callback):
             self._started_in_loop(reading)
         elif not self._is_beside_training(reading) and self._may_be_trained_on(reading):
             self._follow(reading)
-        elif self._steps_to_tell == _STEPS_TO_TELL and reading.taker.thread == self._thread:
-            # Once a step has begun, its iterator is there.
+        elif self._steps_to_tell and reading.taker.thread == self._thread:
             self._beside = [*filter(_lives, self._beside), reading]
 
     def _started_in_loop(self, reading: Reading) -> None:
@@ -153,15 +152,19 @@ class WatchingCallback(keras.callbacks.Callback):
         self._trained_on.add(reading.dataset)
 
     def _first_step_of_fit_begins(self) -> None:
-        made = [self._reading, *self._beside] if self._reading is not None else self._beside
-        self._at_first_step = [(reading, _batches(reading)) for reading in made]
+        self._at_first_step = {reading: _batches(reading) for reading in self._made_for_epoch()}
+
+    def _made_for_epoch(self) -> list[Reading]:
+        return [self._reading, *self._beside] if self._reading is not None else self._beside
 
     def _first_step_of_fit_ended(self) -> None:
         """Take note of what is trained on, and follow it if somebody made another iterator just before."""
-        made, self._at_first_step, self._beside = self._at_first_step, [], []
-        gave = [reading for reading, before in made if _batches(reading) > before]
-        # PyTorch's step is given its batch before it begins.
-        read = gave or [reading for reading, _ in made if _lives(reading) and _batches(reading)]
+        before, made = self._at_first_step, self._made_for_epoch()
+        self._at_first_step, self._beside = {}, []
+        gave = [reading for reading in before if _batches(reading) > before[reading]]
+        # With JAX, it is made within the step; with PyTorch, the step is given its batch before it begins.
+        later = [reading for reading in made if reading not in before and _batches(reading)]
+        read = gave or later or [reading for reading in before if _lives(reading) and _batches(reading)]
         if not read:
             return
         # Keras makes that of the training last.
@@ -318,7 +321,7 @@ class WatchingCallback(keras.callbacks.Callback):
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Stop listening."""
         self._close()
-        self._beside, self._at_first_step, self._unstepped = [], [], []
+        self._beside, self._at_first_step, self._unstepped = [], {}, []
 
     def _now(self) -> _Moment:
         return _Moment(time.perf_counter(), time.process_time(), self._taken())
