@@ -34,17 +34,12 @@ def while_filling(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node:
     >>> one_line(while_filling(ir.Shuffle(input=cached, buffer_size=9, from_before_the_work=True)))
     'range(0, 9) | shuffle(9) | map(abs) | cache()'
     """
-    return (
-        tree
-        if _goes_on(tree, after)
-        else trees.transform(tree, lambda node: _filling(node, tree) if isinstance(node, ir.Shuffle) else node)
-    )
+    return tree if _goes_on(tree, after) else _before_the_work(tree, tree)
 
 
 def begins_with_all(tree: ir.Node) -> bool:
     """Return whether the first element takes all that a cache will hold, through a shuffle of all of it."""
-    filling = trees.transform(tree, lambda node: _filling(node, tree) if isinstance(node, ir.Shuffle) else node)
-    return filling is not tree
+    return _before_the_work(tree, tree) is not tree
 
 
 def passing(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node | None:
@@ -76,7 +71,7 @@ def looked_at(tree: ir.Node) -> ir.Node:
     >>> one_line(looked_at(ir.Shuffle(input=cached, buffer_size=5, from_before_the_work=True)))
     'range(0, 9) | shuffle(5) | map(abs) | cache()'
     """
-    return trees.transform(tree, lambda node: _filling(node, None) if isinstance(node, ir.Shuffle) else node)
+    return _before_the_work(tree, None)
 
 
 def keeping_nothing(tree: ir.Node) -> ir.Node:
@@ -100,6 +95,11 @@ def keeping_nothing(tree: ir.Node) -> ir.Node:
         return node.inputs[0] if ours else node
 
     return trees.transform(tree, passed)
+
+
+def _before_the_work(tree: ir.Node, filled: ir.Node | None) -> ir.Node:
+    """Return a pipeline whose shuffles stand where their author wrote them, as far as what is to be filled allows."""
+    return trees.transform(tree, lambda node: _filling(node, filled) if isinstance(node, ir.Shuffle) else node)
 
 
 def _filling(shuffle: ir.Shuffle, tree: ir.Node | None) -> ir.Node:
