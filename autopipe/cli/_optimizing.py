@@ -15,7 +15,7 @@ from autopipe.cli.targets import load_dataset
 if TYPE_CHECKING:
     from autopipe.runtime.dataset import OptimizedDataset
 
-__all__ = ["MEASURING_SECONDS", "MeasuringOption", "optimized_target"]
+__all__ = ["MEASURING_SECONDS", "MeasureOption", "MeasuringOption", "optimized_target"]
 
 MEASURING_SECONDS = 30.0
 MeasuringOption = Annotated[
@@ -25,6 +25,16 @@ MeasuringOption = Annotated[
         min=0,
         callback=finite,
         help="How long to measure on the pipeline's elements at the most; with 0 only what is certain is done.",
+    ),
+]
+MeasureOption = Annotated[
+    float,
+    typer.Option(
+        "--measure",
+        metavar="SECONDS",
+        min=0,
+        callback=finite,
+        help="How long to measure at the most what autopipe would do; with 0 only what is certain is said.",
     ),
 ]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from autopipe.cli._failures import running_users_pipeline
-from autopipe.cli._optimizing import MEASURING_SECONDS
+from autopipe.cli._optimizing import MEASURING_SECONDS, MeasureOption
 from autopipe.cli._options import (
     Arguments,
     AsJson,
@@ -41,16 +41,7 @@ def explain(
         float,
         typer.Option(min=0, callback=finite, help="How long to run the pipeline for its costs; 0 leaves them out."),
     ] = 4.0,
-    measure: Annotated[
-        float,
-        typer.Option(
-            "--measure",
-            metavar="SECONDS",
-            min=0,
-            callback=finite,
-            help="How long to measure at the most what autopipe would do; with 0 only what is certain is said.",
-        ),
-    ] = MEASURING_SECONDS,
+    measure: MeasureOption = MEASURING_SECONDS,
     keeps: KeepsOption = Promise.TRAINING,
     as_json: AsJson = False,
     fail_on: Annotated[

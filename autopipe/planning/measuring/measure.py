@@ -288,10 +288,9 @@ class SampleMeasurements:
         """Return whether an epoch takes longer than that, from the second one on, if nothing else takes time."""
         self._refuse_to_run(pipeline)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(pipeline)):
-            endless = self._in_later_epochs(pipeline)
-            refuse_if_nothing_passes(endless)
-            (endless,) = ending_in_time([endless], _MOST_SECONDS)
-            return longer_than(taking_turns(endless), seconds / max(most_elements(pipeline), 1))
+            return longer_than(
+                taking_turns(self._passing_in_later_epochs(pipeline)), seconds / max(most_elements(pipeline), 1)
+            )
 
     def fails(self, pipeline: ir.Node) -> bool:
         """Return whether the first element of a pipeline raises, in epochs after the first; whatever time is left."""
@@ -300,11 +299,8 @@ class SampleMeasurements:
         with self._time.all_of_it(), suppress(MeasurementError), undisturbed_generators(_functions(pipeline)):
             if who_would_see(pipeline, draws_count=False):
                 return False
-            endless = self._in_later_epochs(pipeline)
             try:
-                refuse_if_nothing_passes(endless)
-                (endless,) = ending_in_time([endless], _MOST_SECONDS)
-                next(iter(build(endless)), None)
+                next(iter(build(self._passing_in_later_epochs(pipeline))), None)
             except tf.errors.OpError:
                 return True
         return False
@@ -315,6 +311,12 @@ class SampleMeasurements:
         witness = who_would_see(pipeline, draws_count=False)
         if witness:
             raise MeasurementError(f"a run could be noticed, since {witness}")
+
+    def _passing_in_later_epochs(self, pipeline: ir.Node) -> ir.Node:
+        endless = self._in_later_epochs(pipeline)
+        refuse_if_nothing_passes(endless)
+        (ending,) = ending_in_time([endless], _MOST_SECONDS)
+        return ending
 
     def _in_later_epochs(self, tree: ir.Node) -> ir.Node:
         """Return an endless pipeline like one whose caches are full and whose shuffle buffers take no time to fill."""
