@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autopipe.errors import VerificationError
+from autopipe.functions.known.rows import who_mixes_rows
 from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.cache_files import may_write
+from autopipe.pipeline.extract import extract
 from autopipe.pipeline.repeatable import (
     draws_freely,
     draws_race,
@@ -24,13 +27,14 @@ from autopipe.pipeline.repeatable import (
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.costs.own_caches import OwnCaches
+from autopipe.planning.measuring.count import examples_in_batch
 from autopipe.rules import Keeps
 from autopipe.runtime.digests import EpochDigest, Row, read_epochs
 
 __all__ = ["compare", "verify"]
 
 _EPOCHS_READ = 2
-_TOLERANCE = 1e-4
+_TOLERANCE, _NOISE = 1e-4, 1e-6
 # A row may stand this far from its twin when rows are sorted by sums that rounding has moved.
 _NEIGHBOURS = 4
 _MOST_UNMATCHED = 100
@@ -49,7 +53,8 @@ def compare(
     ``sequence`` compares values bit for bit and in order, each epoch. ``elements`` compares the multiset of each
     epoch, but for the rounding of floats; elements are rows of a batch, so that a batch boundary does not count.
     ``training`` compares the number and types of rows; where epochs of the first differ those of the second
-    must, and the means of all numbers must agree within what their spread explains.
+    must, and the means of all numbers must agree within what their spread explains. Where one comes to its end, the
+    other must not go on.
 
     Args:
         before: a ``tf.data.Dataset``.
@@ -57,7 +62,7 @@ def compare(
         keeps: what was promised.
         epochs: how often both are run.
         limit: elements read of each per epoch, at the most. Of an epoch that goes on, ``sequence`` compares the
-            beginning, and the others compare types and means.
+            beginning, and the others compare types and, of as many rows, the means.
         seconds: time to read each of them.
 
     Returns:
@@ -70,7 +75,8 @@ def compare(
     >>> compare(three, three.skip(1), Keeps.ELEMENTS)
     'epoch 0: 1 elements are lost and 0 are new'
     """
-    old, new = (read_epochs(each, epochs, limit, seconds) for each in (before, after))
+    batched = all(_is_batch_of_rows(extract(each)) for each in (before, after))
+    old, new = (read_epochs(each, epochs, limit, seconds, batched=batched) for each in (before, after))
     return _difference(old, new, keeps) or _epochs_became_one(old, new, keeps)
 
 
@@ -93,15 +99,31 @@ def verify(rewriting: Rewriting, *, run: Any = None, limit: int = 10_000, second
     Raises:
         VerificationError: if the promise is broken; the message names the first rule that breaks it.
     """
+    reader = _Reader(limit, seconds, batched=_is_batch_of_rows(rewriting.before))
     with undisturbed_generators(trees.functions(rewriting.before)):
-        return _verify(rewriting, None if may_write(rewriting.after) else run, limit, seconds)
+        return _verify(rewriting, None if may_write(rewriting.after) else run, reader)
 
 
-def _verify(rewriting: Rewriting, run: Any, limit: int, seconds: float) -> str:
+@dataclass(frozen=True)
+class _Reader:
+    """Reads two epochs: so many elements of each, for so long, with rows that are examples of their own or not."""
+
+    limit: int
+    seconds: float
+    batched: bool
+
+    def of(self, tree: ir.Node) -> list[EpochDigest]:
+        """Read a pipeline with caches of its own: what one wrote to a file is not what another one gives."""
+        with OwnCaches(tree) as caches:
+            return self.of_dataset(caches.build(tree))
+
+    def of_dataset(self, dataset: Any) -> list[EpochDigest]:
+        return read_epochs(dataset, _EPOCHS_READ, self.limit, self.seconds, batched=self.batched)
+
+
+def _verify(rewriting: Rewriting, run: Any, reader: _Reader) -> str:
     def read_rewritten() -> list[EpochDigest]:
-        if run is None:
-            return _read(rewriting.after, limit, seconds)
-        return read_epochs(run, _EPOCHS_READ, limit, seconds)
+        return reader.of(rewriting.after) if run is None else reader.of_dataset(run)
 
     kind = _kind_without_values(rewriting.before)
     if kind is not None:
@@ -112,10 +134,10 @@ def _verify(rewriting: Rewriting, run: Any, limit: int, seconds: float) -> str:
             "not compared: the pipeline may give another number of elements each time, since what "
             f"{stage(free)} leaves out may depend on what is drawn or mixed"
         )
-    written = _read(rewriting.before, limit, seconds)
+    written = reader.of(rewriting.before)
     rewritten = read_rewritten()
     for runs in (1, _RUNS_IN_DOUBT):
-        others = (_read(rewriting.before, limit, seconds) for _ in range(runs))
+        others = (reader.of(rewriting.before) for _ in range(runs))
         repeats = _seen_to_repeat(_known_to_repeat(rewriting.before), written, others)
         if repeats is None:
             return "not compared: run again as it was written, the pipeline gave elements of another number or kind"
@@ -123,13 +145,13 @@ def _verify(rewriting: Rewriting, run: Any, limit: int, seconds: float) -> str:
         difference = _breach(rewriting.before, written, rewritten, level)
         if difference is not None and level is Keeps.TRAINING:
             # What is drawn may differ by chance, but hardly twice.
-            written = _read(rewriting.before, limit, seconds)
+            written = reader.of(rewriting.before)
             rewritten = read_rewritten()
             difference = _breach(rewriting.before, written, rewritten, level)
         if difference is None:
             return _account(written, level)
     assert repeats is not None
-    culprit = _culprit(rewriting, written, repeats, limit, seconds)
+    culprit = _culprit(rewriting, written, repeats, reader)
     raise VerificationError(
         f'A rewritten pipeline must keep "{level}", but after {culprit} {difference}. Nothing was changed. '
         "Leave that rule out with optimize(rules=...), and report this."
@@ -156,24 +178,33 @@ def _kind_without_values(tree: ir.Node) -> str | None:
 
 def _account(written: list[EpochDigest], level: Keeps) -> str:
     rows = sum(len(epoch.rows) for epoch in written)
-    unread = "" if all(epoch.complete for epoch in written) else ", which do not reach the end of an epoch"
-    return f"{rows:,} rows of {len(written)} epochs compared, keeping {level}{unread}"
+    known = f"{rows:,} rows of {len(written)} epochs compared, keeping {level}"
+    if all(epoch.complete for epoch in written):
+        return known
+    only = "" if level is Keeps.SEQUENCE else ": in their types and means only"
+    return f"{known}, which do not reach the end of an epoch{only}"
 
 
-def _culprit(rewriting: Rewriting, written: list[EpochDigest], repeats: Keeps, limit: int, seconds: float) -> str:
+def _is_batch_of_rows(tree: ir.Node) -> bool:
+    """Return whether a pipeline gives batches of examples; what a function made of all of them is one thing."""
+    if examples_in_batch(tree) is None:
+        return False
+    node = tree
+    while not isinstance(node, ir.Batch | ir.PaddedBatch | ir.Rebatch):
+        if isinstance(node, ir.Map | ir.MemoizedMap) and who_mixes_rows(node.fn) is not None:
+            return False
+        node = node.inputs[0]
+    return True
+
+
+def _culprit(rewriting: Rewriting, written: list[EpochDigest], repeats: Keeps, reader: _Reader) -> str:
     """Return the first rule after which the promise is broken."""
     promised = repeats
     for step in rewriting.steps:
         promised = min(promised, step.keeps)
-        if _difference(written, _read(step.tree, limit, seconds), promised):
+        if _difference(written, reader.of(step.tree), promised):
             return step.rule
     return "all its rules together"
-
-
-def _read(tree: ir.Node, limit: int, seconds: float) -> list[EpochDigest]:
-    """Read two epochs with caches of their own: what one pipeline wrote to a file is not what another one gives."""
-    with OwnCaches(tree) as caches:
-        return read_epochs(caches.build(tree), _EPOCHS_READ, limit, seconds)
 
 
 def _known_to_repeat(tree: ir.Node) -> Keeps:
@@ -201,7 +232,10 @@ def _difference(before: Sequence[EpochDigest], after: Sequence[EpochDigest], kee
         if old.error:
             # It ends the training; what a reader finds who goes on is the runtime's concern, not the tree's.
             return None
-    return _distributions_differ(before, after) if keeps is Keeps.TRAINING else None
+    all_read = all(epoch.complete for epoch in (*before, *after))
+    if keeps is Keeps.TRAINING or (keeps is Keeps.ELEMENTS and not all_read):
+        return _distributions_differ(before, after)
+    return None
 
 
 def _error(old: EpochDigest, new: EpochDigest, keeps: Keeps) -> str | None:
@@ -214,7 +248,7 @@ def _error(old: EpochDigest, new: EpochDigest, keeps: Keeps) -> str | None:
 
 
 def _sequence(old: EpochDigest, new: EpochDigest) -> str | None:
-    if old.complete and new.complete and len(old.elements) != len(new.elements):
+    if _numbers_differ(old, new, len(old.elements), len(new.elements)):
         return f"{len(old.elements)} elements became {len(new.elements)}"
     for position, (ours, theirs) in enumerate(zip(old.elements, new.elements, strict=False)):
         if ours != theirs:
@@ -222,12 +256,18 @@ def _sequence(old: EpochDigest, new: EpochDigest) -> str | None:
     return None
 
 
+def _numbers_differ(old: EpochDigest, new: EpochDigest, ours: int, theirs: int) -> bool:
+    """Return whether one came to its end with fewer than were read of the other."""
+    return (old.complete and theirs > ours) or (new.complete and ours > theirs)
+
+
 def _elements(old: EpochDigest, new: EpochDigest) -> str | None:
     if not (old.complete and new.complete):
         return _form(old, new)
     missing, fresh = _by_what_is_exact(old.rows), _by_what_is_exact(new.rows)
-    lost = [_unmatched(rows, fresh.get(key, [])) for key, rows in missing.items()]
-    added = [_unmatched(rows, missing.get(key, [])) for key, rows in fresh.items()]
+    noise = _noise((*old.rows, *new.rows))
+    lost = [_unmatched(rows, fresh.get(key, []), noise) for key, rows in missing.items()]
+    added = [_unmatched(rows, missing.get(key, []), noise) for key, rows in fresh.items()]
     if not any((*lost, *added)):
         return None
     at_least = "at least " if max((*lost, *added)) >= _MOST_UNMATCHED else ""
@@ -241,7 +281,17 @@ def _by_what_is_exact(rows: Sequence[Row]) -> dict[bytes, list[Row]]:
     return {key: sorted(group, key=lambda row: float(row.sums.sum())) for key, group in groups.items()}
 
 
-def _unmatched(rows: list[Row], others: list[Row]) -> int:
+def _noise(rows: Sequence[Row]) -> dict[tuple[int, ...], Any]:
+    """Return what rounding leaves where the numbers of a row cancel out: so little of the largest of all rows."""
+    import numpy as np
+
+    largest: dict[tuple[int, ...], Any] = {}
+    for row in rows:
+        largest[row.sizes.shape] = np.maximum(largest.get(row.sizes.shape, 0.0), row.sizes)
+    return {shape: _NOISE * np.minimum(sizes, 1.0) for shape, sizes in largest.items()}
+
+
+def _unmatched(rows: list[Row], others: list[Row], noise: Mapping[tuple[int, ...], Any]) -> int:
     """Return how many rows have no twin among others, both sorted by their sums; no more than tell that they differ.
 
     Each that has none is compared with the more others, the more there were before it.
@@ -252,7 +302,9 @@ def _unmatched(rows: list[Row], others: list[Row]) -> int:
     unmatched = 0
     for place, row in enumerate(rows):
         near = range(max(0, place - _NEIGHBOURS - unmatched), min(len(others), place + _NEIGHBOURS + unmatched + 1))
-        twin = next((each for each in near if free[each] and row.like(others[each], _TOLERANCE)), None)
+        twin = next(
+            (each for each in near if free[each] and row.like(others[each], _TOLERANCE, noise[row.sizes.shape])), None
+        )
         if twin is not None:
             free[twin] = False
             continue
@@ -263,9 +315,11 @@ def _unmatched(rows: list[Row], others: list[Row]) -> int:
 
 
 def _form(old: EpochDigest, new: EpochDigest) -> str | None:
-    if old.complete and new.complete and len(old.rows) != len(new.rows):
+    if _numbers_differ(old, new, len(old.rows), len(new.rows)):
         return f"{len(old.rows)} rows became {len(new.rows)}"
-    if old.complete and new.complete and Counter(old.forms) != Counter(new.forms):
+    if old.complete and new.complete:
+        return None if Counter(old.forms) == Counter(new.forms) else "the types of rows changed"
+    if old.forms and new.forms and not set(old.forms) & set(new.forms):
         return "the types of rows changed"
     return None
 
@@ -274,7 +328,7 @@ _EPOCHS = {Keeps.SEQUENCE: _sequence, Keeps.ELEMENTS: _elements, Keeps.TRAINING:
 
 
 def _distributions_differ(before: Sequence[EpochDigest], after: Sequence[EpochDigest]) -> str | None:
-    columns = zip(zip(*_means(before), strict=False), zip(*_means(after), strict=False), strict=False)
+    columns = zip(*(zip(*each, strict=False) for each in _means(before, after)), strict=False)
     for position, (ours, theirs) in enumerate(columns):
         gap = abs(statistics.fmean(ours) - statistics.fmean(theirs))
         if len(ours) > 1 and len(theirs) > 1 and gap > _most_by_chance(ours, theirs):
@@ -291,8 +345,11 @@ def _epochs_became_one(before: Sequence[EpochDigest], after: Sequence[EpochDiges
     return None
 
 
-def _means(epochs: Sequence[EpochDigest]) -> list[tuple[float, ...]]:
-    return [row for epoch in epochs for row in epoch.means]
+def _means(before: Sequence[EpochDigest], after: Sequence[EpochDigest]) -> Iterator[list[tuple[float, ...]]]:
+    """Yield the means of the rows of both, of as many of each epoch: later ones may be of another kind."""
+    read = [min(len(old.means), len(new.means)) for old, new in zip(before, after, strict=True)]
+    for epochs in (before, after):
+        yield [row for epoch, count in zip(epochs, read, strict=True) for row in epoch.means[:count]]
 
 
 def _differs_by_epoch(epochs: Sequence[EpochDigest]) -> bool:

@@ -1,9 +1,9 @@
 """What is read of a pipeline in a few epochs, in a form that can be compared with another's.
 
 Elements are not kept, only what tells them apart. An element is known by a digest of its bits, for a comparison in
-order. A row (of a batch, so that where batches begin does not count) is known by a digest of what must be equal (whole
-numbers, texts, shapes) and by sums of its floats with random weights, since floats, also those of complex numbers, may
-round differently.
+order. A row (of a batch, so that where batches begin does not count; else an element) is known by a digest of what must
+be equal (whole numbers, texts, shapes, where a float is no number or infinite) and by sums of its floats with random
+weights, since floats, also those of complex numbers, may round differently.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ __all__ = ["EpochDigest", "Row", "read_epochs"]
 
 _BLOCK = 64
 _MOST_BLOCKS = 256
+_MOST_SUMMED = 1e290
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,13 @@ class Row:
     sums: Any
     sizes: Any
 
-    def like(self, other: Row, tolerance: float) -> bool:
-        """Return whether both are equal but for rounding."""
+    def like(self, other: Row, tolerance: float, noise: Any) -> bool:
+        """Return whether both are equal but for rounding: relative to their sizes, or so much noise, at the most."""
         import numpy as np
 
         if self.exact != other.exact or self.sums.shape != other.sums.shape:
             return False
-        return bool(np.all(np.abs(self.sums - other.sums) <= tolerance * np.maximum(self.sizes, other.sizes) + 1e-6))
+        return bool(np.all(np.abs(self.sums - other.sums) <= tolerance * np.maximum(self.sizes, other.sizes) + noise))
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class EpochDigest:
     error: str | None = None
 
 
-def read_epochs(dataset: Any, epochs: int, limit: int, seconds: float) -> list[EpochDigest]:
+def read_epochs(dataset: Any, epochs: int, limit: int, seconds: float, *, batched: bool) -> list[EpochDigest]:
     """Read a dataset.
 
     Args:
@@ -69,16 +70,17 @@ def read_epochs(dataset: Any, epochs: int, limit: int, seconds: float) -> list[E
         epochs: how often it is read.
         limit: elements read in each epoch, at the most.
         seconds: time for all epochs together; what was begun is not read to its end after that.
+        batched: whether the rows of an element are examples of their own.
     """
     end = time.perf_counter() + seconds
     try:
-        return [_read(dataset, limit, end) for _ in range(epochs)]
+        return [_read(dataset, limit, end, batched) for _ in range(epochs)]
     finally:
         # They take twice the memory of their rows.
         _weights.cache_clear()
 
 
-def _read(dataset: Any, limit: int, end: float) -> EpochDigest:
+def _read(dataset: Any, limit: int, end: float, batched: bool) -> EpochDigest:
     import tensorflow as tf
 
     elements: list[bytes] = []
@@ -101,7 +103,7 @@ def _read(dataset: Any, limit: int, end: float) -> EpochDigest:
             break
         leaves = _leaves(element)
         elements.append(_digest(leaves))
-        for row in _rows(leaves):
+        for row in _rows(leaves) if batched else (leaves,):
             rows.append(_known_by(row))
             forms.append(tuple((leaf.dtype.str, leaf.ndim) for leaf in row))
             means.append(tuple(float(leaf.mean()) for leaf in row if leaf.size and leaf.dtype.kind in "biuf"))
@@ -130,26 +132,44 @@ def _rows(leaves: list[Any]) -> Iterator[list[Any]]:
 def _known_by(leaves: list[Any]) -> Row:
     import numpy as np
 
-    floats = [leaf for leaf in leaves if leaf.dtype.kind in "fc"]
+    floats = [_flat(leaf) for leaf in leaves if leaf.dtype.kind in "fc"]
     others = [leaf for leaf in leaves if leaf.dtype.kind not in "fc"]
-    blocks = [_weighted(leaf) for leaf in floats]
-    exact = _digest(others) + repr([(leaf.dtype.str, leaf.shape) for leaf in floats]).encode()
+    blocks = [_weighted(np.where(_is_summed(flat), flat, 0)) for flat in floats]
+    apart = [_kind_of_number(flat) for flat in floats if not _is_summed(flat).all()]
+    exact = _digest([*others, *apart]) + repr([(leaf.dtype.str, leaf.shape) for leaf in leaves]).encode()
     if not blocks:
         return Row(exact, np.zeros(0), np.zeros(0))
     return Row(exact, *(np.concatenate(each) for each in zip(*blocks, strict=True)))
 
 
-def _weighted(leaf: Any) -> tuple[Any, Any]:
+def _flat(leaf: Any) -> Any:
+    """Return the numbers of a leaf; a complex one is two floats."""
+    import numpy as np
+
+    flat = np.ascontiguousarray(leaf).ravel()
+    return flat.view(flat.real.dtype).astype(np.float64)
+
+
+def _is_summed(flat: Any) -> Any:
+    """Return where floats can be summed: a number, and not so large that the sum of some would be none."""
+    import numpy as np
+
+    return np.abs(flat) < _MOST_SUMMED
+
+
+def _kind_of_number(flat: Any) -> Any:
+    """Return of each float whether it is no number, or too large to be summed, with its sign."""
+    import numpy as np
+
+    return np.where(np.isnan(flat), 2, np.where(_is_summed(flat), 0, np.sign(flat))).astype(np.int8)
+
+
+def _weighted(flat: Any) -> tuple[Any, Any]:
     """Return sums of blocks of floats with fixed random weights, and the sums of their absolute values."""
     import numpy as np
 
-    flat = leaf.ravel()
-    # A complex number is two floats.
-    flat = flat.view(flat.real.dtype).astype(np.float64)
     if not flat.size:
         return np.zeros(0), np.zeros(0)
-    if not np.isfinite(flat).all():
-        flat = np.nan_to_num(flat, nan=1e30, posinf=2e30, neginf=-2e30)
     weights, starts = _weights(flat.size)
     weighted = flat * weights
     return np.add.reduceat(weighted, starts), np.add.reduceat(np.abs(weighted), starts)

@@ -26,7 +26,7 @@ from autopipe.planning.disk.files_read import UnknownContentError, file_states
 
 __all__ = ["UnknownContentError", "content_key"]
 
-_SCHEMA = 1
+_SCHEMA = 2
 # Stages that give what they read from, in its order, where they are not refused.
 _PASSING = (ir.Cache, ir.End, ir.Options, ir.Prefetch, ir.Shuffle, ir.ThreadPool)
 _DETERMINED = (
@@ -188,7 +188,6 @@ def _function_content(fn: Function) -> Iterator[Any]:
     place = {op.name: str(index) for index, op in enumerate(graph.get_operations())}
     yield from (f"{place[tensor.op.name]}:{tensor.value_index}" for tensor in fn.concrete.outputs)
     definition = graph.as_graph_def()
-    yield from sorted(repr(sorted(function.ret.items())) for function in definition.library.function)
     for op in with_called(definition):
         if op.attr["_XlaMustCompile"].b:
             yield f"{op.op} compiled"

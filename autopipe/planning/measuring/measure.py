@@ -19,7 +19,7 @@ from autopipe.pipeline.build import build
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.visibility import who_leaves_traces, who_would_see
 from autopipe.planning.disk.content import UnknownContentError
-from autopipe.planning.disk.disk_cache import DiskCache
+from autopipe.planning.disk.disk_cache import MOST_ELEMENTS, DiskCache
 from autopipe.planning.measuring.caching import caching_cost
 from autopipe.planning.measuring.count import most_elements, most_known
 from autopipe.planning.measuring.differences import difference
@@ -228,6 +228,9 @@ class SampleMeasurements:
         """Return the file in which the elements of ``node`` are kept, or are to be."""
         if self.disk is None:
             raise MeasurementError("no folder for it was named with disk_cache=")
+        number = most_elements(node)
+        if number > MOST_ELEMENTS:
+            raise MeasurementError(f"a file cache holds {MOST_ELEMENTS:,} elements, and there may be {number:,}")
         try:
             return self.disk.filename(node)
         except UnknownContentError as unknown:

@@ -45,6 +45,29 @@ def element_of(array):
     return lambda place: captured[place]
 
 
+def of_call(function):
+    """Return a function that calls another one, which stays a call."""
+    called = tf.function(function, jit_compile=True)
+    return lambda x: called(x, x + 1)
+
+
+def minus(a, b):
+    return a - b
+
+
+def minus_the_other_way(b, a):
+    return a - b
+
+
+def both(a, b):
+    return a * 2, b * 3
+
+
+def both_the_other_way(a, b):
+    doubled = a * 2
+    return b * 3, doubled
+
+
 def from_files(folder):
     return Dataset.list_files(f"{folder}/*", shuffle=False)
 
@@ -100,6 +123,8 @@ def test_what_does_not_change_the_elements_does_not_change_the_key(folder):
             lambda: Dataset.from_tensors("a").map(table().lookup),
             lambda: Dataset.from_tensors("a").map(table((2, 1)).lookup),
         ),
+        (lambda: Dataset.range(9).map(of_call(minus)), lambda: Dataset.range(9).map(of_call(minus_the_other_way))),
+        (lambda: Dataset.range(9).map(of_call(both)), lambda: Dataset.range(9).map(of_call(both_the_other_way))),
     ],
 )
 def test_other_elements_have_another_key(one, other):

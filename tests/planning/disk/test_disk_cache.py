@@ -14,9 +14,11 @@ from autopipe.errors import ArgumentError
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
-from autopipe.planning.disk import disk_cache
+from autopipe.planning.disk import attempts as attempts_module
+from autopipe.planning.disk import disk_cache, writers
 from autopipe.planning.disk.content import UnknownContentError
 from autopipe.planning.disk.disk_cache import DiskCache
+from autopipe.planning.measuring import measure
 from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import MeasurementError
 
@@ -209,8 +211,9 @@ def test_what_an_iterator_leaves_whose_state_was_saved_disturbs_no_other(tmp_pat
 
 def moved_elsewhere(name, monkeypatch):
     """Take an attempt for one of another machine, or of this one before it was started again."""
-    monkeypatch.setattr(disk_cache, "_here", lambda: "elsewhere")
-    monkeypatch.setattr(disk_cache, "_writers", {})
+    for module in (attempts_module, disk_cache, writers):
+        monkeypatch.setattr(module, "here", lambda: "e" * 12)
+    monkeypatch.setattr(writers, "_writers", {})
     return name
 
 
@@ -241,7 +244,7 @@ def test_of_a_process_that_is_gone_what_nobody_can_ever_read_is_removed(ended, t
     _ = list(build(ir.Cache(input=tree, filename=name)))
     if ended:
         disk.note_end([name])
-    monkeypatch.setattr(disk_cache, "_is_abandoned", lambda _: True)
+    monkeypatch.setattr(disk_cache, "writer_lives", lambda _: False)
     DiskCache(tmp_path)
     assert Path(name).parent.exists() == ended
 
@@ -275,6 +278,47 @@ def test_there_is_no_name_for_what_is_not_known_or_too_much(tmp_path):
         with pytest.raises(UnknownContentError):
             disk.filename(extract(dataset))
     assert attempts(tmp_path) == []
+
+
+def test_there_is_no_name_for_more_than_a_file_holds_where_only_a_count_tells(tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "MOST_ELEMENTS", 3)
+    some = extract(Dataset.range(9).filter(lambda x: x > 4))
+    with pytest.raises(MeasurementError, match="a file cache holds 3 elements, and there may be 9"):
+        SampleMeasurements(disk=DiskCache(tmp_path)).keep_on_disk(some)
+    assert attempts(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["run[1]", "what?", "*", "a\\b", os.fsdecode(b"x\xff")])
+def test_a_path_that_tensorflow_takes_for_something_else_is_refused(name, tmp_path):
+    with pytest.raises(ArgumentError, match=r"The path of a disk cache must .* Name another folder\."):
+        DiskCache(tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_what_others_keep_in_the_folder_is_left_alone_however_old(tmp_path):
+    key, attempt = "a" * 32 + ".9", f"{'b' * 12}.{'c' * 12}.{'d' * 8}"
+    ours = tmp_path / key / attempt / "data_0.data"
+    theirs = ["mnist/3.0.1/mnist.tfrecord", "poetry.lock", "a.b.lock", f"{key}/a.b.c/data", f"notes/{attempt}/data"]
+    for path in (ours, *(tmp_path / each for each in theirs)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("precious")
+    long_ago = (0, time.time() - 8 * 24 * 3600)
+    for path in tmp_path.rglob("*"):
+        os.utime(path, long_ago)
+    DiskCache(tmp_path)
+    assert not ours.exists()
+    assert all((tmp_path / each).exists() for each in theirs)
+
+
+def test_a_link_to_a_folder_elsewhere_is_not_followed(tmp_path):
+    elsewhere = tmp_path / "elsewhere" / f"{'b' * 12}.{'c' * 12}.{'d' * 8}"
+    elsewhere.mkdir(parents=True)
+    os.utime(elsewhere, (0, 0))
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / ("a" * 32 + ".9")).symlink_to(elsewhere.parent)
+    DiskCache(folder)
+    assert elsewhere.exists()
 
 
 def test_the_space_that_is_left_is_told(tmp_path):
