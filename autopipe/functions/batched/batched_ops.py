@@ -34,6 +34,9 @@ _BATCHED_WRONGLY = frozenset(
     "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum".split()
 )
 
+# Its converter fills up what is shorter in one element than in another, of which no op that follows knows.
+_FILLED_UP = frozenset("ParseExampleV2 ParseSingleExample".split())
+
 # Its converter makes a loop over the batch of them.
 _LOOPING = frozenset(
     "StatelessMultinomial StatelessParameterizedTruncatedNormal StatelessRandomBinomial StatelessRandomGammaV2 "
@@ -63,7 +66,9 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
     takes as much from all elements as is left of the one where most is left. Of a line of CSV it forgets what stands
     for no value, and of a cast that it cuts off what it should round. Where ``in_call``, the op is in what the function
     calls, as a branch: no form of this module is used there, and there may be no element at all that takes it. Of none
-    it does not know the size of a product, nor where a slice begins.
+    it does not know the size of a product, nor where a slice begins, nor what a choice of rows looks like. That places
+    out of bounds are to be passed over it forgets; and of parsed examples only those are batched right that
+    :mod:`~autopipe.functions.batched.parse` parses.
     """
     import tensorflow as tf
 
@@ -76,7 +81,7 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
             return bool(op.inputs[0].shape.rank != 1)
         case "DiagPart":
             return bool(op.inputs[0].shape.rank != 2)
-        case "MatMul":
+        case "MatMul" | "Select":
             return in_call
         case "PadV2":
             filling = tf.get_static_value(op.inputs[2])
@@ -89,7 +94,10 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
             return begin is None and (in_call or size is None or bool((size < 0).any()))
         case "Squeeze":
             return in_call and not op.get_attr("squeeze_dims")
-    return op.type in _BATCHED_WRONGLY | _LOOPING
+        case "GatherNd" | "TensorScatterUpdate":
+            # The oldest TensorFlow that autopipe runs on need not have it.
+            return op.node_def.attr["bad_indices_policy"].s not in (b"", b"DEFAULT")
+    return op.type in _BATCHED_WRONGLY | _LOOPING | _FILLED_UP
 
 
 def _one_by_one(call: Any) -> Any:

@@ -223,8 +223,9 @@ def _has_settled_check(graph: Any, given: Iterable[Any], *, in_branch: bool = Fa
 
 
 def _refuse_wrong_forms(fn: Function) -> None:
+    parsing = parsing_op(fn)
     for op in fn.concrete.graph.get_operations():
-        if (wrong := _batched_wrongly(fn.concrete.graph, op)) is not None:
+        if op is not parsing and (wrong := _batched_wrongly(fn.concrete.graph, op)) is not None:
             raise NotVectorizableError(f"its op {wrong} has no batched form", op.type)
 
 

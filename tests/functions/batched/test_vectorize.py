@@ -180,6 +180,11 @@ def rows(x):
         ),
         (lambda x: tf.cond(x[0, 0, 0] > 0.5, lambda: tf.roll(x, 1, -1), lambda: x), "Roll"),
         (lambda x: tf.cond(x[0, 0, 0] > 0.5, lambda: tf.squeeze(x[:1]), lambda: x[0]), "Squeeze"),
+        (lambda x: tf.gather_nd(x, [[9, 9]], bad_indices_policy="IGNORE"), "GatherNd"),
+        (
+            lambda x: tf.tensor_scatter_nd_update(x, [[9]], [x[0]], bad_indices_policy="IGNORE"),
+            "TensorScatterUpdate",
+        ),
     ],
 )
 def test_an_op_that_tensorflow_batches_wrongly_is_named(function, op):
@@ -356,6 +361,35 @@ def test_what_is_parsed_with_a_changing_length_is_refused_unless_it_is_only_pass
         vectorize(extract(parsed(features, use)).fn, None)
 
 
+LENGTHS = {"lengths": tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)}
+
+
+def parsed_of_what_is_computed(text):
+    lengths = tf.io.parse_single_example(tf.io.decode_base64(text), LENGTHS)["lengths"]
+    return tf.reduce_max(lengths), tf.size(lengths)
+
+
+def parsed_twice(text):
+    lengths, tags = (tf.io.parse_single_example(tf.io.decode_base64(text), each) for each in (LENGTHS, SPARSE))
+    return tf.size(lengths["lengths"]), tf.size(tags["tags"].values)
+
+
+def parsed_in_a_branch(text):
+    serialized = tf.io.decode_base64(text)
+    return tf.cond(
+        tf.strings.length(text) > 3,
+        lambda: tf.size(tf.io.parse_single_example(serialized, LENGTHS)["lengths"]),
+        lambda: 0,
+    )
+
+
+@pytest.mark.parametrize("use", [parsed_of_what_is_computed, parsed_twice, parsed_in_a_branch])
+def test_a_length_of_what_is_parsed_is_that_of_the_element_and_not_of_the_longest_in_a_batch(use):
+    texts = tf.data.Dataset.from_tensor_slices([tf.io.encode_base64(each) for each in RECORDS])
+    with pytest.raises(NotVectorizableError, match="its op (ParseExampleV2|ParseSingleExample) has no batched form"):
+        vectorize(extract(texts.map(use)).fn, None)
+
+
 def with_tags_of_one_letter(one):
     tf.debugging.assert_equal(tf.strings.length(one["tags"].values), 1)
     return one["tags"]
@@ -382,8 +416,9 @@ def test_a_default_that_comes_with_the_element_is_no_setting_of_a_batch():
     [
         lambda x, number: x @ tf.ones([3, 3]),
         lambda x, number: tf.slice(tf.pad(x, [[0, 1], [0, 0]]), [number % 2, 0], [3, 3]),
+        lambda x, number: tf.compat.v1.where(x > 0, x, -x),
     ],
-    ids=["product", "slice"],
+    ids=["product", "slice", "choice"],
 )
 def test_a_branch_that_no_element_of_a_batch_takes_fails_no_batch(branch):
     def function(x, number):

@@ -186,3 +186,15 @@ def test_a_root_of_what_comes_of_a_difference_is_a_jump(function, jump):
 def test_the_logarithm_of_a_softmax_whose_gradient_is_stopped_is_one_op_too():
     fn = function_of(MATRICES.map(lambda x: tf.math.log(tf.stop_gradient(tf.nn.softmax(x)))))
     assert jumps_after_regrouping(fn) == "Log"
+
+
+@pytest.mark.parametrize("crossing", [lambda: tf.constant(0.3), lambda: tf.sqrt(tf.constant(0.3))])
+def test_a_constant_that_one_function_hands_to_the_other_makes_their_pairs_round_otherwise(crossing):
+    def both(x, c):
+        return (x + c) + 0.7
+
+    floats = tf.data.Dataset.from_tensors(0.5)
+    node = extract(floats.map(lambda x: (x, crossing())).map(both))
+    assert not rounds_alike(compose(node.input.fn, node.fn), node.input.fn, node.fn)
+    varying = extract(floats.map(lambda x: (x, tf.abs(x))).map(both))
+    assert rounds_alike(compose(varying.input.fn, varying.fn), varying.input.fn, varying.fn)
