@@ -21,7 +21,7 @@ from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
 from autopipe.runtime.ahead import may_leave_out, read_otherwise, reads_further_ahead
-from autopipe.runtime.filling import begins_with_all, looked_at
+from autopipe.runtime.filling import begins_with_all, fills_at_once, looked_at
 from autopipe.runtime.following import Followable, Followed, built_after
 from autopipe.runtime.iterators import Iterators
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
@@ -56,12 +56,12 @@ class OptimizedDataset(Followable):
         self._freed = freed
         self._rewriting = rewriting
         self._plan = plan
-        self._written = rewriting.tunable
-        tree = with_knobs(self._written, plan.knobs)
+        self._given = rewriting.tunable
+        tree = with_knobs(self._given, plan.knobs)
         self._autopipe_tree = trees.transform(tree, with_own_state)
         self._tables = Tables(self._autopipe_tree)
         self._stores = Stores(tree, disk, guarded=may_leave_out(rewriting))
-        if read_otherwise(rewriting) or reads_further_ahead(tree, self._written):
+        if read_otherwise(rewriting) or reads_further_ahead(tree, self._given):
             self._stores.guard()
         self._iterators = Iterators(self._stores)
         self._offered: Callable[[], Any] = _gone
@@ -108,9 +108,17 @@ class OptimizedDataset(Followable):
 
     def waits_for_caches(self) -> bool:
         """Return whether the first element of what is derived from here waits for many that its caches will hold."""
+        if fills_at_once(self.written):
+            # So it waits as written, and finds them full from then on.
+            return False
         with self._lock:
             full = self._stores.has_full_memories(self._iterators.memories_in_use())
         return not full and looked_at(self._autopipe_tree) is not self._autopipe_tree
+
+    @property
+    def written(self) -> ir.Node:
+        """The pipeline as it was written."""
+        return self._rewriting.before
 
     @property
     def begins_with_all(self) -> bool:
@@ -260,7 +268,7 @@ class OptimizedDataset(Followable):
 
     def _with_knobs(self, knobs: Mapping[str, int]) -> ir.Node:
         tree = with_knobs(self._autopipe_tree, knobs)
-        if reads_further_ahead(tree, self._written):
+        if reads_further_ahead(tree, self._given):
             self._stores.guard()
         return tree
 

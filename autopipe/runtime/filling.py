@@ -9,7 +9,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.signature import signature
 
-__all__ = ["begins_with_all", "keeping_nothing", "looked_at", "passing", "while_filling"]
+__all__ = ["begins_with_all", "fills_at_once", "keeping_nothing", "looked_at", "passing", "while_filling"]
 
 _PASSING_ON = ir.AssertCardinality | ir.Options | ir.Prefetch
 
@@ -42,17 +42,49 @@ def begins_with_all(tree: ir.Node) -> bool:
     return _before_the_work(tree, tree) is not tree
 
 
-def passing(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node | None:
-    """Return the pipeline for an iterator that will be left midway, which fills no cache: it is as it was written.
+def passing(tree: ir.Node, written: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node | None:
+    """Return the pipeline for an iterator that will be left midway, which fills no cache for those after it.
 
-    ``None`` where a cache would be read again by the same iterator, or is its author's.
+    It is as it was written, but for what the shuffles of that fill with the first element: a cache of the author's, who
+    then has it filled though nobody comes to the end. ``None`` where a cache would be read again by the same iterator.
 
     Args:
         tree: the pipeline.
+        written: what was made that pipeline.
         after: the stages that somebody put after it.
     """
+    if _goes_on(tree, after):
+        return None
+    if fills_at_once(written, after):
+        return None if _goes_on(written, after) or any(map(_has_seed, trees.walk(written))) else written
     kept = keeping_nothing(looked_at(tree))
-    return None if _goes_on(tree, after) or memory_caches(kept) else kept
+    return None if memory_caches(kept) else kept
+
+
+def fills_at_once(written: ir.Node, after: Sequence[ir.Node] = ()) -> bool:
+    """Return whether the first element may fill a memory cache, through a shuffle of all that it holds.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> cached = tf.data.Dataset.range(9).cache()
+    >>> [fills_at_once(extract(each)) for each in (cached, cached.shuffle(4), cached.shuffle(9))]
+    [False, False, True]
+    """
+    stages = [node for node in trees.walk(written) if isinstance(node, ir.Shuffle)]
+    mixed = [(node.input, node) for node in stages] + [
+        (written, each) for each in after if isinstance(each, ir.Shuffle)
+    ]
+    return any(memory_caches(node) and _mixes_all(shuffle, node) for node, shuffle in mixed)
+
+
+def _mixes_all(shuffle: ir.Shuffle, node: ir.Node) -> bool:
+    number = signature(node).cardinality
+    return number < 0 or number <= shuffle.capacity
+
+
+def _has_seed(node: ir.Node) -> bool:
+    """Return whether a stage counts its epochs, so that another one like it would begin with the first."""
+    return isinstance(node, ir.Shuffle) and node.seeded
 
 
 def _goes_on(tree: ir.Node, after: Sequence[ir.Node]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -15,10 +14,10 @@ import tensorflow as tf
 
 from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.extract import element_shapes, element_types
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
 from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seeded_shuffle
 from autopipe.pipeline.whole import all_come_through
+from autopipe.runtime.asking import ask_for_one_more
 from autopipe.runtime.checkpoints import Progress, make_savable
 from autopipe.runtime.disposal import call_aside, dispose_aside
 from autopipe.runtime.ending import telling_its_end
@@ -88,17 +87,18 @@ class Iterators:
             early: whether its buffers are to fill before the first element is asked for.
         """
         written_by_others = [file for each in self.live() for file in each.files]
-        files = self._stores.next_files(written_by_others)
+        files = self._stores.next_files(written_by_others, self.memories_in_use())
         memories = self._stores.next_memories(self.memories_in_use())
         writes = not self._stores.are_whole(files)
         unfilled = not memories.full
         watched = unfilled and not files
         left = watched and self._departures.are_usual and not memories.some_are_filled
-        passes = left and passing(tree, after) is not None
+        passed = passing(tree, dataset.written, after) if left else None
+        passes = passed is not None
         fills = unfilled and not passes and while_filling(tree, after) is not tree
         # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
         notes = writes or fills or passes or (unfilled and memories.must_end)
-        memories = self._stores.no_memories if passes else memories
+        memories = memories if passed is None else self._stores.passing_memories(passed)
         requests = Requests() if notes else None
         reading = Reading(
             dataset, after, knob_values(tree), memories, requests, files, writes, fills=fills, passes=passes
@@ -187,7 +187,7 @@ class Iterators:
                 found = requests.in_vain > 0
                 given = 0 if found or resource is None else requests.given
                 if self._departures.may_be_all(given) and not may_give_nothing_for_ever(reading.tree):
-                    found = _is_over(resource, like)
+                    found = isinstance(ask_for_one_more(resource, like, began=reading.began), tf.errors.OutOfRangeError)
                     self._departures.note(given, found)
             _note_taken(self._stores, reading)
         finally:
@@ -235,13 +235,14 @@ class Iterators:
         keeps_nothing = not reading.memories.caches and not reading.notes
         if keeps_nothing and knobs == reading.knobs and was_never_read(iterator) and restore_new(iterator, state):
             return True
-        can_fill, can_pass = while_filling(tree, reading.after) is not tree, passing(tree, reading.after) is not None
+        can_fill = while_filling(tree, reading.after) is not tree
+        passed = passing(tree, reading.dataset.written, reading.after)
         noted, counted = reading.notes, reading.stall is not None
-        for passes, counts, notes in product((False, can_pass), (counted, not counted), (noted, not noted)):
+        for passes, counts, notes in product((False, passed is not None), (counted, not counted), (noted, not noted)):
             form = replace(
                 reading,
                 knobs=knobs,
-                memories=self._stores.no_memories if passes else self._stores.empty_memories(),
+                memories=Memories(passed) if passes and passed is not None else self._stores.empty_memories(),
                 requests=Requests(saved.given, saved.in_vain) if notes or passes else None,
                 stall=StallCounter() if counts else None,
                 fills=notes and can_fill and not passes,
@@ -336,28 +337,14 @@ def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: 
     """Take one element more than the consumer did, who is gone: it may show that none is missing from full caches.
 
     Who has as many as there are need not ask for another, and would have had the error of one that is missing only
-    then. Nobody can notice that it is taken, and mostly it is there already.
+    then. It may fail, or come to its end, which is told then.
     """
     try:
-        # It may fail, or come to its end, which is told then.
-        with suppress(tf.errors.OpError):
-            if _had_no_error(reading) and resource is not None and not may_give_nothing_for_ever(reading.tree):
-                types, shapes = element_types(like), element_shapes(like)
-                tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
+        if _had_no_error(reading) and resource is not None and not may_give_nothing_for_ever(reading.tree):
+            ask_for_one_more(resource, like, began=reading.began)
         _note_taken(stores, reading)
     finally:
         asked.set_result(None)
-
-
-def _is_over(resource: Any, like: Any) -> bool:
-    types, shapes = element_types(like), element_shapes(like)
-    try:
-        tf.raw_ops.IteratorGetNext(iterator=resource, output_types=types, output_shapes=shapes)
-    except tf.errors.OutOfRangeError:
-        return True
-    except tf.errors.OpError:
-        return False
-    return False
 
 
 def _is_uncounted(pipeline: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ class Reading:
         handed_out: whether somebody asked for it; if not, it was started early.
         fills: whether it has shuffles that do not wait for those to be full.
         passes: whether it fills no cache, since those before it were left midway.
+        began: when it did, by the monotonic clock.
         taker: the thread that takes its elements.
         tuner: who tunes it, or ``None``.
     """
@@ -97,6 +99,7 @@ class Reading:
     handed_out: bool = True
     fills: bool = False
     passes: bool = False
+    began: float = field(default_factory=time.monotonic)
     taker: Taker = field(default_factory=Taker)
     tuner: Callable[[], Any] = lambda: None
 
@@ -108,7 +111,7 @@ class Reading:
     def run(self, tree: ir.Node) -> ir.Node:
         """Return the stages that the iterator runs of a pipeline, before those that somebody put after it."""
         if self.passes:
-            return passing(tree, self.after) or tree
+            return passing(tree, self.dataset.written, self.after) or tree
         return while_filling(tree, self.after) if self.fills else tree
 
     def has_stages_of(self, other: Reading) -> bool:

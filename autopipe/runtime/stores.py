@@ -6,7 +6,6 @@ import os
 import warnings
 import weakref
 from collections.abc import Collection, Sequence
-from functools import cached_property
 from typing import Any
 
 from autopipe.pipeline import ir, trees
@@ -48,6 +47,7 @@ class Stores:
         self._memories = self.empty_memories()
         self._before: list[weakref.ref[Memories]] = []
         self._derived = self.empty_memories()
+        self._passing: dict[int, Memories] = {}
         self._begun = False
         self._disk_is_full = False
         self._stopped: OSError | None = None
@@ -57,10 +57,14 @@ class Stores:
         """Return new ones, which nobody has yet."""
         return Memories(self._tree, guarded=self._guarded)
 
-    @cached_property
-    def no_memories(self) -> Memories:
-        """Those of an iterator that keeps nothing."""
-        return Memories(keeping_nothing(self._tree))
+    def passing_memories(self, tree: ir.Node) -> Memories:
+        """Return those of iterators that fill no cache but one of their author's.
+
+        Args:
+            tree: the pipeline that they run.
+        """
+        number = len(memory_caches(tree))
+        return self._passing.setdefault(number, Memories(tree))
 
     def build(self, tree: ir.Node, memories: Memories, files: Sequence[str] = ()) -> Any:
         """Make the dataset of a pipeline with the same caches, whatever its knobs.
@@ -181,11 +185,12 @@ class Stores:
             self._memories = restored
         self.succeed(memories, restored)
 
-    def next_files(self, in_use: Collection[str] = ()) -> tuple[str, ...]:
+    def next_files(self, in_use: Collection[str] = (), filling: Collection[Memories] = ()) -> tuple[str, ...]:
         """Return the file of each disk cache: the one that is whole, or a new one that nobody else writes.
 
         Args:
             in_use: those of the other iterators.
+            filling: the memories of those: nobody asks one for its end that is held.
 
         Returns:
             None, with a warning, where the folder cannot be written to any more: elements pass its caches then. Once
@@ -193,7 +198,7 @@ class Stores:
         """
         if self._disk is None or self._disk_is_full:
             return ()
-        if not self.files_are_whole:
+        if not self.files_are_whole and self._memories not in filling:
             self._memories.await_answers(lambda: self._are_written(self._files))
         try:
             if self._stopped is not None and not self.files_are_whole:

@@ -1,6 +1,6 @@
 """Which thread takes the elements of an iterator: another one must not change what it runs meanwhile.
 
-Two methods of TensorFlow's iterators are replaced here, a private one, ``_next_internal``, and
+Two methods of TensorFlow's iterators are extended here, a private one, ``_next_internal``, and
 ``get_next_as_optional``. What was traced calls neither: the thread that asked for the iterator is taken to be the one
 that takes its elements then.
 """
@@ -8,9 +8,9 @@ that takes its elements then.
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["Taker"]
@@ -43,27 +43,25 @@ class Taker:
 
     def take_note(self, iterator: Any) -> None:
         """From now on, notice which thread takes elements of an iterator."""
-        itself, kind = weakref.ref(iterator), type(iterator)
-        iterator._next_internal = self._noticing(itself, kind._next_internal)
-        iterator.get_next_as_optional = self._noticing(itself, kind.get_next_as_optional)
+        iterator._autopipe_taker = self
+        iterator.__class__ = _noticing(type(iterator))
 
     def is_here(self) -> None:
         """Take note that it is the thread that calls this."""
         with self._lock:
             self._thread = threading.get_ident()
 
-    def _noticing(self, itself: Callable[[], Any], take: Callable[[Any], Any]) -> Callable[[], Any]:
-        def taken() -> Any:
-            here = threading.get_ident()
-            with self._lock:
-                self._thread = here
-                self._taking.add(here)
-            try:
-                return take(itself())
-            finally:
-                self._taking.discard(here)
-
-        return taken
+    @contextmanager
+    def taking(self) -> Iterator[None]:
+        """Take note that this thread takes an element."""
+        here = threading.get_ident()
+        with self._lock:
+            self._thread = here
+            self._taking.add(here)
+        try:
+            yield
+        finally:
+            self._taking.discard(here)
 
     @contextmanager
     def kept_waiting(self) -> Iterator[bool]:
@@ -71,3 +69,20 @@ class Taker:
         with self._lock:
             here = threading.get_ident()
             yield self._thread == here and not self._taking - {here}
+
+
+@lru_cache
+def _noticing(kind: Any) -> Any:
+    """Return the class of iterators like those of a class, which tell their takers who takes an element."""
+
+    class Noticing(kind):  # type: ignore[misc]
+        def _next_internal(self) -> Any:
+            with self._autopipe_taker.taking():
+                return super()._next_internal()
+
+        def get_next_as_optional(self) -> Any:
+            with self._autopipe_taker.taking():
+                return super().get_next_as_optional()
+
+    Noticing.__name__, Noticing.__qualname__, Noticing.__module__ = kind.__name__, kind.__qualname__, kind.__module__
+    return Noticing

@@ -132,9 +132,31 @@ def test_an_iterator_shows_its_resource_and_holds_its_dataset():
 
 def test_an_iterator_asks_itself_for_its_elements():
     iterator, asked = iter(RANGE), []
-    take = iterator._next_internal
-    iterator._next_internal = lambda: asked.append(1) or take()
+
+    class Asked(type(iterator)):
+        def _next_internal(self):
+            asked.append(1)
+            return super()._next_internal()
+
+    iterator.__class__ = Asked
     assert [int(next(iterator)), int(iterator.get_next()), len(asked)] == [0, 1, 2]
+
+
+def test_an_op_can_be_given_up_and_no_other_with_it():
+    from tensorflow.python.eager import cancellation, context, execute
+
+    def take(manager):
+        attributes = ("output_types", [tf.int64.as_datatype_enum], "output_shapes", [[]])
+        iterator = iter(RANGE)
+        given = [iterator._iterator_resource]
+        return execute.execute_with_cancellation("IteratorGetNext", 1, given, attributes, context.context(), manager)
+
+    manager = cancellation.CancellationManager()
+    assert int(take(manager)[0]) == 0, tf.__version__
+    manager.start_cancel()
+    with pytest.raises(tf.errors.CancelledError):
+        take(manager)
+    assert int(take(cancellation.CancellationManager())[0]) == 0, tf.__version__
 
 
 def test_the_model_of_an_iterator_counts_at_its_root_what_was_given():

@@ -11,8 +11,12 @@ from disposing import wait_for_disposal
 from retuning import follows, listening, numbers, setting
 
 import autopipe
+from autopipe.planning.plans.plan import Plan
+from autopipe.rules import Keeps
+from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.leaving import Departures, answer, read_to_end
 from autopipe.runtime.requests import Requests
+from sides import AlwaysFaster, apply
 
 Dataset = tf.data.Dataset
 ALL = list(range(COUNT))
@@ -65,6 +69,7 @@ def test_once_one_of_them_was_read_to_its_end_the_next_fills_caches_again(mixed)
     dataset = mixing(calls, mixed)
     leave(dataset, times=6)
     assert numbers(dataset) == ALL
+    wait_for_disposal()
     iterator = iter(dataset)
     assert not passes(iterator)
     assert numbers(iterator) == ALL
@@ -272,3 +277,41 @@ def test_those_that_are_left_keep_nothing_however_often(mixed):
         assert passes(iterator)
         del iterator
         wait_for_disposal()
+
+
+def with_a_cache(calls):
+    """A pipeline whose author caches what may fail, of an unknown number, and mixes all of it."""
+
+    def parsed(x):
+        return tf.strings.to_number(tf.strings.as_string(work(x)), tf.int64)
+
+    names = Dataset.range(COUNT).filter(lambda x: x >= 0)
+    return slow(calls, lambda _: names).unbatch().map(parsed).cache().map(lambda x: x + 0).shuffle(COUNT).batch(4)
+
+
+def moved(written):
+    return OptimizedDataset(written, apply("cache_after_map", written, Keeps.TRAINING, AlwaysFaster()), Plan("none"))
+
+
+def test_a_cache_of_the_author_that_the_first_element_fills_is_filled_once_though_all_are_left_midway():
+    calls = []
+    dataset = moved(with_a_cache(calls))
+    assert dataset.tree != dataset.written
+    leave(dataset)
+    calls.clear()
+    iterator = iter(dataset)
+    assert passes(iterator)
+    assert numbers(iterator) == ALL
+    assert sorted(calls) == ALL
+    leave(dataset)
+    calls.clear()
+    leave(dataset)
+    assert not calls
+
+
+def test_a_small_pass_fills_a_cache_of_the_author_that_the_first_element_fills():
+    calls = []
+    dataset = moved(with_a_cache(calls))
+    for _ in range(3):
+        next(iter(dataset.take(1)))
+    assert sorted(calls) == ALL

@@ -199,6 +199,18 @@ def test_what_was_written_of_a_full_disk_is_removed(tmp_path, monkeypatch):
     assert not Path(begun).parent.exists()
 
 
+def test_nobody_is_waited_for_who_is_held_and_cannot_be_asked_for_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+    waited = []
+    monkeypatch.setattr("autopipe.runtime.memories.Memories.await_answers", lambda *_: waited.append(True))
+    _tree, stores = on_disk(tmp_path)
+    memories = stores.next_memories(())
+    stores.next_files((), [memories])
+    assert not waited
+    stores.next_files((), ())
+    assert waited
+
+
 def test_a_disk_with_little_room_is_written_to_as_long_as_nothing_failed(tmp_path, monkeypatch):
     monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
     tree, stores = on_disk(tmp_path)

@@ -1,6 +1,8 @@
 """No thread changes an iterator while another one takes its elements."""
 
+import gc
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -31,6 +33,24 @@ def test_whoever_asks_for_an_optional_takes_an_element_too():
         with taker.kept_waiting() as is_here:
             assert not is_here
     assert int(next(iterator)) == 1
+
+
+def test_an_iterator_that_nobody_else_holds_gives_an_optional_and_its_next():
+    assert int(iter(dataset()).get_next_as_optional().get_value()) < COUNT
+    kept = iter(dataset()).get_next
+    assert int(kept()) < COUNT
+
+
+def test_an_iterator_is_gone_with_its_last_name():
+    iterator = iter(dataset())
+    gone = weakref.ref(iterator)
+    next(iterator)
+    gc.disable()
+    try:
+        del iterator
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("asked_here", [False, True], ids=["asked for there", "asked for here"])
