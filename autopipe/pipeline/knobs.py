@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex
 
 from autopipe.arguments import is_truth
 from autopipe.errors import KnobError
+from autopipe.functions.known.order_inside import op_without_end
 from autopipe.here import processors
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
@@ -214,7 +215,9 @@ def _knobs_of(node: ir.Node, tree: ir.Node) -> Iterator[Knob]:
         case ir.MemoizedMap(num_parallel_calls=int(calls)):
             yield Knob(f"memoized_map[{node.fn.name}]", "num_parallel_calls", calls)
         case ir.Interleave(num_parallel_calls=int()):
-            yield from _interleave_knobs(node, order_is_free=_order_is_free(node, tree))
+            yield from _interleave_knobs(
+                node, order_is_free=_order_is_free(node, tree), may_mix_more=_all_come(node, tree)
+            )
         case ir.Batch(num_parallel_calls=int(calls)):
             yield Knob("batch", "num_parallel_calls", calls)
         case ir.Prefetch(buffer_size=size):
@@ -236,15 +239,34 @@ def _is_batched_at_once(mapped: ir.Map, tree: ir.Node) -> bool:
     return any(isinstance(node, ir.Batch) and trees.last_stage(node.input) is mapped for node in trees.walk(tree))
 
 
-def _interleave_knobs(node: ir.Interleave, order_is_free: bool) -> Iterator[Knob]:
-    """Yield the knobs of an interleave. More calls than datasets that it reads in turn are not made."""
+def _interleave_knobs(node: ir.Interleave, order_is_free: bool, may_mix_more: bool) -> Iterator[Knob]:
+    """Yield the knobs of an interleave. More calls than datasets that it reads in turn are not made.
+
+    It may mix more datasets than its author declared, in shorter turns, and never fewer: a shuffle that follows may be
+    too small to mix what comes sorted.
+    """
     assert node.num_parallel_calls is not None
     stage, cycle = f"interleave[{node.fn.name}]", datasets_in_turn(node)
     fixed = processors() if _declared(node.cycle_length) == ir.AUTOTUNE else cycle
     yield Knob(stage, "num_parallel_calls", node.num_parallel_calls, most=None if order_is_free else fixed)
-    if order_is_free:
-        yield Knob(stage, "cycle_length", cycle, automatic=None, live=False)
-        yield Knob(stage, "block_length", node.block_length, automatic=1, live=False)
+    if order_is_free and may_mix_more:
+        least = cycle if _declared(node.cycle_length) == ir.AUTOTUNE else _declared(node.cycle_length)
+        yield Knob(stage, "cycle_length", cycle, automatic=None, least=least, live=False)
+        longest = _declared(node.block_length)
+        if longest > 1:
+            yield Knob(stage, "block_length", node.block_length, automatic=1, most=longest, live=False)
+
+
+def _all_come(node: ir.Interleave, tree: ir.Node) -> bool:
+    """Return whether all elements of a stage are taken, whatever their order: of others, the mix decides which."""
+    after = (each for each in trees.walk(tree) if each is not node and node in trees.walk(each))
+    return op_without_end(node.fn) is None and not any(map(_leaves_some_out, after))
+
+
+def _leaves_some_out(node: ir.Node) -> bool:
+    if isinstance(node, ir.Take):
+        return node.count >= 0
+    return isinstance(node, ir.ChooseFrom | ir.Skip | ir.TakeWhile | ir.Zip)
 
 
 def datasets_in_turn(node: ir.Interleave) -> int:
@@ -301,6 +323,10 @@ def _arguments(node: ir.Node, knob: Knob, value: int) -> dict[str, Any]:
     match node:
         case ir.Shuffle():
             return {knob.field: _Set.to(value, knob.least)}
+        case ir.Interleave() if knob.field in ("cycle_length", "block_length"):
+            declared = knob.least if knob.field == "cycle_length" else knob.most
+            assert declared is not None
+            return {knob.field: _Set.to(value, declared)}
         case ir.Interleave(cycle_length=ir.AUTOTUNE) if knob.field == "num_parallel_calls":
             # Else TensorFlow would take another cycle for other calls, and give another order.
             return {knob.field: value, "cycle_length": _Set.to(datasets_in_turn(node), ir.AUTOTUNE)}

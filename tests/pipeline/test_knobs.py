@@ -92,6 +92,8 @@ def test_what_is_read_in_turn_is_a_knob_for_the_next_iterator_where_the_order_is
     cycle, block = (knobs[f"interleave[range].{name}_length"] for name in ("cycle", "block"))
     assert (cycle.value, cycle.live, cycle.accepts(-1)) == (3, False, False)
     assert (block.value, block.live) == (4, False)
+    assert [cycle.accepts(number) for number in (2, 3, 9)] == [False, True, True]
+    assert [block.accepts(number) for number in (1, 4, 5)] == [True, True, False]
     assert knobs["interleave[range].num_parallel_calls"].most is None
     assert "interleave[range].cycle_length" in knobs_of(with_options(interleaved(), False).batch(2))
 
@@ -112,6 +114,34 @@ def test_what_is_read_in_turn_is_no_knob_where_an_order_is_kept(dataset):
     assert "interleave[range].cycle_length" not in knobs_of(dataset)
 
 
+def test_what_is_read_in_turn_is_mixed_no_less_than_its_author_declared_after_a_change_either():
+    tree = with_knobs(extract(interleaved(deterministic=False, block_length=4)), {"interleave[range].cycle_length": 9})
+    tree = with_knobs(tree, {"interleave[range].block_length": 1})
+    knobs = {knob.field: knob for knob in read_knobs(tree)}
+    assert knobs["cycle_length"].least == 3
+    assert knobs["block_length"].most == 4
+
+
+def endless(x):
+    return Dataset.from_tensors(x).repeat()
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        Dataset.range(4).interleave(endless, 4, num_parallel_calls=2, deterministic=False),
+        interleaved(deterministic=False).batch(4).take(2),
+        interleaved(deterministic=False).skip(2),
+        interleaved(deterministic=False).take_while(lambda x: x < 4),
+        Dataset.zip((interleaved(deterministic=False), Dataset.range(3))),
+    ],
+    ids=["of what never ends", "of which some are taken", "of which some are not", "until one", "beside fewer"],
+)
+def test_what_is_read_in_turn_is_no_knob_where_it_decides_which_elements_there_are(dataset):
+    assert "interleave[range].cycle_length" not in knobs_of(dataset)
+    assert not any(name.endswith(("cycle_length", "block_length")) for name in knobs_of(dataset))
+
+
 def test_op_determinism_fixes_the_order():
     from tensorflow.python.framework import config
 
@@ -126,7 +156,7 @@ def test_op_determinism_fixes_the_order():
 def test_more_calls_than_the_cycle_are_not_made():
     tree = with_knobs(extract(interleaved(deterministic=False)), {"interleave[range].num_parallel_calls": 50})
     assert len(list(build(tree))) == 36
-    assert len(list(build(with_knobs(tree, {"interleave[range].cycle_length": 1})))) == 36
+    assert len(list(build(with_knobs(tree, {"interleave[range].cycle_length": 5})))) == 36
 
 
 @pytest.mark.parametrize("calls", [tf.data.AUTOTUNE, 1, 2])
