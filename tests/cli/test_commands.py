@@ -62,6 +62,12 @@ class TestExplain:
         assert "TypeError" in traceback
         assert "targets.py" not in traceback
 
+    @pytest.mark.parametrize("target", ["own.py:make", "own:make"])
+    def test_the_traceback_of_an_import_shows_only_the_users_file(self, project: Path, target: str) -> None:
+        (project / "own.py").write_text("1 / 0\n")
+        lines = autopipe("explain", target).stderr.splitlines()
+        assert [line.split(",")[0] for line in lines if "File " in line] == [f'  File "{project / "own.py"}"']
+
     @pytest.mark.parametrize(
         "arguments",
         [
