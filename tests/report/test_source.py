@@ -1,6 +1,7 @@
 """The code that is printed is run, and yields what the optimized pipeline does; what no code can say is told."""
 
 import functools
+import importlib
 import sys
 
 import numpy as np
@@ -383,6 +384,24 @@ class TestFunctionsOfTheUser:
             assert_same(run(source), dataset)
         finally:
             del sys.modules["one_module"], sys.modules["dataset"]
+
+    @pytest.mark.parametrize("name", ["array", "element", "file", "number", "rows"])
+    def test_one_with_a_name_that_the_code_gives_is_imported_under_another(self, name, tmp_path, monkeypatch):
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+        monkeypatch.setattr(SampleMeasurements, "whole_speed", lambda *_, **__: (1.0, 1.0, 1.0))
+        module = f"names_{name}"
+        (tmp_path / f"{module}.py").write_text(
+            f"import tensorflow as tf\ndef {name}(x):\n    return tf.strings.as_string(x)\n"
+        )
+        try:
+            called = getattr(importlib.import_module(module), name)
+            numbered = Dataset.range(9).shuffle(9, seed=1).take(5).map(called)
+            source = written(autopipe.optimize(numbered, rules=["cache_results"]))
+            assert f"lambda number, element: {name}_2(element)" in source.code
+            assert_same(run(source), numbered)
+        finally:
+            sys.modules.pop(module, None)
 
     def test_a_keras_layer_is_an_argument(self):
         import keras
