@@ -37,11 +37,12 @@ class _Output(io.FileIO):
 @contextmanager
 def output_apart() -> Iterator[None]:
     """Keep the output for the command's own lines: what C code and other processes print goes where errors go."""
+    _open_error_output()
     try:
         own = os.dup(1)
         os.dup2(2, 1)
     except OSError:
-        # One of the two was closed before the start.
+        # It was closed before the start.
         yield
         return
     was = sys.stdout
@@ -54,6 +55,20 @@ def output_apart() -> Iterator[None]:
         yield
     finally:
         sys.stdout = was
+
+
+def _open_error_output() -> None:
+    """Lead errors nowhere if their output was closed before the start: what is opened next would be in its place."""
+    try:
+        os.fstat(2)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        if nowhere == 2:
+            os.set_inheritable(2, True)
+        else:
+            # Another output, or the input, is closed too.
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
 
 
 def console() -> Console:
