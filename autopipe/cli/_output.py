@@ -14,7 +14,7 @@ from rich.console import Console
 from autopipe.errors import AutopipeError
 from autopipe.report.printing import WIDTH
 
-__all__ = ["console", "output_apart"]
+__all__ = ["draw", "output_apart"]
 
 
 class OutputError(AutopipeError):
@@ -71,9 +71,14 @@ def _open_error_output() -> None:
             os.close(nowhere)
 
 
-def console() -> Console:
-    """Return where tables and trees are drawn; where no terminal says how wide, they are as wide as in Python."""
-    found = Console()
-    if not found.is_terminal and "COLUMNS" not in os.environ:
-        found.width = WIDTH
-    return found
+def draw(drawn: Any, *, soft_wrap: bool = False) -> None:
+    """Print a table or a tree; where no terminal says how wide, as wide as in Python, and no line ends in blanks."""
+    console = Console()
+    if console.is_terminal:
+        console.print(drawn, soft_wrap=soft_wrap)
+        return
+    if "COLUMNS" not in os.environ:
+        console.width = WIDTH
+    with console.capture() as captured:
+        console.print(drawn, soft_wrap=soft_wrap)
+    print("\n".join(line.rstrip() for line in captured.get().split("\n")), end="")
