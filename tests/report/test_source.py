@@ -67,6 +67,18 @@ def checked(x):
     return x
 
 
+def remainder(x):
+    return x % 3
+
+
+def of_four(key, group):
+    return group.batch(4)
+
+
+def one_more(key):
+    return key + 1
+
+
 class Steps:
     @staticmethod
     def third(x):
@@ -110,6 +122,9 @@ PIPELINES = {
     "windows": lambda: Dataset.range(12).window(3, 2, drop_remainder=True).flat_map(batched),
     "windows with strides": lambda: Dataset.range(12).window(3, stride=2, drop_remainder=True).flat_map(batched),
     "windows in a row": lambda: Dataset.range(12).window(3).flat_map(batched),
+    "groups": lambda: Dataset.range(20).group_by_window(remainder, of_four, window_size=4),
+    "groups of any size": lambda: Dataset.range(20).group_by_window(remainder, of_four, window_size_func=one_more),
+    "named groups": lambda: Dataset.range(20).group_by_window(remainder, of_four, np.int64(4), name="groups"),
     "errors": lambda: Dataset.range(6).map(checked).ignore_errors(log_warning=True),
     "seeded": lambda: seeded(3),
     "the same order": lambda: Dataset.range(9).shuffle(4, seed=5, reshuffle_each_iteration=False).repeat(2),
@@ -422,6 +437,13 @@ class TestFunctionsOfTheUser:
 @tf.function
 def decorated(x):
     return x + 3
+
+
+def test_functions_of_tensorflow_that_group_by_length_are_told_by_their_names():
+    grouped = Dataset.range(1, 9).map(tf.range).bucket_by_sequence_length(tf.size, [3], [2, 2])
+    source = written(autopipe.optimize(grouped, rules=["prefetch_at_end"]))
+    names = [words.removeprefix("the function ").split(" inside of TensorFlow")[0] for words in source.unwritten]
+    assert names == ["element_to_bucket_id", "batching_fn", "window_size_fn"]
 
 
 def test_a_seed_of_the_whole_process_is_told():
