@@ -81,4 +81,4 @@ def draw(drawn: Any, *, soft_wrap: bool = False) -> None:
         console.width = WIDTH
     with console.capture() as captured:
         console.print(drawn, soft_wrap=soft_wrap)
-    print("\n".join(line.rstrip() for line in captured.get().split("\n")), end="")
+    print("\n".join(line.rstrip() for line in captured.get().split("\n")), end="", flush=True)

@@ -71,8 +71,7 @@ def explain(
     has_consumer = model is not None or step_ms is not None
     if has_consumer and not seconds:
         raise typer.BadParameter(
-            "must be above 0 where it is also measured how a model, or a stand-in, waits, but got 0.",
-            param_hint="--seconds",
+            "must be above 0 with --model or --step-ms, which wait while it runs, but got 0.", param_hint="--seconds"
         )
     load_tensorflow()
     import autopipe

@@ -54,6 +54,15 @@ def test_the_package_is_run_as_the_script() -> None:
     assert python("-m", "autopipe", "--version").stdout == python("-c", RUN, "--version").stdout != ""
 
 
+def test_a_report_is_printed_whole_and_no_line_of_it_ends_in_blanks(project: Path) -> None:
+    done = python("-c", RUN, "explain", "train.py:make_dataset", "--seconds", "0.4", folder=project)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert "batches/s of 4" in lines[0]
+    assert "Changed, keeping training" in lines
+    assert lines == [line.rstrip() for line in lines]
+
+
 def test_what_another_process_prints_is_not_the_output_of_the_command(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "import subprocess, tensorflow as tf\n"
