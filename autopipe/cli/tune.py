@@ -309,23 +309,20 @@ def _setting(trial: Trial) -> str:
 
 
 def _summary(plan: Plan, output: Path) -> str:
+    from autopipe.report.explanation import trials_text
+
     measured = plan.measured
     if "after" in measured:
         spread = f"{measured['after']:.2f}x ({measured['lowest']:.2f}-{measured['highest']:.2f})"
-        change = f"{spread} the speed of autopipe.optimize() alone, after {_trials(measured)}"
+        change = f"{spread} the speed of autopipe.optimize() alone, after {trials_text(measured['trials'])}"
     elif "trials" in measured:
-        change = f"nothing was found to be faster than autopipe.optimize() alone in {_trials(measured)}"
+        change = f"nothing was found to be faster than autopipe.optimize() alone in {trials_text(measured['trials'])}"
     else:
         change = "there is nothing to choose, or nothing to measure"
     return (
         f"{change}, knobs {_knobs(plan.knobs)}; the plan is in {output}. "
         f'Use it with: autopipe.optimize(dataset, plan="{output}")'
     )
-
-
-def _trials(measured: Mapping[str, Any]) -> str:
-    ended = measured["trials"]
-    return "1 trial" if ended == 1 else f"{ended} trials"
 
 
 def _knobs(knobs: Any) -> str:

@@ -27,7 +27,7 @@ from autopipe.planning.plans.plan import Carried, Plan
 from autopipe.report.findings import Finding, findings
 from autopipe.report.printing import WIDTH, as_text, heading
 
-__all__ = ["Explanation"]
+__all__ = ["Explanation", "trials_text"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -289,8 +289,17 @@ def _found(measured: Mapping[str, Any]) -> str:
         return f"measured {', '.join(figures)}"
     trials = measured.get("trials")
     if isinstance(trials, int):
-        return f"{trials} trial{'' if trials == 1 else 's'} found nothing faster"
+        return f"{trials_text(trials)} found nothing faster"
     return "nothing was measured with them"
+
+
+def trials_text(count: int) -> str:
+    """Return so many trials in words.
+
+    >>> trials_text(1), trials_text(2)
+    ('1 trial', '2 trials')
+    """
+    return f"{count} trial{'' if count == 1 else 's'}"
 
 
 def _figures(measured: Mapping[str, Any]) -> Iterator[str]:
