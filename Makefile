@@ -1,4 +1,5 @@
 VENV ?= .venv
+PYTHON3 ?= python3
 OLDEST := .venv-oldest
 PYTHON := $(VENV)/bin/python
 export TF_CPP_MIN_LOG_LEVEL ?= 3
@@ -11,7 +12,7 @@ help:             ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 $(VENV)/.installed: pyproject.toml
-	python3 -m venv $(VENV)
+	$(PYTHON3) -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet --upgrade "pip>=25.1"
 	@# Of what is installed one module in three is imported; those are compiled then.
 	$(PYTHON) -m pip install --quiet --no-compile --editable ".[demo]" --group dev
@@ -50,7 +51,7 @@ test-deep: $(VENV)/.installed   ## Every case, and every rule on thousands of ra
 	$(VENV)/bin/pytest -n 2 --dist worksteal tests/properties --hypothesis-profile=deep --timeout=7200
 
 test-oldest:      ## The tests with the oldest TensorFlow, Keras and others that are said to work.
-	python3 -m venv $(OLDEST)
+	$(PYTHON3) -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install --quiet --upgrade "pip>=25.1"
 	$(OLDEST)/bin/pip install --quiet --editable ".[demo]" --group dev --constraint tests/oldest.txt
 	$(OLDEST)/bin/pytest -n 2 --dist worksteal -m "not timed and not deep"

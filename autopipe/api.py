@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from autopipe.runtime.dataset import OptimizedDataset
     from autopipe.tuning.consumer import Consumer
 
-__all__ = ["explain", "optimize"]
+__all__ = ["MEASURING_SECONDS", "explain", "optimize"]
 
-_MEASURING_SECONDS = 30.0
+MEASURING_SECONDS = 30.0
 _DIAGNOSIS_SECONDS = 2.0
 
 
@@ -41,7 +41,7 @@ def optimize(
     disk_cache: str | os.PathLike[str] | None = None,
     rules: Iterable[str] | None = None,
     verify: bool = False,
-    seconds: float = _MEASURING_SECONDS,
+    seconds: float = MEASURING_SECONDS,
 ) -> OptimizedDataset:
     """Rewrite an input pipeline so that it runs faster and yields what it yielded before.
 
@@ -122,7 +122,7 @@ def explain(
     ram_budget: int | None = None,
     seconds: float | None = None,
     consumer: Consumer | None = None,
-    measuring_seconds: float = _MEASURING_SECONDS,
+    measuring_seconds: float = MEASURING_SECONDS,
 ) -> Explanation:
     """Return what limits a pipeline, what ``optimize()`` would do to it and why, changing nothing.
 

@@ -105,7 +105,7 @@ def print_error(message: str) -> None:
 
 
 def _keep_users_frames(account: traceback.TracebackException) -> None:
-    folders = ("<frozen ", *_folders("autopipe", "keras", "tensorflow"))
+    folders = ("<frozen ", *_folders("autopipe", "importlib", "keras", "tensorflow"))
     each: traceback.TracebackException | None = account
     while each is not None:
         frames = [

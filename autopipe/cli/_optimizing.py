@@ -15,9 +15,8 @@ from autopipe.cli.targets import load_dataset
 if TYPE_CHECKING:
     from autopipe.runtime.dataset import OptimizedDataset
 
-__all__ = ["MEASURING_SECONDS", "MeasureOption", "MeasuringOption", "optimized_target"]
+__all__ = ["MeasureOption", "MeasuringOption", "optimized_target"]
 
-MEASURING_SECONDS = 30.0
 MeasuringOption = Annotated[
     float,
     typer.Option(

@@ -6,9 +6,14 @@ import ast
 import enum
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from autopipe.cli.targets import load_model
+
+if TYPE_CHECKING:
+    from autopipe.tuning.consumer import Consumer
 
 __all__ = [
     "Arguments",
@@ -21,6 +26,7 @@ __all__ = [
     "Sampler",
     "StepOption",
     "Target",
+    "consumer_of",
     "finite",
     "parse_arguments",
     "refuse_both",
@@ -123,6 +129,18 @@ def refuse_both(model: str | None, step_ms: float | None) -> None:
         raise typer.BadParameter(
             "is the step of a stand-in for the model; give one of the two.", param_hint="--step-ms"
         )
+
+
+def consumer_of(model: str | None, step_ms: float | None) -> Consumer:
+    """Return what takes the elements: the model that a target names, or a stand-in that takes so long for a step.
+
+    Raises:
+        TargetError: if the target returns no compiled model.
+        UserCodeError: if its code raises.
+    """
+    from autopipe.tuning.consumer import ModelSteps, StandIn
+
+    return StandIn((step_ms or 0.0) / 1000) if model is None else ModelSteps(load_model(model))
 
 
 def parse_arguments(texts: list[str] | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rich.console import Console
 from autopipe.errors import AutopipeError
 from autopipe.report.printing import WIDTH
 
-__all__ = ["console", "output_apart"]
+__all__ = ["draw", "output_apart"]
 
 
 class OutputError(AutopipeError):
@@ -37,11 +37,12 @@ class _Output(io.FileIO):
 @contextmanager
 def output_apart() -> Iterator[None]:
     """Keep the output for the command's own lines: what C code and other processes print goes where errors go."""
+    _open_error_output()
     try:
         own = os.dup(1)
         os.dup2(2, 1)
     except OSError:
-        # One of the two was closed before the start.
+        # It was closed before the start.
         yield
         return
     was = sys.stdout
@@ -56,9 +57,28 @@ def output_apart() -> Iterator[None]:
         sys.stdout = was
 
 
-def console() -> Console:
-    """Return where tables and trees are drawn; where no terminal says how wide, they are as wide as in Python."""
-    found = Console()
-    if not found.is_terminal and "COLUMNS" not in os.environ:
-        found.width = WIDTH
-    return found
+def _open_error_output() -> None:
+    """Lead errors nowhere if their output was closed before the start: what is opened next would be in its place."""
+    try:
+        os.fstat(2)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        if nowhere == 2:
+            os.set_inheritable(2, True)
+        else:
+            # Another output, or the input, is closed too.
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
+
+
+def draw(drawn: Any, *, soft_wrap: bool = False) -> None:
+    """Print a table or a tree; where no terminal says how wide, as wide as in Python, and no line ends in blanks."""
+    console = Console()
+    if console.is_terminal:
+        console.print(drawn, soft_wrap=soft_wrap)
+        return
+    if "COLUMNS" not in os.environ:
+        console.width = WIDTH
+    with console.capture() as captured:
+        console.print(drawn, soft_wrap=soft_wrap)
+    print("\n".join(line.rstrip() for line in captured.get().split("\n")), end="", flush=True)

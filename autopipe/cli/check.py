@@ -85,11 +85,11 @@ def check(
     arguments = parse_arguments(arg)
     # What is loaded may go to another folder.
     file = plan.absolute()
-    if update and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
-        raise typer.BadParameter(f"must be a file that can be written to, but got {plan}.", param_hint="--plan")
     from autopipe.planning.plans.plan import Plan
 
     given = Plan.load(plan)
+    if update and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
+        raise typer.BadParameter(f"must be a file that can be written to, but got {plan}.", param_hint="--plan")
     stored = _stored(given, plan)
     load_tensorflow()
     import autopipe

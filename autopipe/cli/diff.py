@@ -10,7 +10,7 @@ import typer
 
 from autopipe.cli._failures import running_users_pipeline
 from autopipe.cli._options import Arguments, AsJson, parse_arguments
-from autopipe.cli._output import console
+from autopipe.cli._output import draw
 from autopipe.cli.targets import anchored, load_dataset
 from autopipe.quiet import load_tensorflow
 
@@ -35,13 +35,15 @@ def diff(a: _A, b: _B, *, arg: Arguments = None, as_json: AsJson = False) -> Non
     for name in (a, b):
         if ":" not in name and not name.endswith(".json"):
             raise typer.BadParameter(f"must be a plan, whose name ends in .json, or file.py:function, but got {name}.")
+    if arg and all(name.endswith(".json") for name in (a, b)):
+        raise typer.BadParameter("is of a pipeline, but both are plans. Leave it out.", param_hint="--arg")
     plans = [Plan.load(name) if name.endswith(".json") else None for name in (a, b)]
     first, second = _sides((a, b), plans, arguments)
     found = differences(first, second)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2))
     else:
-        console().print(found)
+        draw(found)
     if not found.equal:
         raise typer.Exit(_DIFFERENT)
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autopipe.cli._options import AsJson
-from autopipe.cli._output import console
+from autopipe.cli._output import draw
 from autopipe.figures import bytes_text
 from autopipe.here import release
 from autopipe.planning.memory.freed import KEPT_BYTES, allocator, who_says
@@ -34,7 +34,7 @@ def doctor(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     else:
-        console().print(_table(report))
+        draw(_table(report))
 
 
 def _versions() -> dict[str, str | None]:

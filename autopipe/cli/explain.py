@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Set
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from autopipe.api import MEASURING_SECONDS
 from autopipe.cli._failures import running_users_pipeline
-from autopipe.cli._optimizing import MEASURING_SECONDS, MeasureOption
+from autopipe.cli._optimizing import MeasureOption
 from autopipe.cli._options import (
     Arguments,
     AsJson,
@@ -19,15 +20,26 @@ from autopipe.cli._options import (
     Promise,
     StepOption,
     Target,
+    consumer_of,
     finite,
     parse_arguments,
     refuse_both,
 )
-from autopipe.cli._output import console
-from autopipe.cli.targets import anchored, load_dataset, load_model
+from autopipe.cli._output import draw
+from autopipe.cli.targets import anchored, load_dataset
 from autopipe.quiet import load_tensorflow
 
-__all__ = ["explain"]
+__all__ = ["LEAST_SECONDS", "explain"]
+
+# That of autopipe.planning.costs.profiling, which needs a slow import.
+LEAST_SECONDS = 0.2
+
+
+def _enough(seconds: float) -> float:
+    """Return the seconds to run a pipeline; fewer than some tell nothing of its costs."""
+    if finite(seconds) and seconds < LEAST_SECONDS:
+        raise typer.BadParameter(f"must be at least {LEAST_SECONDS:g}, or 0 for no costs, but got {seconds:g}.")
+    return seconds
 
 
 def explain(
@@ -39,7 +51,11 @@ def explain(
     step_ms: StepOption = None,
     seconds: Annotated[
         float,
-        typer.Option(min=0, callback=finite, help="How long to run the pipeline for its costs; 0 leaves them out."),
+        typer.Option(
+            min=0,
+            callback=_enough,
+            help=f"How long to run the pipeline for its costs, at least {LEAST_SECONDS:g}; 0 leaves them out.",
+        ),
     ] = 4.0,
     measure: MeasureOption = MEASURING_SECONDS,
     keeps: KeepsOption = Promise.TRAINING,
@@ -52,6 +68,11 @@ def explain(
     """Show what limits a pipeline, what autopipe would do about it and why, and what it refuses. Changes nothing."""
     arguments = parse_arguments(arg)
     refuse_both(model, step_ms)
+    has_consumer = model is not None or step_ms is not None
+    if has_consumer and not seconds:
+        raise typer.BadParameter(
+            "must be above 0 with --model or --step-ms, which wait while it runs, but got 0.", param_hint="--seconds"
+        )
     load_tensorflow()
     import autopipe
     from autopipe.planning.plans.plan import Plan
@@ -60,7 +81,7 @@ def explain(
     unknown = sorted(set(fail_on or ()) - set(CODES))
     if unknown:
         raise typer.BadParameter(f"must be one of {', '.join(CODES)}, but got {unknown[0]!r}.", param_hint="--fail-on")
-    if model is None and step_ms is None:
+    if not has_consumer:
         _refuse(CODES_OF_CONSUMERS.intersection(fail_on or ()), "--model or --step-ms")
     if not seconds:
         _refuse(CODES_OF_COSTS.intersection(fail_on or ()), "--seconds above 0")
@@ -68,7 +89,7 @@ def explain(
     # What is loaded first may go to another folder.
     of_model = model and anchored(model)
     dataset = load_dataset(target, arguments)
-    consumer = _consumer(of_model, step_ms)
+    consumer = consumer_of(of_model, step_ms) if has_consumer else None
     with running_users_pipeline(target if model is None else f"{target} or {model}"):
         account = autopipe.explain(
             dataset,
@@ -81,7 +102,7 @@ def explain(
     if as_json:
         typer.echo(json.dumps(account.to_dict(), indent=2))
     else:
-        console().print(account)
+        draw(account)
     stands_out = {finding.code for finding in account.findings} & set(fail_on or ())
     if stands_out:
         typer.echo(f"Found {', '.join(sorted(stands_out))}, which --fail-on names.", err=True)
@@ -94,11 +115,3 @@ def _refuse(codes: Set[str], needed: str) -> None:
         raise typer.BadParameter(
             f"must be a finding that is looked for, but {min(codes)} needs {needed}.", param_hint="--fail-on"
         )
-
-
-def _consumer(model: str | None, step_ms: float | None) -> Any:
-    from autopipe.tuning.consumer import ModelSteps, StandIn
-
-    if model is not None:
-        return ModelSteps(load_model(model))
-    return None if step_ms is None else StandIn(step_ms / 1000)

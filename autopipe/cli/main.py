@@ -26,7 +26,7 @@ __all__ = ["app", "run"]
 
 _EXIT_CODES = (
     "[bold]Exit codes[/]  0: {}.  1: {}autopipe refused, and said why.  2: the command line is wrong.  "
-    "3: your own code raised."
+    "3: your own code raised, and its traceback is shown."
 )
 # What 0 and 1 mean for a command that asks something.
 _ANSWERS = {

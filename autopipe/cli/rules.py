@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from autopipe.cli._output import console
+from autopipe.cli._output import draw
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
@@ -35,12 +35,11 @@ def rules(
     if markdown:
         typer.echo("\n".join(markdown_table(catalogue())))
         return
-    drawn_on = console()
-    drawn_on.print(_table(catalogue()))
+    draw(_table(catalogue()))
     if verbose:
         for rule in catalogue():
-            drawn_on.print(Text(f"\n{rule.name}", style="bold"))
-            drawn_on.print(Padding(Text(" ".join(rule.argument.split())), (0, 0, 0, 2)))
+            draw(Text(f"\n{rule.name}", style="bold"))
+            draw(Padding(Text(" ".join(rule.argument.split())), (0, 0, 0, 2)))
 
 
 def markdown_table(listed: Iterable[Rule]) -> list[str]:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from autopipe.cli._optimizing import MEASURING_SECONDS, MeasuringOption, optimized_target
+from autopipe.api import MEASURING_SECONDS
+from autopipe.cli._optimizing import MeasuringOption, optimized_target
 from autopipe.cli._options import Arguments, KeepsOption, PlanOption, Promise, Target, parse_arguments
 from autopipe.quiet import load_tensorflow
 

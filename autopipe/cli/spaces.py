@@ -10,9 +10,10 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from autopipe.cli._optimizing import MEASURING_SECONDS, MeasuringOption, optimized_target
+from autopipe.api import MEASURING_SECONDS
+from autopipe.cli._optimizing import MeasuringOption, optimized_target
 from autopipe.cli._options import Arguments, AsJson, KeepsOption, PlanOption, Promise, parse_arguments
-from autopipe.cli._output import console
+from autopipe.cli._output import draw
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def spaces(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TARGET]",
+            metavar="TARGET",
             help="A pipeline, [bold]file.py:function[/], to show what each space would search for it.",
             show_default=False,
         ),
@@ -56,7 +57,7 @@ def spaces(
         typer.echo(json.dumps(listed, indent=2))
         return
     for line in _lines(listed):
-        console().print(line, soft_wrap=True)
+        draw(line, soft_wrap=True)
 
 
 def _first_sentence(space: SearchSpace) -> str:

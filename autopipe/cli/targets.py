@@ -70,8 +70,8 @@ def anchored(text: str) -> str:
 def load_target(text: str) -> Callable[..., Any]:
     """Return the function that ``file.py:function`` or ``module:function`` names.
 
-    A file is imported with its folder on ``sys.path``, under a private name, so that ``if __name__ == "__main__"``
-    does not hold; a file that two targets name is imported once.
+    A file is imported with its folder on ``sys.path``, as the module that its own processes and helpers would import,
+    so that ``if __name__ == "__main__"`` does not hold; a file that two targets name is imported once.
 
     Raises:
         TargetError: if the text names no function.
@@ -182,25 +182,45 @@ def _load_file(origin: str) -> ModuleType:
     if not os.path.isfile(path):
         near = get_close_matches(path.name, [each.name for each in path.parent.glob("*.py")])
         raise TargetError(f"A target must be in a Python file, but there is no file {origin!r}.{_did_you_mean(near)}")
-    name = f"_autopipe_target_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
-    if name in sys.modules:
-        return sys.modules[name]
     _put_on_path(path.parent)
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise TargetError(f"A target must be in a Python file, but {origin!r} cannot be imported. Name a .py file.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     try:
         with user_code(origin):
-            spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
+            return importlib.import_module(path.stem) if _is_found_by_name(path) else _load_apart(path)
+    except UserCodeError as error:
         if "relative import" in str(error.__cause__) and _raised_in(path, error.__cause__):
             raise TargetError(
                 f"A target in a file must need no package around it, but {origin} has relative imports. Name its "
                 f"module, from the folder that its package is in: package.{path.stem}:function."
             ) from error
+        raise
+
+
+def _is_found_by_name(path: Path) -> bool:
+    """Return whether ``import`` of its name, in any process that has its folder on the path, gives this very file."""
+    if "." in path.stem:
+        return False
+    try:
+        spec = importlib.util.find_spec(path.stem)
+    except ValueError:
+        # A module that is loaded has no spec, as __main__.
+        return False
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path
+
+
+def _load_apart(path: Path) -> ModuleType:
+    """Import a file under a private name, since its own is that of another module, or none."""
+    name = f"_autopipe_target_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"A target must be in a Python file, but {str(path)!r} cannot be imported. Name a .py file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
         raise
     return module
 

@@ -27,11 +27,12 @@ from autopipe.cli._options import (
     Sampler,
     StepOption,
     Target,
+    consumer_of,
     finite,
     parse_arguments,
     refuse_both,
 )
-from autopipe.cli.targets import UserCodeError, anchored, load_dataset, load_model, load_target
+from autopipe.cli.targets import UserCodeError, anchored, load_dataset, load_target
 from autopipe.errors import ArgumentError
 from autopipe.quiet import load_tensorflow
 
@@ -107,6 +108,10 @@ def tune(
     # What is loaded may go to another folder.
     file, where, of_model = output.absolute(), anchored(target), model and anchored(model)
     chosen_space = os.path.abspath(space) if space.endswith(".toml") else space
+    if not os.path.isdir(file.parent):
+        raise typer.BadParameter(
+            f"must be in a folder that is there, but there is no {str(output.parent)!r}.", param_hint="-o"
+        )
     if not os.access(file.parent, os.W_OK):
         raise typer.BadParameter(f"must be in a folder that can be written to, but got {output}.", param_hint="-o")
     load_tensorflow()
@@ -123,7 +128,7 @@ def tune(
     except ArgumentError as error:
         raise typer.BadParameter(str(error), param_hint="--space") from None
     shared = open_study(study or target, storage, sampler=sampler.value, pruner=pruner.value, seed=seed)
-    consume = partial(_consumer, of_model, step_ms)
+    consume = partial(consumer_of, of_model, step_ms)
     # Elsewhere goes what the user's code prints.
     console = Console(file=sys.stdout)
     origin = target if model is None else f"{target} or {model}"
@@ -190,12 +195,6 @@ def _among(pipelines: Mapping[str, OptimizedDataset], space: str) -> Choices:
     from autopipe.tuning.offline.structures import OPTIMIZED
 
     return Choices.of(pipelines[OPTIMIZED], by_name(space), pipelines)
-
-
-def _consumer(model: str | None, step_ms: float | None) -> Consumer:
-    from autopipe.tuning.consumer import ModelSteps, StandIn
-
-    return StandIn((step_ms or 0.0) / 1000) if model is None else ModelSteps(load_model(model))
 
 
 def _refuse_to_write_files(dataset: Any) -> None:
@@ -310,23 +309,20 @@ def _setting(trial: Trial) -> str:
 
 
 def _summary(plan: Plan, output: Path) -> str:
+    from autopipe.report.explanation import trials_text
+
     measured = plan.measured
     if "after" in measured:
         spread = f"{measured['after']:.2f}x ({measured['lowest']:.2f}-{measured['highest']:.2f})"
-        change = f"{spread} the speed of autopipe.optimize() alone, after {_trials(measured)}"
+        change = f"{spread} the speed of autopipe.optimize() alone, after {trials_text(measured['trials'])}"
     elif "trials" in measured:
-        change = f"nothing was found to be faster than autopipe.optimize() alone in {_trials(measured)}"
+        change = f"nothing was found to be faster than autopipe.optimize() alone in {trials_text(measured['trials'])}"
     else:
         change = "there is nothing to choose, or nothing to measure"
     return (
         f"{change}, knobs {_knobs(plan.knobs)}; the plan is in {output}. "
         f'Use it with: autopipe.optimize(dataset, plan="{output}")'
     )
-
-
-def _trials(measured: Mapping[str, Any]) -> str:
-    ended = measured["trials"]
-    return "1 trial" if ended == 1 else f"{ended} trials"
 
 
 def _knobs(knobs: Any) -> str:

@@ -12,8 +12,10 @@ from autopipe.figures import bar, bytes_text, duration_text
 
 __all__ = ["costs_table"]
 
-# The columns after the stage, and how wide a terminal is that has room for all up to them.
-_COLUMNS = {"Time": 0, "Work": 0, "Calls": 56, "Gives": 64, "Holds": 72}
+# The columns after the stage, and how wide a terminal is that has room for them and for a stage that can be read.
+_COLUMNS = {"Time": 40, "Work": 0, "Calls": 56, "Gives": 64, "Holds": 72}
+_WITH_BAR = 30
+_STAGE = 10
 
 
 def costs_table(profile: Any, width: int) -> Table:
@@ -30,13 +32,14 @@ def costs_table(profile: Any, width: int) -> Table:
     (['Stage', 'Time', 'Work', 'Calls'], 2)
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=Text(_caption(profile)), caption_justify="left")
-    table.add_column("Stage", overflow="fold")
+    table.add_column("Stage", overflow="fold", min_width=_STAGE)
     shown = [name for name, least in _COLUMNS.items() if width >= least]
     for name in shown:
         table.add_column(name, justify="left" if name == "Work" else "right", no_wrap=True)
     largest = max((each.share for each in profile.stages), default=0.0)
     for each in profile.stages:
-        table.add_row(*_row(each)[: 1 + len(shown)], style="bold red" if each.share == largest else "")
+        cells = _cells(each, with_bar=width >= _WITH_BAR)
+        table.add_row(_name(each), *(cells[name] for name in shown), style="bold red" if each.share == largest else "")
     return table
 
 
@@ -53,13 +56,16 @@ def _caption(profile: Any) -> str:
     return "\n".join(lines)
 
 
-def _row(stage: Any) -> tuple[str | Text, ...]:
+def _name(stage: Any) -> Text:
     name = f"{stage.stage} + {stage.fused_with}" if stage.fused_with else stage.stage
-    return (
-        Text.assemble(name, (f"  {stage.line}", "dim")) if stage.line else Text(name),
-        duration_text(stage.seconds_per_element),
-        f"{bar(stage.share)} {stage.share:4.0%}",
-        "" if stage.parallelism is None else str(stage.parallelism),
-        bytes_text(stage.bytes_per_element),
-        bytes_text(stage.buffered_bytes) if stage.buffered_bytes else "",
-    )
+    return Text.assemble(name, (f"  {stage.line}", "dim")) if stage.line else Text(name)
+
+
+def _cells(stage: Any, with_bar: bool) -> dict[str, str]:
+    return {
+        "Time": duration_text(stage.seconds_per_element),
+        "Work": f"{bar(stage.share)} {stage.share:4.0%}" if with_bar else f"{stage.share:4.0%}",
+        "Calls": "" if stage.parallelism is None else str(stage.parallelism),
+        "Gives": bytes_text(stage.bytes_per_element),
+        "Holds": bytes_text(stage.buffered_bytes) if stage.buffered_bytes else "",
+    }

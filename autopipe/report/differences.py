@@ -16,6 +16,7 @@ from autopipe.pipeline import ir
 from autopipe.pipeline.text import in_order, stage
 from autopipe.planning.plans.fingerprint import stage_fingerprint
 from autopipe.planning.plans.plan import Plan
+from autopipe.report.printing import heading
 
 __all__ = ["Changed", "Differences", "Side", "Stage", "differences", "stages_of"]
 
@@ -99,7 +100,7 @@ class Differences:
             "b": self.sides[1],
             "stages": [{"sign": each.sign, "stage": each.stage.text, "line": each.stage.line} for each in self.stages],
             "rules": {"only_a": list(self.rules[0]), "only_b": list(self.rules[1]), "another_order": self.order},
-            **{heading: {name: list(pair) for name, pair in of.items()} for heading, of in self.values.items()},
+            **{part: {name: list(pair) for name, pair in of.items()} for part, of in self.values.items()},
         }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -108,13 +109,13 @@ class Differences:
         if self.equal:
             yield Text("no difference")
         if self._stages_differ:
-            yield _heading("stages")
+            yield heading("Stages")
             yield from _indented(self._stage_lines())
         if any(self.rules) or self.order:
-            yield _heading("rules")
+            yield heading("Rules")
             yield from _indented(self._rule_lines())
-        for heading, values in self.values.items():
-            yield _heading(heading)
+        for part, values in self.values.items():
+            yield heading(part.capitalize())
             yield from _indented(
                 Text(f"{name}: {_shown_beside(a, b)} -> {_shown_beside(b, a)}") for name, (a, b) in values.items()
             )
@@ -205,10 +206,6 @@ def _flat(name: str, value: Any) -> dict[str, Any]:
 def _unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     names = dict.fromkeys([*first, *second])
     return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}
-
-
-def _heading(text: str) -> Text:
-    return Text(text.capitalize(), style="bold")
 
 
 def _indented(lines: Iterator[Text]) -> Iterator[Padding]:

@@ -8,11 +8,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from autopipe.figures import rate_text
+from autopipe.figures import bar, rate_text
 
 __all__ = ["epochs_table"]
 
-_BAR = 10
 # By the names under which they stand in Keras logs: the heading, and whether it is a share.
 _COLUMNS = {
     "input_stall": ("waits for data", True),
@@ -34,7 +33,7 @@ def epochs_table(epochs: Mapping[int, Mapping[str, float]]) -> Table:
     >>> with console.capture() as shown:
     ...     console.print(table)
     >>> [line.split() for line in shown.get().splitlines() if "%" in line]
-    [['7', '█████', '50%', '120']]
+    [['7', '████', '50%', '120']]
     """
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("epoch", justify="right")
@@ -52,4 +51,4 @@ def _cell(value: float | None, is_share: bool) -> Text:
         return Text("")
     if not is_share:
         return Text(rate_text(value))
-    return Text(f"{'█' * round(value * _BAR):{_BAR}}{value:>5.0%}")
+    return Text(f"{bar(value)}{value:>5.0%}")

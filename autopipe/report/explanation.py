@@ -25,14 +25,14 @@ from autopipe.planning.costs.diagnosis import Diagnosis
 from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Carried, Plan
 from autopipe.report.findings import Finding, findings
-from autopipe.report.printing import WIDTH, as_text
+from autopipe.report.printing import WIDTH, as_text, heading
 
-__all__ = ["Explanation"]
+__all__ = ["Explanation", "trials_text"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
-    """The account of a rewriting. ``print()`` shows it; :meth:`to_dict` gives it to machines.
+    """The account of a rewriting. ``print()`` and a notebook show it; :meth:`to_dict` gives it to machines.
 
     Attributes:
         rewriting: what was done, and what was refused.
@@ -48,7 +48,7 @@ class Explanation:
     freed: FreedMemory | None = None
     witness: str | None = None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return as_text(self, width=WIDTH)
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,37 +106,44 @@ class Explanation:
         yield from _costs(self.diagnosis)
         yield _pipelines(self.as_written, self.as_run)
         yield from _from_plan(self.plan.carried)
-        yield _heading(f"Changed, keeping {self.plan.keeps}")
+        yield heading(f"Changed, keeping {self.plan.keeps}")
         if not self.rewriting.steps:
-            yield Padding("nothing: no rule applies, so it runs as it was written", (0, 0, 0, 2))
+            yield Padding(Text(self._why_nothing()), (0, 0, 0, 2))
         yield from _steps(self.rewriting.steps)
         if self.rewriting.refusals:
-            yield _heading("Refused")
+            yield heading("Refused")
             yield from _refused(self.rewriting.refusals)
         if self.rewriting.verified:
-            yield _heading("Verified")
+            yield heading("Verified")
             yield Padding(Text(self.rewriting.verified), (0, 0, 0, 2))
         if self.findings:
-            yield _heading("Findings")
+            yield heading("Findings")
             for finding, times in Counter(self.findings).items():
                 yield from _finding(finding, times)
         if self.witness:
-            yield _heading("Not timed")
+            yield heading("Not timed")
             remedy = "with seconds=2 (on the command line, --seconds 2) it is run all the same"
             why = f"what its stages cost: a run could be noticed, since {self.witness}; {remedy}"
             yield Padding(Text(why), (0, 0, 0, 2))
         left = Counter((isinstance(node, ir.SharedCache), stage(node), node.reason) for node in self._opaque())
         for (is_cache, name, reason), times in left.items():
-            yield _heading("Left as it is" if is_cache else "Not read")
+            yield heading("Left as it is" if is_cache else "Not read")
             yield Padding(Text(f"{name}{_places(times)}, and all before it: {reason}"), (0, 0, 0, 2))
         if self.plan.knobs:
-            yield _heading("Knobs")
+            yield heading("Knobs")
             for name, value in self.plan.knobs.items():
                 yield Padding(Text(f"{name} = {_value(name, value)}"), (0, 0, 0, 2))
 
         if self.freed is not None:
-            yield _heading(f"Memory of a batch: {'kept' if self.freed.kept else 'not kept'} for the next one")
+            yield heading(f"Memory of a batch: {'kept' if self.freed.kept else 'not kept'} for the next one")
             yield Padding(Text(f"because {self.freed.because}", style="dim"), (0, 0, 0, 2))
+
+    def _why_nothing(self) -> str:
+        """Return why no rule changed the pipeline, and what becomes of it."""
+        numbers = any(value != self.unset.get(name) for name, value in self.plan.knobs.items())
+        why = "what rules would do is refused below" if self.rewriting.refusals else "no rule was applied"
+        run = "with other numbers, under Knobs" if numbers else "as it was written"
+        return f"nothing: {why}, so it runs {run}"
 
     def _opaque(self) -> Iterator[ir.Opaque]:
         return (node for node in trees.walk(self.rewriting.before) if isinstance(node, ir.Opaque))
@@ -155,7 +162,7 @@ def _costs(diagnosis: Diagnosis | None) -> Iterator[Any]:
 
 def _cache_sizes(diagnosis: Diagnosis) -> Iterator[Any]:
     if diagnosis.cache_sizes:
-        yield _heading("A cache would take")
+        yield heading("A cache would take")
         for each in diagnosis.cache_sizes:
             error = f" (within {bytes_text(each.error)})" if each.error else ""
             line = f"  {each.line}" if each.line else ""
@@ -163,14 +170,10 @@ def _cache_sizes(diagnosis: Diagnosis) -> Iterator[Any]:
             yield Padding(shown, (0, 0, 0, 2))
 
 
-def _heading(text: str) -> Text:
-    return Text(text, style="bold")
-
-
 def _pipelines(written: ir.Node, run: ir.Node) -> RenderableType:
     """Show the pipeline, source first; where it changed, both sides with what moved or is new in colour."""
     if written == run:
-        return Group(_heading("Pipeline"), Padding(_lines(written, None, ""), (0, 0, 1, 2)))
+        return Group(heading("Pipeline"), Padding(_lines(written, None, ""), (0, 0, 1, 2)))
     before = Counter(stage(node) for node in trees.walk(written))
     after = Counter(stage(node) for node in trees.walk(run))
     sides = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 3, 0, 0))
@@ -192,7 +195,7 @@ def _lines(node: ir.Node, changed: Counter[str] | None, style: str) -> Text:
 
 def _from_plan(carried: Carried | None) -> Iterator[Any]:
     if carried is not None:
-        yield _heading("From the plan")
+        yield heading("From the plan")
         for line in _carried_lines(carried):
             yield Padding(Text(line), (0, 0, 0, 2))
 
@@ -237,7 +240,7 @@ def _places(times: int) -> str:
 def _value(name: str, value: int) -> str:
     if value == ir.AUTOTUNE:
         return "AUTOTUNE"
-    return "TensorFlow's own" if name.endswith(".size") and not value else str(value)
+    return "TensorFlow's own" if name.startswith("thread_pool") and not value else str(value)
 
 
 def _carried_dict(carried: Carried) -> dict[str, Any]:
@@ -271,8 +274,7 @@ def _carried_lines(carried: Carried) -> Iterator[str]:
 
 
 def _origin_of_numbers(carried: Carried) -> str:
-    figures = _figures(carried.given.measured)
-    found = f"measured{figures}" if figures else "nothing was measured with them"
+    found = _found(carried.given.measured)
     there = carried.measured_on
     if not carried.elsewhere:
         return f"{found}, on this machine" if there else f"{found}, on a machine it does not tell"
@@ -280,17 +282,35 @@ def _origin_of_numbers(carried: Carried) -> str:
     return f"{found}, elsewhere: on {host}{_cores(there)}; here are {_cores(carried.machine)}"
 
 
-def _figures(measured: Mapping[str, Any]) -> str:
-    """Return the main figures of a plan in words."""
-    found = []
+def _found(measured: Mapping[str, Any]) -> str:
+    """Return what a plan tells of its numbers: its main figures, or that a search ended without any."""
+    figures = [*_figures(measured)]
+    if figures:
+        return f"measured {', '.join(figures)}"
+    trials = measured.get("trials")
+    if isinstance(trials, int):
+        return f"{trials_text(trials)} found nothing faster"
+    return "nothing was measured with them"
+
+
+def trials_text(count: int) -> str:
+    """Return so many trials in words.
+
+    >>> trials_text(1), trials_text(2)
+    ('1 trial', '2 trials')
+    """
+    return f"{count} trial{'' if count == 1 else 's'}"
+
+
+def _figures(measured: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the main figures of a plan in words."""
     if {"objective", "before", "after"} <= set(measured):
         spread = _spread(measured, "lowest", "highest")
         before, after = _figure(measured["before"]), _figure(measured["after"])
-        found.append(f"{measured['objective']} {before} -> {after}{spread}")
+        yield f"{measured['objective']} {before} -> {after}{spread}"
     ratio = measured.get("ratio")
     if isinstance(ratio, Mapping) and "median" in ratio:
-        found.append(f"{_figure(ratio['median'])}x as fast as written{_spread(ratio, 'low', 'high')}")
-    return f" {', '.join(found)}" if found else ""
+        yield f"{_figure(ratio['median'])}x as fast as written{_spread(ratio, 'low', 'high')}"
 
 
 def _spread(figures: Mapping[str, Any], low: str, high: str) -> str:

@@ -8,8 +8,9 @@ from io import StringIO
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
-__all__ = ["WIDTH", "as_text", "show"]
+__all__ = ["WIDTH", "as_text", "heading", "show"]
 
 # Columns of what is drawn where no terminal has its own.
 WIDTH = 110
@@ -25,6 +26,11 @@ def as_text(drawn: Any, width: int) -> str:
     out = StringIO()
     Console(file=out, width=width, color_system=None).print(drawn)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def heading(text: str) -> Text:
+    """Return the heading of a part of a report."""
+    return Text(text, style="bold")
 
 
 def show(*parts: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +14,9 @@ from autopipe.functions.function import Function
 from autopipe.functions.subgraph import origin
 from autopipe.pipeline import ir
 
-__all__ = ["apart", "callable_of", "import_path", "looks_up", "public_name", "reader_of"]
+__all__ = ["apart", "callable_of", "import_path", "looks_up", "public_name", "reader_of", "window_size_of"]
 
+_GROUPING = "tensorflow.python.data.ops.group_by_window_op"
 _PUBLIC = ("", "data", "io", "image", "strings", "math", "audio", "signal")
 
 
@@ -26,16 +27,31 @@ def callable_of(fn: Function) -> Callable[..., Any] | None:
         return None
     # TensorFlow keeps what the user gave to map() here; without it the function becomes an argument.
     called: Callable[..., Any] | None = getattr(wrapper, "_func", None)
-    return called
+    # Of what groups elements it keeps a function that calls the user's, and converts what that gives.
+    held = _held_by(called, _GROUPING)
+    return held.get("key_func") or held.get("window_size_func") or called
+
+
+def window_size_of(fn: Function) -> int | None:
+    """Return the number of which TensorFlow made the function of a window's size; ``None`` of other functions."""
+    import tensorflow as tf
+
+    size = tf.get_static_value(_held_by(callable_of(fn), _GROUPING).get("window_size"))
+    return None if size is None else int(size)
 
 
 def reader_of(called: Callable[..., Any]) -> ir.FilesReader | None:
     """Return the reader of many files of which autopipe made a function that reads one; ``None`` of other functions."""
-    plain = inspect.unwrap(called)
-    if not inspect.isfunction(plain) or plain.__module__ != "autopipe.pipeline.files":
-        return None
-    reader = inspect.getclosurevars(plain).nonlocals.get("reader")
+    reader = _held_by(called, "autopipe.pipeline.files").get("reader")
     return reader if isinstance(reader, ir.FilesReader) else None
+
+
+def _held_by(called: Callable[..., Any] | None, module: str) -> Mapping[str, Any]:
+    """Return what a function of a module holds from where it was made, by name; of other functions nothing."""
+    plain = inspect.unwrap(called) if called is not None else None
+    if not inspect.isfunction(plain) or plain.__module__ != module:
+        return {}
+    return inspect.getclosurevars(plain).nonlocals
 
 
 def public_name(called: Callable[..., Any]) -> str | None:

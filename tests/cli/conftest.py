@@ -130,7 +130,7 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Forget what a target put on the path and imported."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield
-    for name in ("shapes", "train"):
+    for name in ("helps_own", "own", "shapes", "train"):
         sys.modules.pop(name, None)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -187,6 +188,12 @@ class TestDiff:
         assert result.exit_code == 1
         assert json.loads(result.stdout)["fingerprint"]["fingerprint"][0] == plan.fingerprint
 
+    def test_plans_take_no_arguments(self) -> None:
+        stored_plan()
+        result = autopipe("diff", "plan.json", "plan.json", "--arg", "batch_size=2")
+        assert result.exit_code == 2
+        assert "is of a pipeline, but both are plans" in result.stderr
+
     def test_what_is_neither_a_plan_nor_a_pipeline_is_refused(self) -> None:
         result = autopipe("diff", "plan.txt", TARGET)
         assert result.exit_code == 2
@@ -296,10 +303,16 @@ class TestCheck:
         measured([1.0])
         assert "refused here: cache_before_repeat" in self.check().stderr
 
-    def test_a_file_that_cannot_be_updated_is_a_wrong_command_line(self) -> None:
-        result = autopipe("check", TARGET, "--plan", "no/such/plan.json", "--update")
+    def test_a_file_that_cannot_be_updated_is_a_wrong_command_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        stored_plan()
+        monkeypatch.setattr("os.access", lambda _, mode: mode != os.W_OK)
+        result = autopipe("check", TARGET, "--plan", "plan.json", "--update")
         assert result.exit_code == 2
         assert "can be written to" in " ".join(result.stderr.split())
+
+    def test_a_file_that_is_not_there_is_said_to_be_none_also_where_it_is_to_be_updated(self) -> None:
+        for more in ((), ("--update",)):
+            assert_refused(autopipe("check", TARGET, "--plan", "no/such/plan.json", *more), "No such file")
 
     @pytest.mark.parametrize("arguments", [(), ("--margin", "2"), ("--seconds", "-1")])
     def test_a_wrong_command_line_ends_with_2(self, arguments: tuple[str, ...]) -> None:

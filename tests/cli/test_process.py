@@ -1,5 +1,6 @@
 """What only a process of its own shows: what is imported, what is printed, and the exit code."""
 
+import json
 import os
 import signal
 import subprocess
@@ -53,6 +54,15 @@ def test_the_package_is_run_as_the_script() -> None:
     assert python("-m", "autopipe", "--version").stdout == python("-c", RUN, "--version").stdout != ""
 
 
+def test_a_report_is_printed_whole_and_no_line_of_it_ends_in_blanks(project: Path) -> None:
+    done = python("-c", RUN, "explain", "train.py:make_dataset", "--seconds", "0.4", folder=project)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert "batches/s of 4" in lines[0]
+    assert "Changed, keeping training" in lines
+    assert lines == [line.rstrip() for line in lines]
+
+
 def test_what_another_process_prints_is_not_the_output_of_the_command(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "import subprocess, tensorflow as tf\n"
@@ -64,6 +74,21 @@ def test_what_another_process_prints_is_not_the_output_of_the_command(tmp_path: 
     assert done.returncode == 0
     assert done.stdout.startswith('"""own.py:make')
     assert done.stderr == "downloading\n"
+
+
+def test_a_target_may_start_processes_that_import_its_file(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "import concurrent.futures, multiprocessing\n"
+        "def double(n):\n"
+        "    return n * 2\n"
+        "def make():\n"
+        "    import tensorflow as tf\n"
+        "    spawning = multiprocessing.get_context('spawn')\n"
+        "    with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawning) as processes:\n"
+        "        return tf.data.Dataset.from_tensor_slices(list(processes.map(double, [1, 2])))\n"
+    )
+    done = python("-c", RUN, "source", "own.py:make", "--seconds", "0", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
@@ -163,8 +188,16 @@ def test_nobody_looks_for_garbage_in_what_is_imported(tmp_path: Path, level: str
 
 
 @pytest.mark.skipif(os.name == "nt", reason="it takes a shell that closes an output")
-def test_a_closed_error_output_is_no_error(project: Path) -> None:
-    command = f'"{sys.executable}" -c "{RUN}" explain train.py:frozen --seconds 0 --json 2>&-'
+@pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-"])
+def test_a_closed_error_output_is_no_error(project: Path, closed: str) -> None:
+    (project / "notices.py").write_text(
+        "import os, subprocess, train\n"
+        "def make():\n"
+        "    os.write(2, b'a notice of C code')\n"
+        "    subprocess.run('echo a notice; echo another >&2', shell=True, check=True)\n"
+        "    return train.frozen()\n"
+    )
+    command = f'"{sys.executable}" -c "{RUN}" explain notices.py:make --seconds 0 --json {closed}'
     done = subprocess.run(command, shell=True, cwd=project, stdout=subprocess.PIPE, check=False)
     assert done.returncode == 0
-    assert b"AP102" in done.stdout
+    assert "AP102" in [each["code"] for each in json.loads(done.stdout)["findings"]]

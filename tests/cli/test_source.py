@@ -90,6 +90,11 @@ class TestSpaces:
         assert result.exit_code == 0
         assert result.stdout.count("prefetch.buffer_size: ") == len(SPACES)
 
+    def test_its_help_has_one_pair_of_brackets_around_what_may_be_left_out(self) -> None:
+        said = autopipe("spaces", "--help").stdout
+        assert "[TARGET]" in said
+        assert "[[" not in said
+
     @pytest.mark.parametrize("option", [("--keeps", "sequence"), ("--seconds", "1"), ("--arg", "x=1")])
     def test_what_is_of_a_pipeline_needs_one(self, option: tuple[str, str]) -> None:
         result = autopipe("spaces", *option)

@@ -29,12 +29,30 @@ def test_a_file_elsewhere_finds_the_modules_beside_it(
     assert isinstance(load_dataset(f"{project}/train.py:make_dataset", {}), tf.data.Dataset)
 
 
-def test_a_file_has_a_private_name_and_is_imported_once(user_file: Callable[[str], str]) -> None:
-    path = user_file("def name():\n    return __name__\n\ndef other():\n    return __name__\n")
+def test_a_file_is_the_module_of_its_name_and_is_imported_once(user_file: Callable[[str], str]) -> None:
+    path = user_file("import helps_own\nclass Kind: pass\ndef name():\n    return __name__, helps_own.kind() is Kind\n")
+    Path(path).with_name("helps_own.py").write_text("def kind():\n    import own\n    return own.Kind\n")
+    first, second = load_target(f"{path}:name"), load_target("own:name")
+    assert first() == ("own", True)
+    assert first is second
+
+
+@pytest.mark.parametrize("name", ["random", "own.v2", "__main__"])
+def test_a_file_whose_name_is_taken_or_none_of_a_module_has_a_private_one(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.py"
+    path.write_text("def name():\n    return __name__\n\ndef other():\n    return __name__\n")
     first, second = load_target(f"{path}:name"), load_target(f"{path}:other")
     assert first() == second()
-    assert first() not in ("__main__", "own")
+    assert first() not in ("__main__", name)
     assert first.__globals__ is second.__globals__
+
+
+def test_files_of_one_name_are_two_modules(user_file: Callable[[str], str]) -> None:
+    path = user_file("def make():\n    return 1\n")
+    other = Path(path).parent / "other" / "own.py"
+    other.parent.mkdir()
+    other.write_text("def make():\n    return 2\n")
+    assert [load_target(f"{each}:make")() for each in (path, other, path)] == [1, 2, 1]
 
 
 def test_a_script_that_parses_arguments_sees_none_of_autopipes(

@@ -215,6 +215,11 @@ class TestTune:
         assert autopipe("tune", "train.py:make_dataset", *arguments).exit_code == 2
         assert not calls
 
+    def test_a_folder_that_is_not_there_is_said_to_be_none(self) -> None:
+        result = autopipe("tune", "train.py:make_dataset", "-o", "no/such/plan.json")
+        assert result.exit_code == 2
+        assert "there is no 'no/such'" in " ".join(result.stderr.replace("│", " ").split())
+
     @pytest.mark.filterwarnings("default::autopipe.telemetry.TelemetryWarning")
     def test_a_real_search_gives_a_plan_for_this_pipeline(self, project: Path) -> None:
         result = autopipe(

@@ -1,5 +1,7 @@
 """The private parts of TensorFlow that autopipe relies on. When one of these fails, TensorFlow changed there."""
 
+import inspect
+
 import pytest
 import tensorflow as tf
 
@@ -110,6 +112,17 @@ def test_a_dataset_shows_its_inputs_functions_and_form():
     assert wrapper.output_structure == dataset.element_spec
     assert wrapper.function.captured_inputs == []
     assert (list(dataset._flat_types), list(dataset._flat_shapes)) == ([tf.int64], [tf.TensorShape([])])
+
+
+def test_what_groups_elements_wraps_the_functions_it_was_given_and_makes_one_of_a_size():
+    def held(wrapper):
+        assert wrapper._func.__module__ == "tensorflow.python.data.ops.group_by_window_op"
+        return inspect.getclosurevars(wrapper._func).nonlocals
+
+    key, reduce, size = RANGE.group_by_window(same, lambda key, window: window, 2)._functions()
+    assert held(key)["key_func"] is same
+    assert reduce._func.__name__ == "<lambda>"
+    assert inspect.getclosurevars(held(size)["window_size_func"]).nonlocals == {"window_size": 2}
 
 
 def test_unbatch_puts_a_normalizing_map_and_a_restructuring_before_itself():

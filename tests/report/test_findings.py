@@ -132,6 +132,7 @@ STANDING_OUT = {
         NAMES.flat_map(lines_of),
         NAMES.apply(tf.data.experimental.parallel_interleave(lines_of, cycle_length=1)),
         tf.data.TextLineDataset(["a", "b"]),
+        tf.data.experimental.CsvDataset(["a", "b"], [tf.float32]),
         tf.data.TFRecordDataset(NAMES.filter(lambda name: name != "a")),
     ],
     "AP204": [NUMBERS.map(in_python), NUMBERS.filter(lambda x: in_python(x) > 3)],
@@ -223,6 +224,28 @@ def test_ap203_does_not_advise_what_was_measured_to_be_slower(dataset, rule):
 
     assert advised() == ["AP203"]
     assert advised(speed=(0.6, 0.5, 0.7)) == []
+
+
+def test_ap203_is_silent_of_readers_that_read_alike_only_where_all_were_measured_to_be_slower():
+    readers = [tf.data.TextLineDataset(names) for names in (["a", "b"], ["c", "d"])]
+    done = apply("parallel_reads", Dataset.zip(tuple(readers)), Keeps.ELEMENTS, Answers(speed=(0.6, 0.5, 0.7)))
+    assert len(done.refusals) == 2
+    assert [each.code for each in findings(done.before, refusals=done.refusals[:1])] == ["AP203"] * 2
+    assert not findings(done.before, refusals=done.refusals)
+
+
+def test_ap203_advises_no_argument_that_a_reader_does_not_take():
+    (of_lines,) = findings(extract(tf.data.TextLineDataset(["a", "b"])))
+    (of_rows,) = findings(extract(tf.data.experimental.CsvDataset(["a", "b"], [tf.float32])))
+    assert "num_parallel_reads" in of_lines.remedy
+    assert "num_parallel_reads" not in of_rows.remedy
+    assert "interleave over the names" in of_rows.remedy
+
+
+@pytest.mark.parametrize(("given", "full"), [((), "memory"), (("/nowhere/file",), "the disk")])
+def test_ap104_says_what_is_full_in_the_end(given, full):
+    (found,) = findings(extract(NUMBERS.repeat().cache(*given)))
+    assert f"until {full} is full" in found.why
 
 
 class TestMeasured:

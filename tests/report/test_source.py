@@ -1,6 +1,7 @@
 """The code that is printed is run, and yields what the optimized pipeline does; what no code can say is told."""
 
 import functools
+import importlib
 import sys
 
 import numpy as np
@@ -66,6 +67,18 @@ def checked(x):
     return x
 
 
+def remainder(x):
+    return x % 3
+
+
+def of_four(key, group):
+    return group.batch(4)
+
+
+def one_more(key):
+    return key + 1
+
+
 class Steps:
     @staticmethod
     def third(x):
@@ -109,6 +122,9 @@ PIPELINES = {
     "windows": lambda: Dataset.range(12).window(3, 2, drop_remainder=True).flat_map(batched),
     "windows with strides": lambda: Dataset.range(12).window(3, stride=2, drop_remainder=True).flat_map(batched),
     "windows in a row": lambda: Dataset.range(12).window(3).flat_map(batched),
+    "groups": lambda: Dataset.range(20).group_by_window(remainder, of_four, window_size=4),
+    "groups of any size": lambda: Dataset.range(20).group_by_window(remainder, of_four, window_size_func=one_more),
+    "named groups": lambda: Dataset.range(20).group_by_window(remainder, of_four, np.int64(4), name="groups"),
     "errors": lambda: Dataset.range(6).map(checked).ignore_errors(log_warning=True),
     "seeded": lambda: seeded(3),
     "the same order": lambda: Dataset.range(9).shuffle(4, seed=5, reshuffle_each_iteration=False).repeat(2),
@@ -384,6 +400,24 @@ class TestFunctionsOfTheUser:
         finally:
             del sys.modules["one_module"], sys.modules["dataset"]
 
+    @pytest.mark.parametrize("name", ["array", "element", "file", "number", "rows"])
+    def test_one_with_a_name_that_the_code_gives_is_imported_under_another(self, name, tmp_path, monkeypatch):
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
+        monkeypatch.setattr(SampleMeasurements, "whole_speed", lambda *_, **__: (1.0, 1.0, 1.0))
+        module = f"names_{name}"
+        (tmp_path / f"{module}.py").write_text(
+            f"import tensorflow as tf\ndef {name}(x):\n    return tf.strings.as_string(x)\n"
+        )
+        try:
+            called = getattr(importlib.import_module(module), name)
+            numbered = Dataset.range(9).shuffle(9, seed=1).take(5).map(called)
+            source = written(autopipe.optimize(numbered, rules=["cache_results"]))
+            assert f"lambda number, element: {name}_2(element)" in source.code
+            assert_same(run(source), numbered)
+        finally:
+            sys.modules.pop(module, None)
+
     def test_a_keras_layer_is_an_argument(self):
         import keras
 
@@ -403,6 +437,13 @@ class TestFunctionsOfTheUser:
 @tf.function
 def decorated(x):
     return x + 3
+
+
+def test_functions_of_tensorflow_that_group_by_length_are_told_by_their_names():
+    grouped = Dataset.range(1, 9).map(tf.range).bucket_by_sequence_length(tf.size, [3], [2, 2])
+    source = written(autopipe.optimize(grouped, rules=["prefetch_at_end"]))
+    names = [words.removeprefix("the function ").split(" inside of TensorFlow")[0] for words in source.unwritten]
+    assert names == ["element_to_bucket_id", "batching_fn", "window_size_fn"]
 
 
 def test_a_seed_of_the_whole_process_is_told():

@@ -91,7 +91,7 @@ class Stretch:
         return self.cpu_seconds / self.seconds if self.seconds else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile:
     """What a pipeline costs, stage by stage, from its source to its end.
 
@@ -130,7 +130,7 @@ class Profile:
         """Return the cost of a stage; ``None`` if TensorFlow dropped it."""
         return next((each for each in self.stages if each.node == node), None)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return as_text(self, width=140)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

@@ -25,8 +25,10 @@ from autopipe.planning.costs.profile import Profile, StageProfile, Stretch
 from autopipe.planning.costs.stages import Counters, counters_in, model_of
 from autopipe.planning.measuring.count import examples_in_batch
 from autopipe.planning.measuring.failures import Failures, skipping_failures
+from autopipe.planning.measuring.nothing_passes import refuse_if_nothing_passes
 from autopipe.planning.measuring.small_shuffles import with_small_shuffles
 from autopipe.planning.memory.machine import Machine, resident_bytes
+from autopipe.rules import MeasurementError
 
 __all__ = ["LEAST_SECONDS", "Epoch", "Looks", "profile", "profile_of", "profile_tree"]
 
@@ -40,6 +42,7 @@ _MOST_LOOKS = 256
 _ELEMENTS_BETWEEN_CLOCKS = 8
 # A buffer may take in the whole epoch before it gives its first element, and every stage before it is gone then.
 _SECONDS_TO_FIRST_LOOK = 0.001
+_LAW = "A dataset must have elements to be measured"
 
 
 def profile(dataset: Any, seconds: float = 3.0) -> Profile:
@@ -109,6 +112,7 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
 
     options = tf.data.Options()
     options.autotune.enabled = True
+    _refuse_if_nothing_passes(tree)
     dataset = caches.build(with_small_shuffles(tree)).with_options(options)
     end = time.perf_counter() + seconds
     read: list[Epoch] = []
@@ -121,7 +125,7 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
                 look.stop()
                 break
         if not look.elements and not read:
-            raise DatasetError(_no_elements(failures))
+            raise DatasetError(_no_elements(tree, caches, failures))
         if not look.elements:
             # It gives its elements once, as one generator does.
             break
@@ -131,14 +135,37 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
     return read
 
 
-def _no_elements(failures: Failures) -> str:
-    law = "A dataset must have elements to be measured"
+def _refuse_if_nothing_passes(tree: ir.Node) -> None:
+    """Raise a :class:`~autopipe.errors.DatasetError` if none of elements without end comes out: all would be tried."""
+    import tensorflow as tf
+
+    if all(signature(node).cardinality != tf.data.INFINITE_CARDINALITY for node in trees.inputs_first(tree)):
+        return
+    with OwnCaches(tree) as caches, suppress(tf.errors.OpError):
+        try:
+            refuse_if_nothing_passes(caches.moved(with_small_shuffles(tree)))
+        except MeasurementError as none:
+            raise DatasetError(f"{_LAW}, but {none}. Look at what it reads, and at its filters.") from none
+
+
+def _no_elements(tree: ir.Node, caches: OwnCaches, failures: Failures) -> str:
     if not failures.count:
-        return f"{law}, but the one received gave none. Look at what it reads, and at its filters."
+        return f"{_LAW}, but the one received gave none. Look at what it reads, and at its filters."
+    reader = next((node for node in trees.inputs_first(tree) if _is_failing_reader(node, caches)), None)
+    if reader is not None:
+        return f"{_LAW}, but {stage(reader)} raised: {failures.first} See that the file is there, and that it is whole."
     return (
-        f"{law}, but all {failures.count} that were tried raised: {failures.first} "
+        f"{_LAW}, but all {failures.count} that were tried raised: {failures.first} "
         "Mend the function or its input; single bad elements can be left out with ignore_errors()."
     )
+
+
+def _is_failing_reader(node: ir.Node, caches: OwnCaches) -> bool:
+    """Return whether a stage reads files and fails at once: it then raises the same again and again."""
+    if not isinstance(node, ir.FilesReader):
+        return False
+    failures = Failures()
+    return next(skipping_failures(iter(caches.build(node)), failures), None) is None and failures.count > 0
 
 
 @dataclass(frozen=True)

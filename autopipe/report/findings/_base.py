@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from autopipe.optimizer import Refusal
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.text import stage
 from autopipe.planning.costs.diagnosis import Diagnosis
 from autopipe.planning.costs.profile import StageProfile
@@ -57,9 +57,11 @@ class Seen:
         return self.diagnosis.profile.of(node) if self.diagnosis else None
 
     def is_slower(self, node: ir.Node, *rules: str) -> bool:
-        """Return whether one of these rules was timed at a stage, and refused."""
-        timed = (each for each in self.refusals if each.timed and each.rule in rules)
-        return any(each.where.endswith(stage(node)) for each in timed)
+        """Return whether one of these rules was timed at a stage, and refused; of stages that read alike, at all."""
+        text = stage(node)
+        timed = [each for each in self.refusals if each.timed and each.rule in rules and each.where.endswith(text)]
+        # A refusal tells no more of its place than how it reads.
+        return len(timed) >= len({each for each in trees.walk(self.tree) if stage(each) == text})
 
     def element_bytes(self, node: ir.Node) -> float | None:
         """Return the bytes of one element that a stage gives, if they were measured."""

@@ -61,10 +61,11 @@ def cache_after_repeat(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     if not isinstance(node, ir.Cache):
         return
     if _is_endless(node.input):
+        place = "memory" if node.in_memory else "the disk"
         yield at(
             node,
             "AP104",
-            "it stores a pipeline without end, so it grows until memory is full and is never read",
+            f"it stores a pipeline without end, so it grows until {place} is full and is never read",
             "put the cache before the repeat",
         )
 

@@ -77,8 +77,10 @@ def sequential_reads(node: ir.Node, seen: Seen) -> Iterator[Finding]:
             remedy = "interleave(..., num_parallel_calls=tf.data.AUTOTUNE, cycle_length=...)"
         case ir.LegacyInterleave(cycle_length=1, fn=fn) if _reads_several(node, fn):
             remedy = "num_parallel_reads=... of make_csv_dataset, or cycle_length=... of parallel_interleave"
-        case ir.FilesReader(num_parallel_reads=None) if _are_several(node.input):
-            remedy = "give the reader num_parallel_reads, or interleave over the names"
+        case ir.FilesReader(num_parallel_reads=None, csv=csv) if _are_several(node.input):
+            # CsvDataset takes no such argument.
+            given = "" if csv else "give the reader num_parallel_reads, or "
+            remedy = f"{given}interleave over the names with num_parallel_calls=tf.data.AUTOTUNE"
         case _:
             return
     if seen.is_slower(node, "parallel_flat_map", "parallel_interleave", "parallel_reads"):

@@ -11,6 +11,7 @@ from autopipe.functions.function import Function
 from autopipe.pipeline import ir
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
+from autopipe.report.references import window_size_of
 from autopipe.report.source._functions import function
 from autopipe.report.source._literals import constant, nest, spec_text
 from autopipe.report.source._readers import name_of, reader
@@ -25,7 +26,6 @@ _METHODS: dict[type[ir.Node], tuple[str, str, str]] = {
     ir.Enumerate: ("enumerate", "start", ""),
     ir.Filter: ("filter", "predicate", ""),
     ir.FlatMap: ("flat_map", "fn", ""),
-    ir.GroupByWindow: ("group_by_window", "key_func reduce_func", "window_size_func"),
     ir.IgnoreErrors: ("ignore_errors", "", "log_warning"),
     ir.Interleave: ("interleave", "fn", "cycle_length block_length num_parallel_calls deterministic"),
     ir.Map: ("map", "fn", "num_parallel_calls deterministic synchronous use_unbounded_threadpool"),
@@ -76,6 +76,8 @@ def _method(writer: Writer, node: ir.Unary, source: str) -> str:
             return f".flat_map(lambda file: {reader(node, 'file')})"
         case ir.AssertCardinality(count=count):
             return f".apply(tf.data.experimental.assert_cardinality({count}))"
+        case ir.GroupByWindow():
+            return f".group_by_window({_grouping(writer, node)})"
         case ir.LegacyInterleave():
             return f".apply({_legacy_interleave(writer, node)})"
         case ir.MemoizedMap():
@@ -153,6 +155,16 @@ def _value(writer: Writer, node: ir.Node, name: str) -> str:
     if isinstance(value, Function):
         return function(writer, node, value)
     return "tf.data.AUTOTUNE" if value == ir.AUTOTUNE and name in _MAY_BE_AUTOMATIC else repr(value)
+
+
+def _grouping(writer: Writer, node: ir.GroupByWindow) -> str:
+    given = [function(writer, node, fn) for fn in (node.key_func, node.reduce_func)]
+    size = window_size_of(node.window_size_func)
+    if size is None:
+        given.append(f"window_size_func={function(writer, node, node.window_size_func)}")
+    else:
+        given.append(f"window_size={size}")
+    return f"{', '.join(given)}{name_of(node)}"
 
 
 def _legacy_interleave(writer: Writer, node: ir.LegacyInterleave) -> str:

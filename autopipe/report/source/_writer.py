@@ -14,6 +14,8 @@ from autopipe.report.source._literals import spec_text
 __all__ = ["Writer"]
 
 _FUNCTION = "make_dataset"
+# The names that the code itself gives to what it makes, and to what its lambdas take.
+_TAKEN = frozenset({"array", "dataset", "element", "file", "number", "options", "rows", "tf", _FUNCTION})
 
 
 @dataclass
@@ -25,7 +27,7 @@ class Writer:
     imports: dict[str, list[str]] = field(default_factory=dict)
     arguments: dict[str, str] = field(default_factory=dict)
     unwritten: list[str] = field(default_factory=list)
-    taken: set[str] = field(default_factory=lambda: {"dataset", "options", "tf", _FUNCTION})
+    taken: set[str] = field(default_factory=lambda: set(_TAKEN))
     named: dict[Any, str] = field(default_factory=dict)
 
     def module(self, title: str, last: str) -> str:

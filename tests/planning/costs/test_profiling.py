@@ -92,6 +92,18 @@ class TestWhatIsRead:
         with pytest.raises(DatasetError, match="must have elements"):
             profile(dataset, SECONDS)
 
+    @pytest.mark.parametrize(
+        ("dataset", "stage"),
+        [
+            (Dataset.range(3).repeat().filter(lambda x: x > 9), r"filter\(<lambda>\)"),
+            (Dataset.range(3).cache("/nowhere/file").repeat().filter(lambda x: x > 9).batch(2), r"filter\(<lambda>\)"),
+            (Dataset.range(3).repeat().flat_map(lambda x: Dataset.range(0)).shuffle(9), r"flat_map\(<lambda>\)"),
+        ],
+    )
+    def test_what_drops_all_of_elements_without_end_is_named(self, dataset, stage):
+        with pytest.raises(DatasetError, match=f"but of the elements tried, none passes {stage}"):
+            profile(dataset, SECONDS)
+
     def test_elements_that_fail_now_and_then_are_passed_over_and_told_of(self):
         cost = profile(Dataset.range(50).map(inverse_of(lambda x: x % 5)), SECONDS)
         assert cost.epochs > 0
@@ -109,6 +121,17 @@ class TestWhatIsRead:
     def test_a_pipeline_that_always_fails_is_refused_with_what_it_raises(self, dataset):
         with pytest.raises(DatasetError, match=r"but all (9|100) that were tried raised: no number"):
             profile(dataset.map(inverse_of(lambda x: x * 0)), SECONDS)
+
+    def test_elements_without_end_that_always_fail_are_refused_with_what_they_raise(self):
+        failing = Dataset.range(9).repeat().map(inverse_of(lambda x: x * 0)).filter(lambda x: x > 0)
+        with pytest.raises(DatasetError, match="but all 100 that were tried raised: no number"):
+            profile(failing, SECONDS)
+
+    @pytest.mark.parametrize("reader", [tf.data.TextLineDataset, tf.data.TFRecordDataset])
+    def test_a_reader_that_cannot_read_is_named_and_the_remedy_is_a_file(self, reader, tmp_path):
+        with pytest.raises(DatasetError, match=r"but \w+_files\(.* raised: .* See that the file is there") as caught:
+            profile(reader(str(tmp_path / "nowhere")).batch(2), SECONDS)
+        assert "ignore_errors" not in str(caught.value)
 
     def test_a_pipeline_that_fails_from_some_place_on_is_measured_up_to_it(self):
         cost = profile(NUMBERS.map(inverse_of(lambda x: tf.cast(x < 20, tf.int64))), SECONDS)
