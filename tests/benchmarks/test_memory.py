@@ -74,6 +74,7 @@ def test_a_pipeline_that_holds_its_elements_is_seen():
     assert passing.stated_cache == holding.stated_cache == 0
 
 
+@pytest.mark.deep
 def test_a_variant_has_a_process_of_its_own(tmp_path, monkeypatch):
     variants = ("autopipe(naive)",)
     monkeypatch.setattr(memory, "VARIANTS", variants)

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemet
 TINY = replace(e_parse_example.CASES[0], make_data=partial(e_parse_example.make_data, records=300))
 
 
+@pytest.mark.deep
 def test_every_callback_trains_in_every_round_from_both_pipelines(tmp_path, monkeypatch):
     monkeypatch.setitem(MODELS, TINY.name, small_model)
     monkeypatch.setattr(overhead, "_EPOCHS_IN_ONE", 2)

@@ -160,6 +160,7 @@ def few_loaders(monkeypatch):
     monkeypatch.setattr(epochs, "_LARGER", {"a": {"count": COUNT}})
 
 
+@pytest.mark.deep
 def test_a_run_of_a_loader_has_a_process_of_its_own(tmp_path, monkeypatch, few_loaders):
     monkeypatch.setattr(epochs, "_VARIANTS", ("naive",))
     (result,) = epochs.compare_loaders(a_flowers.CASES[0], tmp_path, processes=1, epochs=3)

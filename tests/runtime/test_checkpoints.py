@@ -122,6 +122,7 @@ def test_an_iterator_of_any_epoch_goes_on_where_one_of_another_epoch_was(make, l
         assert everything(dataset) == whole
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("worth_caching")
 @pytest.mark.parametrize("epochs", [(0, 0), (0, 2), (2, 0)], ids=lambda each: f"{each[0]} to {each[1]}")
 def test_orders_of_a_seed_go_on_as_they_do_without_autopipe(epochs, tmp_path):
