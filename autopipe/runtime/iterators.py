@@ -21,7 +21,7 @@ from autopipe.runtime.asking import ask_for_one_more
 from autopipe.runtime.checkpoints import Progress, make_savable
 from autopipe.runtime.disposal import call_aside, dispose_aside
 from autopipe.runtime.ending import telling_its_end
-from autopipe.runtime.filling import passing, while_filling
+from autopipe.runtime.filling import fills_at_once, passing, while_filling
 from autopipe.runtime.following import built_after
 from autopipe.runtime.leaving import Departures, answer, read_to_end
 from autopipe.runtime.memories import Memories
@@ -197,6 +197,9 @@ class Iterators:
     def _change(self, reading: Reading, tree: ir.Node) -> ir.Node | None:
         iterator = reading.iterator()
         if iterator is None or reading.writes:
+            return None
+        if reading.passes and fills_at_once(reading.dataset.written, reading.after):
+            # What it runs is as its author wrote it, and has none of these knobs.
             return None
         knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
         if knobs == reading.knobs or waits_for_next_epoch(tree_after(tree, reading.after)):

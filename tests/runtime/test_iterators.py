@@ -152,10 +152,11 @@ def test_retuning_after_every_element_keeps_the_elements_where_their_order_is_fr
 
 
 def test_a_knob_that_is_not_live_changes_from_the_next_iterator_on():
-    made = Dataset.range(9).interleave(up_to, 2, num_parallel_calls=2, deterministic=False).shuffle(4).prefetch(1)
+    made = Dataset.range(9).interleave(up_to, 2, block_length=3, num_parallel_calls=2, deterministic=False)
+    made = made.shuffle(4).prefetch(1)
     dataset = autopipe.optimize(made, rules=())
-    before = {"interleave[up_to].cycle_length": 2, "interleave[up_to].block_length": 1, "shuffle.buffer_size": 4}
-    after = {"interleave[up_to].cycle_length": 5, "interleave[up_to].block_length": 3, "shuffle.buffer_size": 9}
+    before = {"interleave[up_to].cycle_length": 2, "interleave[up_to].block_length": 3, "shuffle.buffer_size": 4}
+    after = {"interleave[up_to].cycle_length": 5, "interleave[up_to].block_length": 2, "shuffle.buffer_size": 9}
     with listening() as readings:
         iterator = iter(dataset)
         next(iterator)
