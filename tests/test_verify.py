@@ -99,6 +99,59 @@ def test_training_finds_another_distribution_and_epochs_that_became_the_same():
     assert compare(random, frozen, Keeps.TRAINING) == "epochs that differed are now the same"
 
 
+@pytest.mark.parametrize("keeps", list(Keeps))
+@pytest.mark.parametrize(("before", "after"), [(40, 5), (5, 40), (40, 0)])
+def test_one_that_ends_before_the_other_is_read_to_its_end_has_lost_elements(before, after, keeps):
+    assert compare(Dataset.range(before), Dataset.range(after), keeps, limit=20) is not None
+
+
+def test_of_elements_that_have_no_end_types_and_means_are_compared():
+    few = Dataset.range(3).repeat()
+    assert compare(few, few.shuffle(3), Keeps.ELEMENTS, limit=60) is None
+    assert "the mean of component 0" in compare(few, few.map(lambda x: x + 100), Keeps.ELEMENTS, limit=60)
+    assert compare(few, few.map(lambda x: tf.cast(x, tf.float32)), Keeps.ELEMENTS, limit=60) is not None
+    assert (
+        compare(few, few.map(lambda x: x[tf.newaxis]), Keeps.TRAINING, limit=60) == "epoch 0: the types of rows changed"
+    )
+
+
+def test_an_element_that_is_no_batch_is_compared_as_a_whole():
+    images = Dataset.from_tensors(tf.random.stateless_uniform([8, 4, 3], [1, 2]))
+    assert compare(images, images.map(tf.image.flip_up_down), Keeps.ELEMENTS) is not None
+    words = Dataset.from_tensor_slices([["a", "b"], ["c", "d"]])
+    assert compare(words, Dataset.from_tensor_slices([["a", "d"], ["c", "b"]]), Keeps.ELEMENTS) is not None
+    assert compare(words, words.map(lambda row: row[::-1]), Keeps.ELEMENTS) is not None
+    assert compare(words.batch(2), words.shuffle(2).batch(1), Keeps.ELEMENTS) is None
+
+
+def test_batches_that_a_function_makes_one_thing_of_are_compared_as_a_whole():
+    batches = Dataset.range(6).batch(3).map(lambda rows: tf.sort(rows, direction="DESCENDING"))
+    assert compare(batches, batches.map(lambda rows: rows[::-1]), Keeps.ELEMENTS) is not None
+
+
+def test_numbers_beside_those_that_are_none_are_compared():
+    rows = [[np.nan, 1.0, np.inf], [np.nan, 2.0, -np.inf]]
+    others = [[np.nan, 9.0, np.inf], [np.nan, -7.0, -np.inf]]
+    before, after = (Dataset.from_tensor_slices(np.float32(each)).batch(2) for each in (rows, others))
+    assert compare(before, before.unbatch().batch(1), Keeps.ELEMENTS) is None
+    assert compare(before, after, Keeps.ELEMENTS) is not None
+    assert compare(before, before.map(tf.abs), Keeps.ELEMENTS) is not None
+
+
+def test_numbers_in_small_units_are_compared_and_the_noise_of_larger_ones_is_not():
+    small = Dataset.from_tensor_slices(np.float32([1e-7, 2e-7, 3e-7]))
+    assert compare(small, small.map(lambda x: x * 0), Keeps.ELEMENTS) is not None
+    assert compare(small, small.map(lambda x: x * (1 + 1e-6)), Keeps.ELEMENTS) is None
+    mixed = Dataset.from_tensor_slices(np.float32([0, 1, 100]))
+    assert compare(mixed, mixed.map(lambda x: x + 1e-7), Keeps.ELEMENTS) is None
+
+
+def test_the_largest_numbers_are_what_they_are():
+    most = Dataset.from_tensor_slices([np.finfo(np.float64).max, 1.0, np.finfo(np.float64).min])
+    assert compare(most, most, Keeps.ELEMENTS) is None
+    assert compare(most, most.map(tf.negative), Keeps.ELEMENTS) is not None
+
+
 def test_of_a_pipeline_without_end_the_beginning_is_compared():
     endless = Dataset.range(10).repeat()
     assert compare(endless, endless, Keeps.SEQUENCE, limit=30) is None
