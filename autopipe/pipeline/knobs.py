@@ -215,9 +215,8 @@ def _knobs_of(node: ir.Node, tree: ir.Node) -> Iterator[Knob]:
         case ir.MemoizedMap(num_parallel_calls=int(calls)):
             yield Knob(f"memoized_map[{node.fn.name}]", "num_parallel_calls", calls)
         case ir.Interleave(num_parallel_calls=int()):
-            yield from _interleave_knobs(
-                node, order_is_free=_order_is_free(node, tree), may_mix_more=_all_come(node, tree)
-            )
+            order_is_free = _order_is_free(node, tree)
+            yield from _interleave_knobs(node, order_is_free, may_mix_more=order_is_free and _all_come(node, tree))
         case ir.Batch(num_parallel_calls=int(calls)):
             yield Knob("batch", "num_parallel_calls", calls)
         case ir.Prefetch(buffer_size=size):
@@ -249,7 +248,7 @@ def _interleave_knobs(node: ir.Interleave, order_is_free: bool, may_mix_more: bo
     stage, cycle = f"interleave[{node.fn.name}]", datasets_in_turn(node)
     fixed = processors() if _declared(node.cycle_length) == ir.AUTOTUNE else cycle
     yield Knob(stage, "num_parallel_calls", node.num_parallel_calls, most=None if order_is_free else fixed)
-    if order_is_free and may_mix_more:
+    if may_mix_more:
         least = cycle if _declared(node.cycle_length) == ir.AUTOTUNE else _declared(node.cycle_length)
         yield Knob(stage, "cycle_length", cycle, automatic=None, least=least, live=False)
         longest = _declared(node.block_length)
@@ -259,8 +258,10 @@ def _interleave_knobs(node: ir.Interleave, order_is_free: bool, may_mix_more: bo
 
 def _all_come(node: ir.Interleave, tree: ir.Node) -> bool:
     """Return whether all elements of a stage are taken, whatever their order: of others, the mix decides which."""
-    after = (each for each in trees.walk(tree) if each is not node and node in trees.walk(each))
-    return op_without_end(node.fn) is None and not any(map(_leaves_some_out, after))
+    if op_without_end(node.fn) is not None:
+        return False
+    leaving_out = filter(_leaves_some_out, trees.walk(tree))
+    return not any(below is node for each in leaving_out for below in trees.walk(each))
 
 
 def _leaves_some_out(node: ir.Node) -> bool:

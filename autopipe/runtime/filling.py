@@ -43,10 +43,10 @@ def begins_with_all(tree: ir.Node) -> bool:
 
 
 def passing(tree: ir.Node, written: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node | None:
-    """Return the pipeline for an iterator that will be left midway, which fills no cache for those after it.
+    """Return the pipeline for an iterator that will be left midway, which fills no cache that rules put there.
 
-    It is as it was written, but for what the shuffles of that fill with the first element: a cache of the author's, who
-    then has it filled though nobody comes to the end. ``None`` where a cache would be read again by the same iterator.
+    Where the first element fills a cache of the author's, it is as it was written: that one is filled once. ``None``
+    where a cache would be read again by the same iterator, or is the author's and stays as it is.
 
     Args:
         tree: the pipeline.

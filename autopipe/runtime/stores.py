@@ -64,7 +64,9 @@ class Stores:
             tree: the pipeline that they run.
         """
         number = len(memory_caches(tree))
-        return self._passing.setdefault(number, Memories(tree))
+        if number not in self._passing:
+            self._passing[number] = Memories(tree)
+        return self._passing[number]
 
     def build(self, tree: ir.Node, memories: Memories, files: Sequence[str] = ()) -> Any:
         """Make the dataset of a pipeline with the same caches, whatever its knobs.

@@ -43,8 +43,9 @@ class Taker:
 
     def take_note(self, iterator: Any) -> None:
         """From now on, notice which thread takes elements of an iterator."""
+        kind: Any = type(iterator)
         iterator._autopipe_taker = self
-        iterator.__class__ = _noticing(type(iterator))
+        iterator.__class__ = _noticing(kind)
 
     def is_here(self) -> None:
         """Take note that it is the thread that calls this."""
