@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from autopipe.errors import ArgumentError, StorageError
 from autopipe.figures import bytes_text
 from autopipe.pipeline.knobs import read_knobs, used_knobs
-from autopipe.planning.memory.machine import Machine
+from autopipe.planning.memory.machine import Machine, threads_left
 from autopipe.runtime.reading import Reading
 from autopipe.search_spaces import SearchSpace, ask
 from autopipe.telemetry import Sampler
@@ -21,6 +21,7 @@ from autopipe.tuning.live.switch import Switch
 from autopipe.tuning.live.watch import Watch
 from autopipe.tuning.search.distributions import fits
 from autopipe.tuning.search.first_tries import first_tries
+from autopipe.tuning.search.limits import most_threads
 from autopipe.tuning.search.search import Search
 from autopipe.tuning.search.trial import Trial
 from autopipe.tuning.search.window import Window, WindowMeter
@@ -195,15 +196,17 @@ class LiveSearch:
 
     def _begin(self, objective: str, study: Any) -> None:
         """Search from the knobs that are in the dataset now."""
-        space = live_space(self._settings.space, self._dataset)
+        space, machine = live_space(self._settings.space, self._dataset), Machine.here()
+        knobs = [knob for knob in read_knobs(self._dataset.tree) if knob.live]
         search = Search(
             self._dataset.knobs,
             space,
-            first_tries=first_tries([knob for knob in read_knobs(self._dataset.tree) if knob.live], Machine.here()),
+            first_tries=first_tries(knobs, machine),
             trials=self._settings.trials,
             objective=objective,
             seed=self._settings.seed,
             study=_that_fits(study, space),
+            most=most_threads(knobs, threads_left(), machine),
             most_loss=self._settings.most_loss,
             on_trial=self._settings.on_trial,
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from autopipe.errors import StorageError
 from autopipe.tuning.search.distributions import fits
+from autopipe.tuning.search.limits import within
 from autopipe.tuning.studies import open_study, quiet_optuna, reaching_storage, tell
 
 __all__ = ["Proposals"]
@@ -23,11 +24,14 @@ class Proposals:
         study: an Optuna study; by default one of its own, in memory.
         space: what each knob may be, as Optuna distributions.
         seed: for the sampler of its own study.
+        most: by its name, the most that a knob may be on this machine. The study may propose more, since the space is
+            the same wherever it goes on, and is told what the most came to.
     """
 
-    def __init__(self, study: Any, space: Mapping[str, Any], seed: int | None) -> None:
+    def __init__(self, study: Any, space: Mapping[str, Any], seed: int | None, most: Values | None = None) -> None:
         self._study = study
         self._space = dict(space)
+        self._most = dict(most or {})
         self._seed = seed
         self._asked: Any = None
         self._is_lost = False
@@ -74,7 +78,11 @@ class Proposals:
             return None
         with self._reaching_study():
             self._asked = self._study.ask(self._space)
-        return None if self._asked is None else dict(self._asked.params)
+        return None if self._asked is None else self.within_limits(self._asked.params)
+
+    def within_limits(self, values: Values) -> dict[str, int]:
+        """Return the values as far as the machine allows them."""
+        return within(self._most, values, self._space)
 
     def tell(self, value: float | None) -> None:
         """Tell what the last proposal came to, ``None`` for nothing, if that was not told yet."""

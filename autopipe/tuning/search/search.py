@@ -57,6 +57,7 @@ class Search:
         objective: ``"auto"``, ``"gpu"``, ``"busy"`` or ``"rate"``.
         seed: for Optuna's sampler.
         study: an Optuna study to ask and tell; by default one of its own, in memory.
+        most: by its name, the most that a knob may be on this machine, whatever the space says.
         most_loss: the share of all time that trials may lose; a trial waits until those before are made good. Where
             training waits for less than a tenth of its time, so much less of it, but never less than a fifth.
         on_trial: told of each trial.
@@ -83,6 +84,7 @@ class Search:
         objective: str = "auto",
         seed: int | None = None,
         study: Any = None,
+        most: Values | None = None,
         most_loss: float = math.inf,
         on_trial: Callable[[Trial], None] | None = None,
     ) -> None:
@@ -99,7 +101,7 @@ class Search:
         self._first_tries = [dict(each) for each in first_tries]
         self._most_trials = trials
         self._objective = objective
-        self._proposals = Proposals(study, space, seed)
+        self._proposals = Proposals(study, space, seed, most)
         # More steps a second may also come from cores that the pipeline leaves alone.
         self._patience = Patience(most_loss, ends_waiting=objective != "rate")
         self._on_trial = on_trial
@@ -241,17 +243,17 @@ class Search:
         return self.incumbent
 
     def _start_study(self) -> None:
-        seeds = [self._within_space(each) for each in self._first_tries]
+        seeds = [self._possible(each) for each in self._first_tries]
         self._seeded |= {self._key({**self.incumbent, **seed}) for seed in seeds}
         self._score = self._proposals.begin(self.incumbent, self._score, seeds)
 
-    def _within_space(self, seed: Values) -> dict[str, int]:
-        """Return the values of a seed; those that are not in the space are as in the incumbent, if that is."""
+    def _possible(self, seed: Values) -> dict[str, int]:
+        """Return the values of a seed that there can be; those not in the space are as in the incumbent, if that is."""
         candidates = {name: (seed.get(name, self.incumbent[name]), self.incumbent[name]) for name in self._space}
         fitting = {
             name: [value for value in values if fits(value, self._space[name])] for name, values in candidates.items()
         }
-        return {name: values[0] for name, values in fitting.items() if values}
+        return self._proposals.within_limits({name: values[0] for name, values in fitting.items() if values})
 
     def _next(self) -> Values | None:
         """Return a challenger; ``None`` at the end, with the incumbent running."""
@@ -286,8 +288,9 @@ class Search:
     def _enqueue_step(self) -> None:
         """Have the study propose a setting one step from the incumbent, if nothing else waits to be tried."""
         for step in neighbours(self.incumbent, self._space):
-            if self._key(step) not in self._tried:
-                self._proposals.enqueue(self._within_space(step))
+            possible = self._possible(step)
+            if self._key({**self.incumbent, **possible}) not in self._tried:
+                self._proposals.enqueue(possible)
                 return
 
     def _next_leaner(self) -> Values | None:
