@@ -71,9 +71,10 @@ class PipelineTuner(WatchingCallback):
         most_loss: the share of all time that trials may lose, beyond what they won; the next one waits for it. Where
             training waits for data for less than a tenth of the time it is so much less, down to a fifth: there is
             that much less to win. With ``objective="rate"``, and where it is ``math.inf``, it is what it is.
-        ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. A
-            challenger that crosses it is taken back at once. What it grows by between two epochs does not count: that
-            is a validation dataset that is cached, or a checkpoint.
+        ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. No more
+            calls and buffers are tried than it has room for, where the types tell how large their elements are, and a
+            challenger that crosses it all the same is taken back when the next step ends. What the process grows by
+            between two epochs does not count: that is a validation dataset that is cached, or a checkpoint.
         seed: for Optuna's sampler.
         study: an Optuna study that maximizes: it proposes, and is told; by default one in memory. One whose trials
             chose among other values for the same knobs is left alone, with a warning.

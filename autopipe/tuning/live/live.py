@@ -21,7 +21,7 @@ from autopipe.tuning.live.switch import Switch
 from autopipe.tuning.live.watch import Watch
 from autopipe.tuning.search.distributions import fits
 from autopipe.tuning.search.first_tries import first_tries
-from autopipe.tuning.search.limits import most_threads
+from autopipe.tuning.search.limits import most_held, most_threads
 from autopipe.tuning.search.search import Search
 from autopipe.tuning.search.trial import Trial
 from autopipe.tuning.search.window import Window, WindowMeter
@@ -206,7 +206,7 @@ class LiveSearch:
             objective=objective,
             seed=self._settings.seed,
             study=_that_fits(study, space),
-            most=most_threads(knobs, threads_left(), machine),
+            most=self._most(machine),
             most_loss=self._settings.most_loss,
             on_trial=self._settings.on_trial,
         )
@@ -214,6 +214,12 @@ class LiveSearch:
         self._watch = None
         self._switch = Switch(search, self._next_epoch, self._settings.most_loss, in_loop=self._in_loop)
         self._windows = WindowMeter(self._watching_seconds if search.finished else self._window_seconds)
+
+    def _most(self, machine: Machine) -> dict[str, int]:
+        """Return the most that knobs may be, as far as threads and memory are left for them."""
+        tree = self._dataset.tree
+        threads, held = most_threads(read_knobs(tree), threads_left(), machine), most_held(tree, self._guard.room)
+        return {name: min(each[name] for each in (threads, held) if name in each) for name in {**threads, **held}}
 
     def _is_switched(self, reading: Reading) -> bool:
         """Return whether an iterator runs with what is to run now, and see to it that it does if it can.

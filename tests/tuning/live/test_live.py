@@ -56,6 +56,7 @@ class Guard:
     """Says that the process has grown too much when it is told to."""
 
     budget = 1
+    room = 2**30
     exceeded = False
 
     def is_exceeded(self, *, trying):
@@ -115,3 +116,20 @@ def test_a_search_is_told_of_steps_and_leaves_what_is_read_whole(dataset):
         if live.search.trials:
             break
     assert [trial.knobs["prefetch.buffer_size"] for trial in live.search.trials] == [64]
+
+
+def test_no_more_elements_are_made_ahead_than_there_is_room_for(dataset):
+    class Full(Guard):
+        room = 300
+
+    reader = Reader()
+    live = search_of(dataset, Full(), trials=3, space=default)
+    # A batch of two numbers takes 16 bytes.
+    most = 300 // 2 // 16
+    for _ in range(MOST_EPOCHS):
+        for _ in dataset:
+            live.steps_ended(reader.reading, 1)
+            assert reader.reading.knobs["prefetch.buffer_size"] <= most
+        if live.search.finished:
+            break
+    assert {trial.knobs["prefetch.buffer_size"] for trial in live.search.trials} & {2, 4, 8}

@@ -1,13 +1,15 @@
-"""No more threads than the machine has left are tried, whatever a space says; what a pipeline has already it keeps."""
+"""No more threads or elements than there is room for are tried; what a pipeline has already it keeps."""
 
 import pytest
+import tensorflow as tf
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
+from autopipe.pipeline.extract import extract
 from autopipe.pipeline.knobs import Knob
 from autopipe.planning.memory.machine import Machine
 from autopipe.search_spaces import default
 from autopipe.tuning.search.first_tries import first_tries
-from autopipe.tuning.search.limits import most_threads, within
+from autopipe.tuning.search.limits import most_held, most_threads, within
 from autopipe.tuning.search.search import Search
 from autopipe.tuning.search.window import Window
 
@@ -22,7 +24,7 @@ NOW = {knob.name: knob.value for knob in KNOBS}
 MACHINE = Machine(cores=2, memory_bytes=2**34, available_bytes=2**33, host="here")
 
 
-@pytest.mark.parametrize("left", [0, 1, 30, 300, 5000])
+@pytest.mark.parametrize("left", [8, 30, 300, 5000])
 def test_all_that_can_be_tried_at_once_fits_into_what_is_left_for_several_iterators(left):
     most = most_threads(KNOBS, left, MACHINE)
     calls, pool = (max(most[name], 0) for name in (CALLS, POOL))
@@ -37,6 +39,48 @@ def test_where_there_are_many_threads_left_nothing_is_limited_that_a_space_has()
     for name, distribution in space.items():
         largest = {name: max(distribution.choices)}
         assert within(most, largest, space) == largest
+
+
+def test_one_of_each_may_be_tried_where_there_is_no_room_at_all():
+    assert most_threads(KNOBS, 0, MACHINE) == {CALLS: 1, UNBOUNDED: 0, POOL: 1}
+    assert set(most_held(extract(images().batch(4).prefetch(-1)), 0).values()) == {1}
+
+
+IMAGE_BYTES = 100 * 100 * 4
+
+
+def images():
+    def make(number):
+        return tf.zeros([100, 100])
+
+    return tf.data.Dataset.range(64).map(make, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+@pytest.mark.parametrize("room", [10 * IMAGE_BYTES, 100 * IMAGE_BYTES, 10_000 * IMAGE_BYTES])
+def test_all_elements_that_can_be_held_at_once_fit_into_the_room(room):
+    tree = extract(images().shuffle(2).batch(4).map(lambda batch: batch + 1, num_parallel_calls=1).prefetch(-1))
+    most = most_held(tree, room)
+    calls, shuffled, batched, ahead = (
+        most[name]
+        for name in (
+            "map[make].num_parallel_calls",
+            "shuffle.buffer_size",
+            "map[<lambda>].num_parallel_calls",
+            "prefetch.buffer_size",
+        )
+    )
+    # A call of the second map holds a batch and makes another. One of each, and what was written, may be at any rate.
+    held = [calls * IMAGE_BYTES, shuffled * IMAGE_BYTES, batched * 8 * IMAGE_BYTES, ahead * 4 * IMAGE_BYTES]
+    assert sum(held) <= room + 20 * IMAGE_BYTES
+    assert sum(held) >= room / 2
+
+
+def test_a_stage_whose_elements_have_no_known_size_and_a_buffer_of_bytes_are_not_limited(tmp_path):
+    file = tmp_path / "lines.txt"
+    file.write_text("a\n")
+    rows = tf.data.Dataset.range(9).map(lambda number: tf.zeros([number, 100]), num_parallel_calls=2).prefetch(2)
+    lines = tf.data.TextLineDataset(str(file)).prefetch(2)
+    assert most_held(extract(rows), 10) == most_held(extract(lines), 10) == {}
 
 
 @pytest.mark.parametrize(("limit", "value"), [(64, 64), (63, 58), (58, 58), (2, None), (1, None)])
