@@ -241,11 +241,14 @@ class LiveSearch:
         """Take back what made the process cross its budget: the challenger, or else all that tuning changed."""
         self.memory_is_short = True
         self._next_epoch.let_go()
+        why = f"the process grew by more than the budget of {bytes_text(self._guard.budget)}"
+        before = self.searches[0]
         if self.search.challenging:
-            why = f"the process grew by more than the budget of {bytes_text(self._guard.budget)}"
             self.search.give_up(why)
-        elif self.search.incumbent != self.searches[0].original and self._challengers_are_gone:
-            self.search.retreat(self.searches[0].original)
+        elif self.search.incumbent != before.original and self._challengers_are_gone:
+            self.search.retreat(before.original, before.first, why)
+            # Training waits more with the knobs of before, and is not to be tuned into the same again.
+            self._watch = None
         else:
             return
         self._switch.at_once(reading)

@@ -72,6 +72,7 @@ class Search:
         swap_seconds: what changing iterators took.
         finished: whether no other trial follows.
         unmeasured: whether the search ended while the first challenger had yet to be measured.
+        retreated: why what was kept was taken back; empty if it was not.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Search:
         self.swap_seconds = 0.0
         self.finished = not space or trials < 1
         self.unmeasured = False
+        self.retreated = ""
         self._space = dict(space)
         self._first_tries = [dict(each) for each in first_tries]
         self._most_trials = trials
@@ -221,9 +223,9 @@ class Search:
         self._again = 0
         return self._run(self.incumbent)
 
-    def retreat(self, knobs: Values) -> Values:
-        """End the search with knobs of before, whatever was kept since."""
-        self.incumbent = dict(knobs)
+    def retreat(self, knobs: Values, window: Window | None, why: str) -> Values:
+        """End the search with knobs of before, whatever was kept since, and with what was measured of those."""
+        self.incumbent, self.last, self.retreated = dict(knobs), window, why
         return self._end()
 
     def stop(self) -> Values:
@@ -232,8 +234,11 @@ class Search:
         A window of a challenger has many steps where a swap hands on much that was made before.
         """
         if self._is_doubtful and not self._met_again:
-            self.incumbent = dict(self.original)
+            self._go_back()
         return self._end()
+
+    def _go_back(self) -> None:
+        self.incumbent, self.last = dict(self.original), self.first
 
     def _end(self) -> Values:
         self._proposals.tell(None)
@@ -346,7 +351,7 @@ class Search:
         if self._challenger == self.original:
             self._rematch.append(match.gain > _LEAST_GAIN or match.rate > max(match.drift, _LEAST_GAIN))
             if self._rematch.count(True) == _DECIDING:
-                self.incumbent = dict(self.original)
+                self._go_back()
             return
         self._matches.append(match)
         so_far = together(self._matches)

@@ -98,10 +98,29 @@ def test_a_search_that_was_ended_for_want_of_memory_is_not_followed_by_another(d
     slow = Window(10, 1.0, 0.0)
     while len(live.searches) == 1:
         live._look_on(slow)
-    live.search.retreat(live.searches[0].original)
+    live.search.retreat(live.searches[0].original, live.searches[0].first, "memory ran short")
     for _ in range(9):
         live._look_on(slow)
     assert len(live.searches) == 2
+
+
+def test_nor_is_one_that_was_over_when_memory_ran_short(dataset, monkeypatch):
+    monkeypatch.setattr("autopipe.tuning.live.live._SECONDS_TO_LET_GO", 0.0)
+    reader, guard = Reader(), Guard()
+    live = search_of(dataset, guard)
+    iterator = iter(dataset)
+    next(iterator)
+    while not live.search.finished:
+        live.search.feed(Window(100 if live.search.running == live.search.original else 200, 1.0, 0.0))
+    assert live.search.incumbent != live.search.original
+    live._watch = Watch("rate", live.search.last)
+    guard.exceeded = True
+    live.steps_ended(reader.reading, 1)
+    assert live.search.incumbent == live.search.original
+    assert "budget of 1 B" in live.search.retreated
+    for _ in range(9):
+        live._look_on(Window(100, 1.0, 0.0))
+    assert len(live.searches) == 1
 
 
 def test_a_search_is_told_of_steps_and_leaves_what_is_read_whole(dataset):
