@@ -14,6 +14,9 @@ from autopipe.tuning.studies import open_study, quiet_optuna, reaching_storage, 
 
 __all__ = ["Proposals"]
 
+# What Optuna says where a sampler that has proposed all there is would stop a search of Optuna's.
+_EXHAUSTED = "Study.stop"
+
 Values = Mapping[str, int]
 
 
@@ -34,7 +37,7 @@ class Proposals:
         self._most = dict(most or {})
         self._seed = seed
         self._asked: Any = None
-        self._is_lost = False
+        self._is_over = False
 
     def begin(self, known: Values, score: float, first: Sequence[Values]) -> float:
         """Tell what runs already, and have the study propose some values before others.
@@ -66,7 +69,7 @@ class Proposals:
         """Have the study propose values next, if nothing else waits to be tried."""
         from optuna.trial import TrialState
 
-        if self._is_lost:
+        if self._is_over:
             return
         with self._reaching_study():
             if not self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
@@ -74,7 +77,7 @@ class Proposals:
 
     def ask(self) -> Values | None:
         """Return the next proposal; ``None`` where there are no more."""
-        if self._is_lost:
+        if self._is_over:
             return None
         with self._reaching_study():
             self._asked = self._study.ask(self._space)
@@ -97,6 +100,9 @@ class Proposals:
             with reaching_storage(whatever=True):
                 yield
         except StorageError as lost:
-            if not self._is_lost:
+            if _EXHAUSTED in str(lost.__cause__) and isinstance(lost.__cause__, RuntimeError):
+                self._is_over = True
+                return
+            if not self._is_over:
                 warnings.warn(f"{lost} Meanwhile training goes on with the best knobs so far.", stacklevel=2)
-            self._is_lost = True
+            self._is_over = True
