@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import keras
 
+from autopipe.callbacks._trained_on import TrainedOn, reads_the_same
 from autopipe.planning.costs.profile import Stretch
 from autopipe.planning.memory.machine import Machine
 from autopipe.runtime.reading import Reading, observe, observers, stop_observing
@@ -54,7 +55,7 @@ class WatchingCallback(keras.callbacks.Callback):
     Keras validates does not count.
 
     In a training loop of one's own it is a context manager: it takes an iterator for an epoch, and :meth:`step` for a
-    training step. Of two datasets, the one of which it is told no step is only validated on.
+    training step. Of two datasets, or two derived from one, that of which it is told no step is only validated on.
     """
 
     def __init__(self) -> None:
@@ -108,7 +109,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._beside: list[Reading] = []
         self._at_first_step: dict[Reading, int] = {}
         self._steps_to_tell = _STEPS_TO_TELL
-        self._trained_on: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._trained_on = TrainedOn()
 
     def reading_started(self, reading: Reading) -> None:
         """Follow an iterator over an optimized dataset; those of ``evaluate`` are not the training's."""
@@ -116,7 +117,7 @@ class WatchingCallback(keras.callbacks.Callback):
             return
         if self._in_loop:
             self._started_in_loop(reading)
-        elif not self._is_beside_training(reading) and self._may_be_trained_on(reading):
+        elif not self._is_beside_training(reading) and self._trained_on.may_be(reading):
             self._follow(reading)
         elif self._steps_to_tell and reading.taker.thread == self._thread:
             self._beside = [*filter(_lives, self._beside), reading]
@@ -126,16 +127,12 @@ class WatchingCallback(keras.callbacks.Callback):
             return
         self._unstepped = [each for each in self._unstepped if _lives(each[0])]
         self._unstepped.append((reading, self._now()))
-        if not self._may_be_trained_on(reading):
+        if not self._trained_on.may_be(reading):
             self._end_epoch_of_loop()
             return
         if not self._trained_on:
             self._forget_followed()
         self._follow(reading)
-
-    def _may_be_trained_on(self, reading: Reading) -> bool:
-        """Return whether it is what steps were told of, if any were: another one may be validated on."""
-        return not self._trained_on or reading.dataset in self._trained_on
 
     def _first_step_ended(self) -> None:
         """Take note of what is trained on, and follow it from its beginning if it is another than it seemed to be."""
@@ -149,7 +146,7 @@ class WatchingCallback(keras.callbacks.Callback):
                 self._forget_followed()
             self._follow(reading)
             self._part_began = began
-        self._trained_on.add(reading.dataset)
+        self._trained_on.add(reading)
 
     def _first_step_of_fit_begins(self) -> None:
         self._at_first_step = {reading: _batches(reading) for reading in self._made_for_epoch()}
@@ -169,8 +166,8 @@ class WatchingCallback(keras.callbacks.Callback):
             return
         # Keras makes that of the training last.
         trained_on = read[-1]
-        self._trained_on.add(trained_on.dataset)
-        if self._reading is None or trained_on.dataset is not self._reading.dataset:
+        self._trained_on.add(trained_on)
+        if self._reading is None or not reads_the_same(trained_on, self._reading):
             self._forget_followed()
             self._follow(trained_on)
             self._step_begun = True
@@ -197,7 +194,7 @@ class WatchingCallback(keras.callbacks.Callback):
         if followed is None or followed.iterator() is None:
             return False
         left = followed.taker.thread == self._thread != reading.taker.thread
-        return left or followed.dataset is not reading.dataset
+        return left or not reads_the_same(followed, reading)
 
     def _follow(self, reading: Reading) -> None:
         self._end_epoch_of_loop()
