@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import keras
 
+from autopipe.callbacks._messages import no_elements, outside_loop, unseen, unstepped
 from autopipe.callbacks._trained_on import TrainedOn, reads_the_same
 from autopipe.planning.costs.profile import Stretch
 from autopipe.planning.memory.machine import Machine
@@ -340,42 +341,32 @@ class WatchingCallback(keras.callbacks.Callback):
         self._gpu = self._let_go_of_gpu = None
 
     def _warn_outside_loop(self) -> None:
-        if not self._warned_unseen:
-            self._warned_unseen = True
-            name = type(self).__name__
-            warnings.warn(
-                f"{name}.step() must be called in a training loop within the callback, but is called outside of it, so "
-                f"that nothing is seen. Write `with {name}() as callback:` around the loop.",
-                stacklevel=3,
-            )
+        self._warn_once(outside_loop)
 
     def _warn_if_unstepped(self) -> None:
         if self._reading is None or self._trained_on:
             self._warn_if_unseen()
-        elif not self._warned_unseen:
-            self._warned_unseen = True
-            name = type(self).__name__
-            warnings.warn(
-                f"{name} must be told of each step of a training loop, but was told of none, so that it does not know "
-                "what is trained on. Call its step() after each.",
-                stacklevel=3,
-            )
+        else:
+            self._warn_once(no_elements if self._gave_none else unstepped)
 
     @property
     def _is_unread(self) -> bool:
         """Whether ``fit`` takes its steps of something else than what is followed."""
         return not self._in_loop and not self._trained_on
 
+    @property
+    def _gave_none(self) -> bool:
+        """Whether what is followed gave no elements, nor did what was followed before."""
+        return self._reading is not None and self._reading.stall is not None and not self._taken().batches
+
     def _warn_if_unseen(self) -> None:
-        if (self._reading is None or self._is_unread) and not self._warned_unseen:
+        if self._reading is None or self._is_unread:
+            self._warn_once(no_elements if self._gave_none else unseen)
+
+    def _warn_once(self, message: Callable[[str], str]) -> None:
+        if not self._warned_unseen:
             self._warned_unseen = True
-            warnings.warn(
-                f"{type(self).__name__} follows a dataset that autopipe.optimize() returned, but this training reads "
-                "none. Train from it itself, or from what batch, filter, map, padded_batch, prefetch, repeat, skip and "
-                "with_options make of it (repeat() without end, of files, only if assert_cardinality() says what they "
-                "hold), under no distribution strategy, and in a loop of your own by an iterator made within it.",
-                stacklevel=2,
-            )
+            warnings.warn(message(type(self).__name__), stacklevel=4)
 
 
 def _lives(reading: Reading) -> bool:
