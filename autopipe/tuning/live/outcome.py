@@ -25,7 +25,8 @@ def in_one_line(searches: Sequence[Search], most_loss: float) -> str:
         most_loss: the share of the time that their trials may have lost.
 
     >>> in_one_line([], 0.02)
-    'autopipe: too few steps to measure anything; the pipeline runs with the knobs it had'
+    'autopipe: too few steps to measure anything (of an epoch the first three, and within fit the last, do not count); \
+the pipeline runs with the knobs it had'
     """
     if searches and not searches[-1].has_knobs:
         return (
@@ -36,7 +37,10 @@ def in_one_line(searches: Sequence[Search], most_loss: float) -> str:
         return "autopipe: no trial was asked for (trials=0); the pipeline runs with the knobs it had"
     first, last = _first_and_last(searches)
     if first is None or last is None:
-        return "autopipe: too few steps to measure anything; the pipeline runs with the knobs it had"
+        return (
+            "autopipe: too few steps to measure anything (of an epoch the first three, and within fit the last, do not "
+            "count); the pipeline runs with the knobs it had"
+        )
     latest, trials = searches[-1], trials_of(searches)
     name = _objective(latest, first, last)
     before, after = (OBJECTIVES[name](window) for window in (first, last))
