@@ -165,7 +165,7 @@ class PipelineTuner(WatchingCallback):
 
     @property
     def lost_seconds(self) -> float:
-        """What searching took so far, in slower windows and in swaps, that training as it was would not have."""
+        """What searching took so far, in slower windows, swaps and the study, that training would not have taken."""
         return math.fsum(search.lost_seconds for search in self._searches)
 
     @property

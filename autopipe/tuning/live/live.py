@@ -173,7 +173,10 @@ class LiveSearch:
         if self.search.finished:
             self._look_on(window)
             return
+        began = time.perf_counter()
         values = self.search.feed(window)
+        self.search.waited(time.perf_counter() - began)
+        self._windows.begin_now()
         least = max(self.search.seconds_to_wait, self._window_seconds)
         self._windows.least_seconds = min(least, self._watching_seconds)
         if values is not None:

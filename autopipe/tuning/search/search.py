@@ -166,7 +166,7 @@ class Search:
 
     @property
     def lost_seconds(self) -> float:
-        """What trials took, in slower windows and in swaps, that steps with the best knobs so far would not have."""
+        """What trials took, in slower windows, swaps and the study, that steps with the best knobs would not have."""
         return self._patience.lost
 
     def feed(self, window: Window) -> Values | None:
@@ -202,6 +202,10 @@ class Search:
     def swapped(self, seconds: float) -> None:
         """Count what it took to set the knobs that :meth:`feed` had returned: it is lost, as with a slow challenger."""
         self.swap_seconds += seconds
+        self._patience.lose(seconds)
+
+    def waited(self, seconds: float) -> None:
+        """Count what :meth:`feed` took, whose study may be in a database: no step runs meanwhile."""
         self._patience.lose(seconds)
 
     def ran_on(self, seconds: float) -> None:

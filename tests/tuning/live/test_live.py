@@ -1,6 +1,8 @@
 """The searches of a training need no Keras: whatever reads a dataset may tell them of its steps."""
 
 import math
+import time
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -14,6 +16,7 @@ from autopipe.tuning.live.memory_guard import MemoryGuard
 from autopipe.tuning.live.next_epoch import NextEpoch
 from autopipe.tuning.live.watch import Watch
 from autopipe.tuning.search.window import Window
+from autopipe.tuning.studies import open_study
 
 MOST_EPOCHS = 300
 
@@ -63,9 +66,9 @@ class Guard:
         return self.exceeded
 
 
-def search_of(dataset, guard, **settings):
+def search_of(dataset, guard, study=None, **settings):
     asked = {"trials": 1, "space": sizes, "objective": "rate", "window_seconds": 0.001, "most_loss": math.inf}
-    of_training = {"study": None, "guard": guard, "next_epoch": NextEpoch(), "gpu": None, "in_loop": True}
+    of_training = {"study": study, "guard": guard, "next_epoch": NextEpoch(), "gpu": None, "in_loop": True}
     return LiveSearch(dataset, Settings(**{**asked, "seed": 1, **settings}), **of_training)
 
 
@@ -152,3 +155,32 @@ def test_no_more_elements_are_made_ahead_than_there_is_room_for(dataset):
         if live.search.finished:
             break
     assert {trial.knobs["prefetch.buffer_size"] for trial in live.search.trials} & {2, 4, 8}
+
+
+class SlowStudy:
+    """Takes as long to propose as a clock is put forward."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.study = open_study(seed=1)
+
+    def __getattr__(self, name):
+        return getattr(self.study, name)
+
+    def ask(self, *arguments):
+        self.clock.skipped += 7.0
+        return self.study.ask(*arguments)
+
+
+def test_the_time_a_study_takes_is_lost(dataset, monkeypatch):
+    clock, ticks = SimpleNamespace(skipped=0.0), time.perf_counter
+    monkeypatch.setattr(time, "perf_counter", lambda: ticks() + clock.skipped)
+    reader = Reader()
+    live = search_of(dataset, Guard(), study=SlowStudy(clock))
+    while not clock.skipped:
+        for _ in dataset:
+            live.steps_ended(reader.reading, 1)
+            if clock.skipped:
+                break
+    assert live.search.lost_seconds >= clock.skipped
+    assert live.search.swap_seconds < clock.skipped
