@@ -70,7 +70,8 @@ class PipelineTuner(WatchingCallback):
             spans over which the driver averages that; they last 1/6 to 1 s.
         most_loss: the share of all time that trials may lose, beyond what they won; the next one waits for it. Where
             training waits for data for less than a tenth of the time it is so much less, down to a fifth: there is
-            that much less to win. With ``objective="rate"``, and where it is ``math.inf``, it is what it is.
+            that much less to win. With ``objective="rate"``, and where it is ``math.inf``, it is what it is. What the
+            first loses is not known before: in a short training of long steps it may be more.
         ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. No more
             calls and buffers are tried than it has room for, where the types tell how large their elements are, and a
             challenger that crosses it all the same is taken back when the next step ends. What the process grows by
