@@ -340,8 +340,9 @@ def _is_abandoned(study: Any, trial: Any) -> bool:
     if not signature:
         return _seconds_looked_at(study, trial, None) >= _UNSIGNED_SECONDS
     numbering, number, started = signature.rsplit(":", 2)
-    if numbering == _numbering():
-        return _started(int(number)) != started
+    found = _started(int(number)) if numbering == _numbering() else None
+    if found is not None:
+        return found != started
     sign = trial.user_attrs.get(_SEEN_AT, 0.0)
     looked_at = _seconds_looked_at(study, trial, sign)
     return looked_at >= _LOOKED_AT_SECONDS and bool(time.time() - sign > _SILENT_SECONDS)
@@ -361,18 +362,30 @@ def _numbering() -> str:
     return f"{socket.gethostname()}/{boot_id()}/{namespace}"
 
 
-def _started(process: int) -> str:
+def _started(process: int) -> str | None:
     """Return when a process was started: its number may have been given to another since. Empty if it is gone.
 
-    It is told in ticks since the machine was started, which stay what they are when its clock is set.
+    It is told in ticks since the machine was started, which stay what they are when its clock is set. ``None`` where
+    the system hides processes of other users (``hidepid``), and this may be one.
     """
     try:
         found = Path(f"/proc/{process}/stat").read_bytes()
+    except PermissionError:
+        return None
     except (FileNotFoundError, ProcessLookupError):
-        return ""
+        return None if _is_of_another_user(process) else ""
     # The name before it may hold anything, also spaces and parentheses.
     state, *fields = found.rpartition(b")")[2].decode().split()
     return "" if state in _ENDED_STATES else fields[_START_FIELD]
+
+
+def _is_of_another_user(process: int) -> bool:
+    with suppress(ProcessLookupError):
+        try:
+            os.kill(process, 0)
+        except PermissionError:
+            return True
+    return False
 
 
 def _sentence(error: BaseException) -> str:
