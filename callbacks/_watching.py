@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import keras
 
+from autopipe.callbacks._messages import no_elements, outside_loop, unseen, unstepped
+from autopipe.callbacks._trained_on import TrainedOn, reads_the_same
 from autopipe.planning.costs.profile import Stretch
 from autopipe.planning.memory.machine import Machine
 from autopipe.runtime.reading import Reading, observe, observers, stop_observing
@@ -54,7 +56,7 @@ class WatchingCallback(keras.callbacks.Callback):
     Keras validates does not count.
 
     In a training loop of one's own it is a context manager: it takes an iterator for an epoch, and :meth:`step` for a
-    training step. Of two datasets, the one of which it is told no step is only validated on.
+    training step. Of two datasets, or two derived from one, that of which it is told no step is only validated on.
     """
 
     def __init__(self) -> None:
@@ -108,7 +110,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._beside: list[Reading] = []
         self._at_first_step: dict[Reading, int] = {}
         self._steps_to_tell = _STEPS_TO_TELL
-        self._trained_on: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._trained_on = TrainedOn()
 
     def reading_started(self, reading: Reading) -> None:
         """Follow an iterator over an optimized dataset; those of ``evaluate`` are not the training's."""
@@ -116,7 +118,7 @@ class WatchingCallback(keras.callbacks.Callback):
             return
         if self._in_loop:
             self._started_in_loop(reading)
-        elif not self._is_beside_training(reading) and self._may_be_trained_on(reading):
+        elif not self._is_beside_training(reading) and self._trained_on.may_be(reading):
             self._follow(reading)
         elif self._steps_to_tell and reading.taker.thread == self._thread:
             self._beside = [*filter(_lives, self._beside), reading]
@@ -126,16 +128,12 @@ class WatchingCallback(keras.callbacks.Callback):
             return
         self._unstepped = [each for each in self._unstepped if _lives(each[0])]
         self._unstepped.append((reading, self._now()))
-        if not self._may_be_trained_on(reading):
+        if not self._trained_on.may_be(reading):
             self._end_epoch_of_loop()
             return
         if not self._trained_on:
             self._forget_followed()
         self._follow(reading)
-
-    def _may_be_trained_on(self, reading: Reading) -> bool:
-        """Return whether it is what steps were told of, if any were: another one may be validated on."""
-        return not self._trained_on or reading.dataset in self._trained_on
 
     def _first_step_ended(self) -> None:
         """Take note of what is trained on, and follow it from its beginning if it is another than it seemed to be."""
@@ -149,7 +147,7 @@ class WatchingCallback(keras.callbacks.Callback):
                 self._forget_followed()
             self._follow(reading)
             self._part_began = began
-        self._trained_on.add(reading.dataset)
+        self._trained_on.add(reading)
 
     def _first_step_of_fit_begins(self) -> None:
         self._at_first_step = {reading: _batches(reading) for reading in self._made_for_epoch()}
@@ -169,8 +167,8 @@ class WatchingCallback(keras.callbacks.Callback):
             return
         # Keras makes that of the training last.
         trained_on = read[-1]
-        self._trained_on.add(trained_on.dataset)
-        if self._reading is None or trained_on.dataset is not self._reading.dataset:
+        self._trained_on.add(trained_on)
+        if self._reading is None or not reads_the_same(trained_on, self._reading):
             self._forget_followed()
             self._follow(trained_on)
             self._step_begun = True
@@ -197,7 +195,7 @@ class WatchingCallback(keras.callbacks.Callback):
         if followed is None or followed.iterator() is None:
             return False
         left = followed.taker.thread == self._thread != reading.taker.thread
-        return left or followed.dataset is not reading.dataset
+        return left or not reads_the_same(followed, reading)
 
     def _follow(self, reading: Reading) -> None:
         self._end_epoch_of_loop()
@@ -343,42 +341,32 @@ class WatchingCallback(keras.callbacks.Callback):
         self._gpu = self._let_go_of_gpu = None
 
     def _warn_outside_loop(self) -> None:
-        if not self._warned_unseen:
-            self._warned_unseen = True
-            name = type(self).__name__
-            warnings.warn(
-                f"{name}.step() must be called in a training loop within the callback, but is called outside of it, so "
-                f"that nothing is seen. Write `with {name}() as callback:` around the loop.",
-                stacklevel=3,
-            )
+        self._warn_once(outside_loop)
 
     def _warn_if_unstepped(self) -> None:
         if self._reading is None or self._trained_on:
             self._warn_if_unseen()
-        elif not self._warned_unseen:
-            self._warned_unseen = True
-            name = type(self).__name__
-            warnings.warn(
-                f"{name} must be told of each step of a training loop, but was told of none, so that it does not know "
-                "what is trained on. Call its step() after each.",
-                stacklevel=3,
-            )
+        else:
+            self._warn_once(no_elements if self._gave_none else unstepped)
 
     @property
     def _is_unread(self) -> bool:
         """Whether ``fit`` takes its steps of something else than what is followed."""
         return not self._in_loop and not self._trained_on
 
+    @property
+    def _gave_none(self) -> bool:
+        """Whether what is followed gave no elements, nor did what was followed before."""
+        return self._reading is not None and self._reading.stall is not None and not self._taken().batches
+
     def _warn_if_unseen(self) -> None:
-        if (self._reading is None or self._is_unread) and not self._warned_unseen:
+        if self._reading is None or self._is_unread:
+            self._warn_once(no_elements if self._gave_none else unseen)
+
+    def _warn_once(self, message: Callable[[str], str]) -> None:
+        if not self._warned_unseen:
             self._warned_unseen = True
-            warnings.warn(
-                f"{type(self).__name__} follows a dataset that autopipe.optimize() returned, but this training reads "
-                "none. Train from it itself, or from what batch, filter, map, padded_batch, prefetch, repeat, skip and "
-                "with_options make of it (repeat() without end, of files, only if assert_cardinality() says what they "
-                "hold), under no distribution strategy, and in a loop of your own by an iterator made within it.",
-                stacklevel=2,
-            )
+            warnings.warn(message(type(self).__name__), stacklevel=4)
 
 
 def _lives(reading: Reading) -> bool:

@@ -91,6 +91,8 @@ class PipelineMonitor(WatchingCallback):
     def _returned(self, reading: Reading) -> None:
         """Look at its stages again."""
         self._keep_looks()
+        # Its element was taken before.
+        self._step_begun = False
         self._look_at(reading)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -120,10 +122,10 @@ class PipelineMonitor(WatchingCallback):
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Take note that the step before has ended; by itself, since every call is felt in a step of a millisecond."""
         self._return_to_epoch()
-        if self._looks is not None:
-            if self._step_begun:
-                self._step_ended()
-            self._step_begun = True
+        if self._step_begun:
+            self._step_ended()
+        # Also where nothing is looked at yet: with JAX, the iterator is made within the first step.
+        self._step_begun = True
 
     def _step_ended(self) -> None:
         """Look at the stages if it is time to."""
@@ -154,13 +156,14 @@ class PipelineMonitor(WatchingCallback):
 
     def _keep_looks(self) -> None:
         """Look no more at this iterator; what was seen of it stays."""
+        looks = self._looks
+        if looks is None:
+            return
         if self._step_begun:
             # Nobody tells that the last step ended: the next iterator was made, or the epoch is over.
             self._step_begun = False
             self._step_ended()
-        looks, self._looks = self._looks, None
-        if looks is None:
-            return
+        self._looks = None
         if not looks.elements:
             looks.stop()
             return

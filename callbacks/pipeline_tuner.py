@@ -70,10 +70,12 @@ class PipelineTuner(WatchingCallback):
             spans over which the driver averages that; they last 1/6 to 1 s.
         most_loss: the share of all time that trials may lose, beyond what they won; the next one waits for it. Where
             training waits for data for less than a tenth of the time it is so much less, down to a fifth: there is
-            that much less to win. With ``objective="rate"``, and where it is ``math.inf``, it is what it is.
-        ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. A
-            challenger that crosses it is taken back at once. What it grows by between two epochs does not count: that
-            is a validation dataset that is cached, or a checkpoint.
+            that much less to win. With ``objective="rate"``, and where it is ``math.inf``, it is what it is. What the
+            first loses is not known before: in a short training of long steps it may be more.
+        ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. No more
+            calls and buffers are tried than it has room for, where the types tell how large their elements are, and a
+            challenger that crosses it all the same is taken back when the next step ends. What the process grows by
+            between two epochs does not count: that is a validation dataset that is cached, or a checkpoint.
         seed: for Optuna's sampler.
         study: an Optuna study that maximizes: it proposes, and is told; by default one in memory. One whose trials
             chose among other values for the same knobs is left alone, with a warning.
@@ -164,7 +166,7 @@ class PipelineTuner(WatchingCallback):
 
     @property
     def lost_seconds(self) -> float:
-        """What searching took so far, in slower windows and in swaps, that training as it was would not have."""
+        """What searching took so far, in slower windows, swaps and the study, that training would not have taken."""
         return math.fsum(search.lost_seconds for search in self._searches)
 
     @property

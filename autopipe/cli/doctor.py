@@ -120,9 +120,8 @@ def _driver_lines(gpu: dict[str, Any]) -> list[Text]:
 
 
 def _gpu_line(gpu: dict[str, Any]) -> Text:
-    return Text(
-        f"{gpu['index']}: {gpu['name']}, {gpu['memory_bytes'] / _GIBIBYTE:.0f} GiB, {gpu['utilization']:.0%} busy"
-    )
+    memory = "memory unknown" if gpu["memory_bytes"] is None else f"{gpu['memory_bytes'] / _GIBIBYTE:.0f} GiB"
+    return Text(f"{gpu['index']}: {gpu['name']}, {memory}, {gpu['utilization']:.0%} busy")
 
 
 def _tensorflow(report: dict[str, Any]) -> list[Text]:

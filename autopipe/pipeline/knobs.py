@@ -23,6 +23,7 @@ __all__ = [
     "knob_values",
     "largest_number",
     "read_knobs",
+    "stages_of_knobs",
     "used_knobs",
     "with_knobs",
     "with_thread_pool",
@@ -116,6 +117,18 @@ def read_knobs(tree: ir.Node) -> tuple[Knob, ...]:
     for node, knob in _located(tree):
         found.setdefault((id(node), knob.field), knob)
     return tuple(found.values())
+
+
+def stages_of_knobs(tree: ir.Node) -> dict[str, ir.Node]:
+    """Return the stages of a pipeline that its knobs are numbers of, by the names of the knobs.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> stages = stages_of_knobs(extract(tf.data.Dataset.range(9).batch(2).prefetch(3)))
+    >>> {name: type(stage).__name__ for name, stage in stages.items()}
+    {'prefetch.buffer_size': 'Prefetch'}
+    """
+    return {knob.name: node for node, knob in _located(tree)}
 
 
 def knob_values(tree: ir.Node) -> dict[str, int]:

@@ -144,8 +144,9 @@ class OptimizedDataset(Followable):
             after: stages after this dataset, as for :meth:`iterator`.
 
         Returns:
-            The iterator; ``None`` where somebody would notice (Python code, a variable), where a cache is not full, and
-            where a shuffle with a seed would go on with another order, should nobody read it.
+            The iterator; ``None`` where somebody would notice (Python code, a variable), where a cache is not full,
+            where a shuffle with a seed would go on with another order, should nobody read it, and where files are read
+            that may change, as they may with ``keeps="sequence"``.
 
         >>> import tensorflow as tf, autopipe
         >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).shuffle(4))
@@ -332,7 +333,8 @@ class OptimizedDataset(Followable):
 
     def _may_start_early(self, after: Stages) -> bool:
         tree = tree_after(self._autopipe_tree, after)
-        if not self._stores.files_are_whole or not may_start_early(tree):
+        files_may_change = self._plan.keeps == "sequence"
+        if not self._stores.files_are_whole or not may_start_early(tree, files_may_change=files_may_change):
             return False
         return not self._stores.has_memories or self._stores.has_full_memories(self._iterators.memories_in_use())
 

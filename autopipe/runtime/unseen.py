@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.cache_files import may_write
+from autopipe.pipeline.repeatable import reads_files
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.measuring.turns import without_last_prefetch
@@ -16,12 +17,16 @@ def may_end_aside(tree: ir.Node) -> bool:
     return who_would_see(tree) is None and not may_write(tree)
 
 
-def may_start_early(tree: ir.Node) -> bool:
+def may_start_early(tree: ir.Node, *, files_may_change: bool = False) -> bool:
     """Return whether an iterator may start while another is still read.
 
     Not where a shuffle has a seed: it would go on with another order, should nobody read what started.
+
+    Args:
+        tree: the pipeline.
+        files_may_change: whether a program may write its input anew in between: what starts early reads what was there.
     """
-    if not may_end_aside(tree):
+    if not may_end_aside(tree) or (files_may_change and reads_files(tree)):
         return False
     # Nobody knows whether a shared cache is full; of two who fill it, each has an order of its own.
     if any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):

@@ -59,13 +59,14 @@ class DeviceReading:
         index: the driver's number of the GPU, as ``nvidia-smi`` shows it.
         name: what the maker calls it.
         utilization: share of the driver's last sampling period in which a kernel ran, 0 to 1.
-        memory_total_bytes: memory there is.
+        memory_total_bytes: memory there is; ``None`` where the driver does not tell, as of a GPU that shares the
+            memory of its machine.
     """
 
     index: int
     name: str
     utilization: float
-    memory_total_bytes: int
+    memory_total_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)

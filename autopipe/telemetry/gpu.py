@@ -137,22 +137,28 @@ def _permitted(nvml: Any) -> tuple[_Gpu, ...]:
     gpus = []
     refusal = None
     for index in range(nvml.nvmlDeviceGetCount()):
-        # The count includes GPUs that a cluster's scheduler has given to others.
+        # The count includes GPUs that a cluster's scheduler has given to others, and those that are broken.
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        except nvml.NVMLError_NoPermission as error:
+            uuid, name = nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle)
+        except (nvml.NVMLError_NoPermission, *_broken(nvml)) as error:
             refusal = error
             continue
-        uuid, name = nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle)
         gpus.append(_Gpu(index, uuid, name, handle, GpuSamples(handle)))
     if refusal is not None and not gpus:
         raise refusal
     return tuple(gpus)
 
 
+def _broken(nvml: Any) -> tuple[type[Exception], ...]:
+    """Return what is raised of a GPU that answers no more, while others may."""
+    return nvml.NVMLError_GpuIsLost, nvml.NVMLError_Unknown
+
+
 def _pids(nvml: Any, gpu: _Gpu) -> set[int]:
-    # A driver may keep this list to itself while it gives everything else.
+    # A driver may keep this list to itself while it gives everything else; what is broken is told where it is used.
     silence = (
+        *_broken(nvml),
         nvml.NVMLError_NotSupported,
         nvml.NVMLError_NoPermission,
         nvml.NVMLError_FunctionNotFound,
@@ -208,8 +214,10 @@ def _supported(nvml: Any, gpus: tuple[_Gpu, ...], tell: Callable[[Any, _Gpu], To
 
 def _figures(nvml: Any, gpu: _Gpu) -> DeviceReading:
     percent = nvml.nvmlDeviceGetUtilizationRates(gpu.handle).gpu
-    memory = nvml.nvmlDeviceGetMemoryInfo(gpu.handle)
-    return DeviceReading(gpu.index, gpu.name, percent / 100, memory.total)
+    memory_bytes = None
+    with suppress(nvml.NVMLError_NotSupported):
+        memory_bytes = nvml.nvmlDeviceGetMemoryInfo(gpu.handle).total
+    return DeviceReading(gpu.index, gpu.name, percent / 100, memory_bytes)
 
 
 def _warn_once(error: Exception) -> None:

@@ -52,6 +52,7 @@ _FIRST_SEEN: WeakKeyDictionary[Any, dict[tuple[int, Any], float]] = WeakKeyDicti
 # Of /proc/PID/stat: states of what has ended, and after the state the place of the start.
 _ENDED_STATES, _START_FIELD = ("Z", "X"), 18
 _JOURNAL = "journal:"
+_CLIENTS = frozenset({"grpc", "redis", "sqlalchemy", "sqlite3"})
 # Of those who open a new database at the same moment, one makes its tables, and the others find them half made.
 _OPENINGS = 20
 _OPENING_SECONDS = 0.1
@@ -254,11 +255,11 @@ def reaching_storage(*, whatever: bool = False) -> Iterator[None]:
     """Say in words that a storage cannot be reached any more.
 
     Args:
-        whatever: whether any error shows it, where nothing is used but a study: files and servers have errors of their
-            own. By default it is only what Optuna makes of those of databases.
+        whatever: whether any error is told so, where nothing is used but a study: files and servers have errors of
+            their own, and so have samplers. By default it is only what Optuna makes of those of databases.
 
     Raises:
-        StorageError: if it cannot.
+        StorageError: if it cannot, or if the study fails otherwise.
     """
     from optuna.exceptions import StorageInternalError
 
@@ -268,11 +269,23 @@ def reaching_storage(*, whatever: bool = False) -> Iterator[None]:
     except AutopipeError:
         raise
     except shows as error:
+        said = _sentence(error.__cause__ or error)
+        if not _is_of_storage(error):
+            raise StorageError(
+                "A study must propose trials, and take what they came to, as long as it is searched, but it raised "
+                f"{type(error).__name__}: {said} The trials before that are in it. See to its sampler."
+            ) from error
         raise StorageError(
-            "The storage of a study must be reachable as long as it is searched, but it says: "
-            f"{_sentence(error.__cause__ or error)} The trials before that are in it: once it can be reached again, "
-            "the same search goes on from there."
+            f"The storage of a study must be reachable as long as it is searched, but it says: {said} The trials "
+            "before that are in it: once it can be reached again, the same search goes on from there."
         ) from error
+
+
+def _is_of_storage(error: Exception) -> bool:
+    """Return whether an error is one of files, of a network, or of what Optuna reaches databases and servers with."""
+    from optuna.exceptions import StorageInternalError
+
+    return isinstance(error, OSError | StorageInternalError) or type(error).__module__.split(".")[0] in _CLIENTS
 
 
 def _storage(text: str | None) -> Any:
@@ -327,8 +340,9 @@ def _is_abandoned(study: Any, trial: Any) -> bool:
     if not signature:
         return _seconds_looked_at(study, trial, None) >= _UNSIGNED_SECONDS
     numbering, number, started = signature.rsplit(":", 2)
-    if numbering == _numbering():
-        return _started(int(number)) != started
+    found = _started(int(number)) if numbering == _numbering() else None
+    if found is not None:
+        return found != started
     sign = trial.user_attrs.get(_SEEN_AT, 0.0)
     looked_at = _seconds_looked_at(study, trial, sign)
     return looked_at >= _LOOKED_AT_SECONDS and bool(time.time() - sign > _SILENT_SECONDS)
@@ -348,18 +362,30 @@ def _numbering() -> str:
     return f"{socket.gethostname()}/{boot_id()}/{namespace}"
 
 
-def _started(process: int) -> str:
+def _started(process: int) -> str | None:
     """Return when a process was started: its number may have been given to another since. Empty if it is gone.
 
-    It is told in ticks since the machine was started, which stay what they are when its clock is set.
+    It is told in ticks since the machine was started, which stay what they are when its clock is set. ``None`` where
+    the system hides processes of other users (``hidepid``), and this may be one.
     """
     try:
         found = Path(f"/proc/{process}/stat").read_bytes()
+    except PermissionError:
+        return None
     except (FileNotFoundError, ProcessLookupError):
-        return ""
+        return None if _is_of_another_user(process) else ""
     # The name before it may hold anything, also spaces and parentheses.
     state, *fields = found.rpartition(b")")[2].decode().split()
     return "" if state in _ENDED_STATES else fields[_START_FIELD]
+
+
+def _is_of_another_user(process: int) -> bool:
+    with suppress(ProcessLookupError):
+        try:
+            os.kill(process, 0)
+        except PermissionError:
+            return True
+    return False
 
 
 def _sentence(error: BaseException) -> str:

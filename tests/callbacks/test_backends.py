@@ -93,8 +93,10 @@ def train(data, *callbacks):
     return history["loss"] + [float(model.predict(x[:1], verbose=0)[0, 0])], history
 
 
-(plain, _), (monitored, figures) = train(written), train(dataset, PipelineMonitor())
-print(json.dumps([keras.backend.backend(), plain, monitored, figures["steps_per_second"]]))
+monitor = PipelineMonitor()
+(plain, _), (monitored, figures) = train(written), train(dataset, monitor)
+elements = monitor.profile.stretch.elements
+print(json.dumps([keras.backend.backend(), plain, monitored, figures["steps_per_second"], elements]))
 """
 BACKENDS = [pytest.param("jax", marks=needs_keras("3.6")), "torch"]
 
@@ -131,7 +133,8 @@ def test_every_element_is_trained_on_once_per_epoch_when_every_step_swaps(backen
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_compiled_training_is_what_it_is_without_a_monitor(backend, tmp_path):
     """With JAX, the variables of a model are elsewhere within an epoch, and asking for the model would move them."""
-    plain, monitored, speeds = run(MONITORING, backend, tmp_path)
+    plain, monitored, speeds, elements = run(MONITORING, backend, tmp_path)
     assert monitored == pytest.approx(plain)
     assert len(speeds) == 3
     assert min(speeds) > 0
+    assert elements == 3 * 8

@@ -41,7 +41,7 @@ def early(monkeypatch):
     return started
 
 
-def train(dataset, **arguments):
+def train(dataset, *others, **arguments):
     """Train with a tuner that has nothing to search; return the model, and the iterators it was given."""
     given = []
 
@@ -51,7 +51,7 @@ def train(dataset, **arguments):
             given.append(reading.iterator)
 
     model = Recorder()
-    model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[Tuner(trials=0, verbose=0)], **arguments)
+    model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[Tuner(trials=0, verbose=0), *others], **arguments)
     return model, given
 
 
@@ -145,6 +145,29 @@ def test_nothing_starts_early_where_somebody_would_notice(name, early):
     make, keeps = KEEPS_COLD[name]
     model, _ = train(autopipe.optimize(make(), keeps=keeps, rules=(), seconds=0))
     assert model.sorted_epochs == [WHOLE] * EPOCHS
+    assert set(early) == {None}
+
+
+def test_files_that_are_written_anew_between_epochs_are_read_as_they_are_by_then(early, tmp_path):
+    file = tmp_path / "rows.txt"
+
+    class Write(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            write(epoch + 1)
+
+    def write(number):
+        file.write_text(f"{number}\n" * ROWS)
+
+    def parse(line):
+        row = tf.strings.to_number(line)[None]
+        return row, row
+
+    write(0)
+    dataset = autopipe.optimize(
+        tf.data.TextLineDataset(str(file)).map(parse).batch(4), keeps="sequence", rules=(), seconds=0
+    )
+    model, _ = train(dataset, Write())
+    assert model.sorted_epochs == [[number] * ROWS for number in range(EPOCHS)]
     assert set(early) == {None}
 
 

@@ -21,7 +21,8 @@ def test_what_fills_a_cache_is_no_growth_that_a_challenger_answers_for(monkeypat
     dataset = autopipe.optimize(rows().map(identity).cache().batch(4), rules=(), seconds=0)
     monkeypatch.setattr(memory_guard, "_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(memory_guard, "resident_bytes", lambda: 10**9 if dataset.caches_are_full else 0)
-    tuner = PipelineTuner(trials=1, window_seconds=0.001, objective="rate", most_loss=math.inf, ram_budget=1, verbose=0)
+    short = {"trials": 1, "window_seconds": 0.001, "most_loss": math.inf, "verbose": 0}
+    tuner = PipelineTuner(objective="rate", ram_budget=10**6, **short)
     fit_until_a_trial_ended(Recorder(), dataset, tuner)
     assert [trial.failure for trial in tuner.search.trials] == [""]
 
@@ -40,7 +41,7 @@ def test_what_a_validation_dataset_keeps_is_no_growth_that_a_challenger_answers_
     dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
     monkeypatch.setattr(memory_guard, "_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(memory_guard, "resident_bytes", lambda: 10**9 if trials_before else 0)
-    tuner = PipelineTuner(window_seconds=0.001, objective="rate", most_loss=math.inf, ram_budget=1, verbose=0)
+    tuner = PipelineTuner(window_seconds=0.001, objective="rate", most_loss=math.inf, ram_budget=10**6, verbose=0)
     Recorder().fit(
         dataset, validation_data=rows().batch(4), epochs=MOST_EPOCHS, verbose=0, callbacks=[tuner, Validate()]
     )

@@ -303,6 +303,17 @@ def test_a_loop_that_reads_no_optimized_dataset_is_told_so_once():
         read(None)
 
 
+@pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+def test_a_dataset_without_elements_is_told_as_what_it_is():
+    empty = autopipe.optimize(PAIRS.filter(lambda x, y: tf.reduce_all(x > 1e9)), rules=(), seconds=0)
+    monitor = PipelineMonitor()
+    with pytest.warns(UserWarning, match="began to read gave no elements") as caught:
+        model().fit(empty, epochs=2, verbose=0, callbacks=[monitor])
+    assert not [each for each in caught if "reads none" in str(each.message)]
+    with pytest.warns(UserWarning, match="began to read gave no elements"), monitor:
+        assert not list(empty)
+
+
 def test_a_step_outside_of_the_callback_is_said_once():
     monitor = PipelineMonitor()
     with pytest.warns(UserWarning, match=r"PipelineMonitor.step\(\) must be called in a training loop within"):

@@ -133,3 +133,34 @@ def test_a_loop_that_validates_before_its_first_step_has_no_epoch_of_that():
     assert monitor.profile.epochs == 2
     assert monitor.profile.stretch.elements == 2 * STEPS
     assert tuner.dataset is train_on
+
+
+def test_of_two_parts_of_one_dataset_the_one_that_steps_are_told_of_makes_the_epochs():
+    base = autopipe.optimize(rows(), seconds=0)
+    train, validation = (
+        base.filter(lambda x, y: x[0] < ROWS // 2).batch(4),
+        base.filter(lambda x, y: x[0] >= ROWS // 2).batch(4),
+    )
+    with PipelineMonitor() as monitor:
+        for _ in range(3):
+            for _ in train:
+                monitor.step()
+            list(validation)
+    assert list(monitor._figures) == [1, 2, 3]
+    assert monitor.profile.stretch.elements == 3 * ROWS // 2 // 4
+
+
+def test_a_part_that_is_made_anew_for_each_epoch_is_the_same():
+    base = autopipe.optimize(rows(), seconds=0)
+
+    def made():
+        return iter(base.filter(lambda x, y: x[0] >= 0).batch(4))
+
+    with PipelineMonitor() as monitor:
+        for _ in range(3):
+            # The one before is still held while this one is made.
+            iterator = made()
+            for _ in iterator:
+                monitor.step()
+    assert list(monitor._figures) == [1, 2, 3]
+    assert monitor.profile.stretch.elements == 3 * ROWS // 4

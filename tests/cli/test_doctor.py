@@ -97,6 +97,13 @@ class TestDoctor:
         assert "0: H200 [test], 8 GiB, 25% busy" in said
         assert 'pip install "tensorflow[and-cuda]"' in said
 
+    def test_a_gpu_whose_memory_the_driver_does_not_tell_is_shown_without(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("autopipe.telemetry.GpuMeter", FakeMeter)
+        monkeypatch.setattr(FakeMeter, "reading", GpuReading((DeviceReading(0, "GB10", 0.25, None),)))
+        assert "0: GB10, memory unknown, 25% busy" in autopipe("doctor").stdout
+
     def test_tensorflow_needs_no_gpu_where_keras_trains_with_another_backend(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

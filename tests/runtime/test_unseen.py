@@ -45,6 +45,20 @@ def test_what_draws_for_nobody_else_may_start_early(dataset, may):
 
 
 @pytest.mark.parametrize(
+    "reading",
+    [lambda file: Dataset.from_tensors(file).map(tf.io.read_file), tf.data.TextLineDataset],
+    ids=["function", "stage"],
+)
+def test_what_reads_files_that_may_change_may_not_start_early(tmp_path, reading):
+    file = tmp_path / "lines.txt"
+    file.write_text("a\n")
+    tree = extract(reading(str(file)).batch(2))
+    assert may_start_early(tree)
+    assert not may_start_early(tree, files_may_change=True)
+    assert may_start_early(extract(NUMBERS.batch(2)), files_may_change=True)
+
+
+@pytest.mark.parametrize(
     ("dataset", "without_prefetch"),
     [
         (NUMBERS.shuffle(3, seed=1).repeat(2).prefetch(2), True),

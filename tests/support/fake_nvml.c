@@ -2,9 +2,10 @@
  *
  * Read anew at every call, so that a test can change it in mid-run:
  *   FAKE_INIT         what nvmlInit answers
- *   FAKE_LISTING      what asking for the running processes answers
+ *   FAKE_LISTING      what asking for the running processes of each GPU answers: "3,3"
  *   FAKE_MINE         1 for each GPU that lists this process: "0,1"
  *   FAKE_HANDLE       what asking for each GPU's handle answers: "4,0"
+ *   FAKE_MEMORY       what asking for each GPU's memory answers: "3,0"
  *   FAKE_UTILIZATION  percent of each GPU, below zero an error: "37,-3"
  *   FAKE_PERIOD       microseconds between the samples it keeps of that; 0 if it keeps none
  * Anything left out is 0, which is also NVML_SUCCESS. There are two GPUs, of 8 and 16 GiB, half in use.
@@ -100,11 +101,11 @@ int nvmlDeviceGetSamples(
 int nvmlDeviceGetMemoryInfo(Device device, Memory *memory) {
     memory->total = (device->index + 1ull) << 33;
     memory->used = memory->free = memory->total / 2;
-    return 0;
+    return setting("FAKE_MEMORY", device->index);
 }
 
 int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned *count, Process *processes) {
-    int answer = setting("FAKE_LISTING", 0);
+    int answer = setting("FAKE_LISTING", device->index);
     unsigned room = *count;
     if (answer) return answer;
     *count = 1 + setting("FAKE_MINE", device->index);
@@ -117,5 +118,5 @@ int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned *count, Proc
 
 int nvmlDeviceGetGraphicsRunningProcesses_v3(Device device, unsigned *count, Process *processes) {
     *count = 0;
-    return setting("FAKE_LISTING", 0);
+    return setting("FAKE_LISTING", device->index);
 }

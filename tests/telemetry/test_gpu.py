@@ -55,12 +55,27 @@ def test_no_visible_gpu_reads_none_and_is_no_fault(run: Run, hidden: str) -> Non
 @pytest.mark.parametrize("refusal", ["3", "4", "13"])
 def test_a_driver_that_does_not_list_processes_gives_all_visible_gpus(run: Run, refusal: str) -> None:
     script = "print([d.index for d in meter.read().devices], warned)"
-    assert run(script, FAKE_LISTING=refusal) == ["[0, 1] []"]
+    assert run(script, FAKE_LISTING=f"{refusal},{refusal}") == ["[0, 1] []"]
 
 
 def test_a_gpu_given_to_others_by_the_scheduler_is_not_counted(run: Run) -> None:
     script = "print([d.index for d in meter.read().devices], warned)"
     assert run(script, FAKE_HANDLE="4,0", CUDA_VISIBLE_DEVICES="0") == ["[1] []"]
+
+
+@pytest.mark.parametrize("fault", ["15", "999"], ids=["lost", "unknown"])
+@pytest.mark.parametrize("setting", ["FAKE_HANDLE", "FAKE_LISTING"])
+def test_a_broken_gpu_that_this_process_does_not_use_takes_nothing_from_the_others(
+    run: Run, setting: str, fault: str
+) -> None:
+    script = "print([d.index for d in meter.read().devices], warned)"
+    assert run(script, FAKE_MINE="0,1", **{setting: f"{fault},0"}) == ["[1] []"]
+
+
+def test_a_gpu_that_shares_the_memory_of_the_machine_and_does_not_tell_it_is_read(run: Run) -> None:
+    script = "print([(d.utilization, d.memory_total_bytes) for d in meter.read().devices], warned)"
+    found = run(script, FAKE_UTILIZATION="37,20", FAKE_MEMORY="3,0")
+    assert found == [f"[(0.37, None), (0.2, {2**34})] []"]
 
 
 def test_a_gpu_without_utilization_is_left_out(run: Run) -> None:
@@ -74,6 +89,7 @@ def test_a_gpu_without_utilization_is_left_out(run: Run) -> None:
         ({"FAKE_INIT": "9"}, "NVMLError_DriverNotLoaded", "modprobe nvidia"),
         ({"FAKE_INIT": "4"}, "NVMLError_NoPermission", "/dev/nvidiactl"),
         ({"FAKE_HANDLE": "4,4"}, "NVMLError_NoPermission", "/dev/nvidiactl"),
+        ({"FAKE_HANDLE": "15,15"}, "NVMLError_GpuIsLost", "nvidia-smi"),
         ({"FAKE_UTILIZATION": "-4,-4"}, "NVMLError_NoPermission", "/dev/nvidiactl"),
         ({"FAKE_UTILIZATION": "-3,-3"}, "NVMLError_NotSupported", "MIG"),
         ({"CUDA_VISIBLE_DEVICES": "MIG-1"}, "NVMLError_NotSupported", "MIG"),

@@ -185,6 +185,24 @@ class TestAbandoned:
             process.wait()
         assert studies._started(process.pid) == ""
 
+    @pytest.mark.parametrize("hidden", [PermissionError, FileNotFoundError], ids=["hidepid=1", "hidepid=2"])
+    def test_a_process_that_the_system_hides_is_known_by_its_signs(self, hidden, monkeypatch):
+        study = open_study()
+        trial = begun(study)
+
+        def hide(*_):
+            raise hidden
+
+        def refuse(*_):
+            raise PermissionError
+
+        monkeypatch.setattr(studies.Path, "read_bytes", hide)
+        monkeypatch.setattr(studies.os, "kill", refuse)
+        monkeypatch.setattr(studies, "_LOOKED_AT_SECONDS", 0.0)
+        assert fail_abandoned(study) == 0
+        trial.set_user_attr("autopipe:seen", time.time() - 10_000)
+        assert fail_abandoned(study) == 1
+
     @pytest.mark.parametrize("part", [0, 1, 2], ids=["host", "boot", "namespace"])
     def test_a_process_whose_number_says_nothing_here_is_waited_for_and_not_for_ever(self, part, monkeypatch):
         study = open_study()

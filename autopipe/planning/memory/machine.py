@@ -1,4 +1,4 @@
-"""What a process may really use of its machine: the cores and memory that affinity and cgroups leave it."""
+"""What a process may really use of its machine: the cores, memory and threads that affinity and cgroups leave it."""
 
 import ctypes
 import os
@@ -11,7 +11,10 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["Machine", "give_back_free_memory", "queued_by_thread", "queued_since", "resident_bytes"]
+__all__ = ["Machine", "give_back_free_memory", "queued_by_thread", "queued_since", "resident_bytes", "threads_left"]
+
+# Who has one of them, CAP_SYS_ADMIN or CAP_SYS_RESOURCE, is not held to a limit of its user's threads.
+_FREE_OF_LIMITS = 1 << 21 | 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,48 @@ class Machine:
                 total = min(total, limit)
                 available = min(available, max(limit - _unreclaimable(group), 0))
         return cls(cores, total, available, platform.node())
+
+
+def threads_left(root: str | os.PathLike[str] = "/") -> int:
+    """Return how many threads this process can still start, as far as the kernel tells.
+
+    Its cgroups limit them, its user (``ulimit -u``) and the kernel; the tightest limit holds. TensorFlow ends the
+    process where it cannot start a thread.
+
+    Args:
+        root: where ``proc`` and ``sys`` are found; another folder describes another machine.
+
+    >>> threads_left() > 0
+    True
+    """
+    base = Path(root)
+    return max(min([*_left_by_groups(base), *_left_to_user(base), *_left_by_kernel(base)], default=sys.maxsize), 0)
+
+
+def _left_by_groups(base: Path) -> Iterator[int]:
+    for group in _groups(base, "pids"):
+        most, used = _words(group / "pids.max"), _words(group / "pids.current")
+        if most and used and most != ["max"]:
+            yield int(most[0]) - int(used[0])
+
+
+def _left_to_user(base: Path) -> Iterator[int]:
+    most = [line.split()[2] for line in _lines(base / "proc/self/limits") if line.startswith("Max processes")]
+    mine = _fields(base / "proc/self/status")
+    if most in ([], ["unlimited"]) or int(mine.get("CapEff:", ["0"])[0], 16) & _FREE_OF_LIMITS:
+        return
+    all_there_are = map(_fields, base.glob("proc/[0-9]*/status"))
+    # The first of its numbers is that of the user who is held to the limit.
+    of_user = [each for each in all_there_are if each.get("Uid:", [])[:1] == mine.get("Uid:", [])[:1]]
+    yield int(most[0]) - sum(int(each["Threads:"][0]) for each in of_user if "Threads:" in each)
+
+
+def _left_by_kernel(base: Path) -> Iterator[int]:
+    running = _words(base / "proc/loadavg")[3:4]
+    for limit in ("threads-max", "pid_max"):
+        most = _words(base / "proc/sys/kernel" / limit)
+        if most and running:
+            yield int(most[0]) - int(running[0].partition("/")[2])
 
 
 def resident_bytes() -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from autopipe.errors import ArgumentError, StorageError
 from autopipe.figures import bytes_text
 from autopipe.pipeline.knobs import read_knobs, used_knobs
-from autopipe.planning.memory.machine import Machine
+from autopipe.planning.memory.machine import Machine, threads_left
 from autopipe.runtime.reading import Reading
 from autopipe.search_spaces import SearchSpace, ask
 from autopipe.telemetry import Sampler
@@ -21,6 +21,7 @@ from autopipe.tuning.live.switch import Switch
 from autopipe.tuning.live.watch import Watch
 from autopipe.tuning.search.distributions import fits
 from autopipe.tuning.search.first_tries import first_tries
+from autopipe.tuning.search.limits import most_held, most_threads
 from autopipe.tuning.search.search import Search
 from autopipe.tuning.search.trial import Trial
 from autopipe.tuning.search.window import Window, WindowMeter
@@ -172,7 +173,10 @@ class LiveSearch:
         if self.search.finished:
             self._look_on(window)
             return
+        began = time.perf_counter()
         values = self.search.feed(window)
+        self.search.waited(time.perf_counter() - began)
+        self._windows.begin_now()
         least = max(self.search.seconds_to_wait, self._window_seconds)
         self._windows.least_seconds = min(least, self._watching_seconds)
         if values is not None:
@@ -195,15 +199,17 @@ class LiveSearch:
 
     def _begin(self, objective: str, study: Any) -> None:
         """Search from the knobs that are in the dataset now."""
-        space = live_space(self._settings.space, self._dataset)
+        space, machine = live_space(self._settings.space, self._dataset), Machine.here()
+        knobs = [knob for knob in read_knobs(self._dataset.tree) if knob.live]
         search = Search(
             self._dataset.knobs,
             space,
-            first_tries=first_tries([knob for knob in read_knobs(self._dataset.tree) if knob.live], Machine.here()),
+            first_tries=first_tries(knobs, machine),
             trials=self._settings.trials,
             objective=objective,
             seed=self._settings.seed,
             study=_that_fits(study, space),
+            most=self._most(machine),
             most_loss=self._settings.most_loss,
             on_trial=self._settings.on_trial,
         )
@@ -211,6 +217,12 @@ class LiveSearch:
         self._watch = None
         self._switch = Switch(search, self._next_epoch, self._settings.most_loss, in_loop=self._in_loop)
         self._windows = WindowMeter(self._watching_seconds if search.finished else self._window_seconds)
+
+    def _most(self, machine: Machine) -> dict[str, int]:
+        """Return the most that knobs may be, as far as threads and memory are left for them."""
+        tree = self._dataset.tree
+        threads, held = most_threads(read_knobs(tree), threads_left(), machine), most_held(tree, self._guard.room)
+        return {name: min(each[name] for each in (threads, held) if name in each) for name in {**threads, **held}}
 
     def _is_switched(self, reading: Reading) -> bool:
         """Return whether an iterator runs with what is to run now, and see to it that it does if it can.
@@ -232,11 +244,14 @@ class LiveSearch:
         """Take back what made the process cross its budget: the challenger, or else all that tuning changed."""
         self.memory_is_short = True
         self._next_epoch.let_go()
+        why = f"the process grew by more than the budget of {bytes_text(self._guard.budget)}"
+        before = self.searches[0]
         if self.search.challenging:
-            why = f"the process grew by more than the budget of {bytes_text(self._guard.budget)}"
             self.search.give_up(why)
-        elif self.search.incumbent != self.searches[0].original and self._challengers_are_gone:
-            self.search.retreat(self.searches[0].original)
+        elif self.search.incumbent != before.original and self._challengers_are_gone:
+            self.search.retreat(before.original, before.first, why)
+            # Training waits more with the knobs of before, and is not to be tuned into the same again.
+            self._watch = None
         else:
             return
         self._switch.at_once(reading)

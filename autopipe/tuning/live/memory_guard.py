@@ -40,6 +40,15 @@ class MemoryGuard:
         self._seen = resident_bytes()
         return self._seen > self._limit
 
+    @property
+    def room(self) -> int:
+        """The bytes of its budget by which the process has not grown yet.
+
+        >>> 0 < MemoryGuard(budget=2**40).room <= 2**40
+        True
+        """
+        return min(max(self._limit - resident_bytes(), 0), self.budget)
+
     def leave_out(self) -> None:
         """Allow what the process grew by since the last look: others did, as a validation dataset that is cached.
 

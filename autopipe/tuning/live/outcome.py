@@ -25,7 +25,8 @@ def in_one_line(searches: Sequence[Search], most_loss: float) -> str:
         most_loss: the share of the time that their trials may have lost.
 
     >>> in_one_line([], 0.02)
-    'autopipe: too few steps to measure anything; the pipeline runs with the knobs it had'
+    'autopipe: too few steps to measure anything (of an epoch the first three, and within fit the last, do not count); \
+the pipeline runs with the knobs it had'
     """
     if searches and not searches[-1].has_knobs:
         return (
@@ -36,7 +37,10 @@ def in_one_line(searches: Sequence[Search], most_loss: float) -> str:
         return "autopipe: no trial was asked for (trials=0); the pipeline runs with the knobs it had"
     first, last = _first_and_last(searches)
     if first is None or last is None:
-        return "autopipe: too few steps to measure anything; the pipeline runs with the knobs it had"
+        return (
+            "autopipe: too few steps to measure anything (of an epoch the first three, and within fit the last, do not "
+            "count); the pipeline runs with the knobs it had"
+        )
     latest, trials = searches[-1], trials_of(searches)
     name = _objective(latest, first, last)
     before, after = (OBJECTIVES[name](window) for window in (first, last))
@@ -52,15 +56,27 @@ def in_one_line(searches: Sequence[Search], most_loss: float) -> str:
             "cannot be changed before its end; the pipeline runs with the knobs it had"
         )
     kept = sum(trial.kept for trial in trials)
+    failed = [trial.failure for trial in trials if trial.failure]
+    given_up = f", {len(failed)} given up because {failed[-1]}" if failed else ""
     spent = sum(trial.seconds for trial in trials)
     swaps = sum(search.swap_seconds for search in searches)
-    original = searches[0].original
-    changed = {key: value for key, value in latest.incumbent.items() if value != original[key]}
-    knobs = ", ".join(f"{key}={value}" for key, value in changed.items()) or "the knobs it had were best"
     return (
         f"autopipe: {name} {before:.3g} -> {after:.3g} after {len(trials)} trials "
-        f"({kept} kept, {spent:.1f} s in trials, {swaps:.1f} s in swaps): {knobs}"
+        f"({kept} kept{given_up}, {spent:.1f} s in trials, {swaps:.1f} s in swaps): {_knobs(searches, trials)}"
     )
+
+
+def _knobs(searches: Sequence[Search], trials: Sequence[Trial]) -> str:
+    """Return which knobs are others than before the first search, or why none is."""
+    original, latest = searches[0].original, searches[-1]
+    changed = {key: value for key, value in latest.incumbent.items() if value != original[key]}
+    if changed:
+        return ", ".join(f"{key}={value}" for key, value in changed.items())
+    if latest.retreated:
+        return f"the knobs it had, because with those that were kept {latest.retreated}"
+    if all(trial.failure for trial in trials):
+        return "the knobs it had, because no trial came to its end"
+    return "the knobs it had were best"
 
 
 def measured(searches: Sequence[Search]) -> dict[str, Any]:

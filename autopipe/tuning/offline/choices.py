@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from autopipe.pipeline.knobs import read_knobs
-from autopipe.planning.memory.machine import Machine
+from autopipe.planning.memory.machine import Machine, threads_left
 from autopipe.search_spaces import SearchSpace, ask
 from autopipe.tuning.offline.structures import OPTIMIZED
 from autopipe.tuning.search.distributions import fits, suggest
 from autopipe.tuning.search.first_tries import first_tries
+from autopipe.tuning.search.limits import most_threads, within
 from autopipe.tuning.studies import load_optuna, refuse_other_choices
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ class Choices:
     Attributes:
         datasets: the structures, by name; the first is the pipeline as it was given.
         spaces: what the knobs of each may be.
+        most: of each, the most that knobs may be on this machine, whatever a study proposes.
     """
 
     datasets: Mapping[str, OptimizedDataset]
     spaces: Mapping[str, Mapping[str, Any]]
+    most: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -49,10 +52,11 @@ class Choices:
         """Return the choices among a pipeline and others that yield the same."""
         load_optuna()
         datasets = {OPTIMIZED: dataset, **(others or {})}
-        machine = Machine.here()
+        machine, left = Machine.here(), threads_left()
         knobs = {name: read_knobs(each.tree) for name, each in datasets.items()}
         everywhere = [knob for each in knobs.values() for knob in each]
-        return cls(datasets, {name: ask(space, each, machine, others=everywhere) for name, each in knobs.items()})
+        spaces = {name: ask(space, each, machine, others=everywhere) for name, each in knobs.items()}
+        return cls(datasets, spaces, {name: most_threads(each, left, machine) for name, each in knobs.items()})
 
     @property
     def given(self) -> Choice:
@@ -72,18 +76,21 @@ class Choices:
             name: suggest(trial, _parameter(structure, name), distribution)
             for name, distribution in self.spaces[structure].items()
         }
-        return Choice(structure, {**self.datasets[structure].knobs, **chosen})
+        return self._possible(structure, chosen)
 
     def of_trial(self, trial: Any) -> Choice | None:
         """Return what a trial chose; ``None`` if it is of a structure, or has knobs, that there are not here."""
         structure = trial.params.get(_STRUCTURE, OPTIMIZED)
         if structure not in self.datasets:
             return None
-        knobs = dict(self.datasets[structure].knobs)
         chosen = {name: trial.params.get(_parameter(structure, name)) for name in self.spaces[structure]}
         if any(value is None for value in chosen.values()):
             return None
-        return Choice(structure, {**knobs, **chosen})
+        return self._possible(structure, chosen)
+
+    def _possible(self, structure: str, chosen: Mapping[str, int]) -> Choice:
+        possible = within(self.most.get(structure, {}), chosen, self.spaces[structure])
+        return Choice(structure, {**self.datasets[structure].knobs, **possible})
 
     def to_try_first(self) -> list[dict[str, Any]]:
         """Return, as parameters of Optuna, each other structure as it stands, and the numbers that help most often."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from autopipe.tuning.consumer import Consumer
 from autopipe.tuning.offline.choices import Choice, Choices
-from autopipe.tuning.offline.processes import fresh_processes
+from autopipe.tuning.offline.processes import end_with_parent, fresh_processes
 from autopipe.tuning.offline.workbench import LocalWorkbench, Pair, TrialFailedError
 
 __all__ = ["IsolatedWorkbench", "Job"]
@@ -79,6 +79,7 @@ def _compare(job: Job, reference: Choice, challenger: Choice, answer: Any) -> No
 
     # Who interrupts the search interrupts all its processes; this one is ended by who waits for it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
     load_tensorflow()
     try:
         # The output is that of the program that searches.

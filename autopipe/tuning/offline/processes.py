@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
+from threading import Thread
 from typing import Any
 
-__all__ = ["fresh_processes"]
+__all__ = ["end_with_parent", "fresh_processes"]
 
 
 def fresh_processes() -> Any:
@@ -20,3 +22,18 @@ def fresh_processes() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["autopipe.tuning.offline.forked_from"])
     return context
+
+
+def end_with_parent() -> None:
+    """Have this process end as soon as the one that started it has: who is killed ends no others.
+
+    >>> end_with_parent()
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=_end_after, args=(parent,), name="autopipe-parent", daemon=True).start()
+
+
+def _end_after(parent: Any) -> None:
+    parent.join()
+    os._exit(1)

@@ -9,9 +9,13 @@ from typing import Any
 
 from autopipe.errors import StorageError
 from autopipe.tuning.search.distributions import fits
+from autopipe.tuning.search.limits import within
 from autopipe.tuning.studies import open_study, quiet_optuna, reaching_storage, tell
 
 __all__ = ["Proposals"]
+
+# What Optuna says where a sampler that has proposed all there is would stop a search of Optuna's.
+_EXHAUSTED = "Study.stop"
 
 Values = Mapping[str, int]
 
@@ -23,14 +27,17 @@ class Proposals:
         study: an Optuna study; by default one of its own, in memory.
         space: what each knob may be, as Optuna distributions.
         seed: for the sampler of its own study.
+        most: by its name, the most that a knob may be on this machine. The study may propose more, since the space is
+            the same wherever it goes on, and is told what the most came to.
     """
 
-    def __init__(self, study: Any, space: Mapping[str, Any], seed: int | None) -> None:
+    def __init__(self, study: Any, space: Mapping[str, Any], seed: int | None, most: Values | None = None) -> None:
         self._study = study
         self._space = dict(space)
+        self._most = dict(most or {})
         self._seed = seed
         self._asked: Any = None
-        self._is_lost = False
+        self._is_over = False
 
     def begin(self, known: Values, score: float, first: Sequence[Values]) -> float:
         """Tell what runs already, and have the study propose some values before others.
@@ -62,7 +69,7 @@ class Proposals:
         """Have the study propose values next, if nothing else waits to be tried."""
         from optuna.trial import TrialState
 
-        if self._is_lost:
+        if self._is_over:
             return
         with self._reaching_study():
             if not self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
@@ -70,11 +77,15 @@ class Proposals:
 
     def ask(self) -> Values | None:
         """Return the next proposal; ``None`` where there are no more."""
-        if self._is_lost:
+        if self._is_over:
             return None
         with self._reaching_study():
             self._asked = self._study.ask(self._space)
-        return None if self._asked is None else dict(self._asked.params)
+        return None if self._asked is None else self.within_limits(self._asked.params)
+
+    def within_limits(self, values: Values) -> dict[str, int]:
+        """Return the values as far as the machine allows them."""
+        return within(self._most, values, self._space)
 
     def tell(self, value: float | None) -> None:
         """Tell what the last proposal came to, ``None`` for nothing, if that was not told yet."""
@@ -89,6 +100,9 @@ class Proposals:
             with reaching_storage(whatever=True):
                 yield
         except StorageError as lost:
-            if not self._is_lost:
+            if _EXHAUSTED in str(lost.__cause__) and isinstance(lost.__cause__, RuntimeError):
+                self._is_over = True
+                return
+            if not self._is_over:
                 warnings.warn(f"{lost} Meanwhile training goes on with the best knobs so far.", stacklevel=2)
-            self._is_lost = True
+            self._is_over = True

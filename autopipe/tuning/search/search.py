@@ -57,6 +57,7 @@ class Search:
         objective: ``"auto"``, ``"gpu"``, ``"busy"`` or ``"rate"``.
         seed: for Optuna's sampler.
         study: an Optuna study to ask and tell; by default one of its own, in memory.
+        most: by its name, the most that a knob may be on this machine, whatever the space says.
         most_loss: the share of all time that trials may lose; a trial waits until those before are made good. Where
             training waits for less than a tenth of its time, so much less of it, but never less than a fifth.
         on_trial: told of each trial.
@@ -71,6 +72,7 @@ class Search:
         swap_seconds: what changing iterators took.
         finished: whether no other trial follows.
         unmeasured: whether the search ended while the first challenger had yet to be measured.
+        retreated: why what was kept was taken back; empty if it was not.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Search:
         objective: str = "auto",
         seed: int | None = None,
         study: Any = None,
+        most: Values | None = None,
         most_loss: float = math.inf,
         on_trial: Callable[[Trial], None] | None = None,
     ) -> None:
@@ -95,11 +98,12 @@ class Search:
         self.swap_seconds = 0.0
         self.finished = not space or trials < 1
         self.unmeasured = False
+        self.retreated = ""
         self._space = dict(space)
         self._first_tries = [dict(each) for each in first_tries]
         self._most_trials = trials
         self._objective = objective
-        self._proposals = Proposals(study, space, seed)
+        self._proposals = Proposals(study, space, seed, most)
         # More steps a second may also come from cores that the pipeline leaves alone.
         self._patience = Patience(most_loss, ends_waiting=objective != "rate")
         self._on_trial = on_trial
@@ -162,7 +166,7 @@ class Search:
 
     @property
     def lost_seconds(self) -> float:
-        """What trials took, in slower windows and in swaps, that steps with the best knobs so far would not have."""
+        """What trials took, in slower windows, swaps and the study, that steps with the best knobs would not have."""
         return self._patience.lost
 
     def feed(self, window: Window) -> Values | None:
@@ -200,6 +204,10 @@ class Search:
         self.swap_seconds += seconds
         self._patience.lose(seconds)
 
+    def waited(self, seconds: float) -> None:
+        """Count what :meth:`feed` took, whose study may be in a database: no step runs meanwhile."""
+        self._patience.lose(seconds)
+
     def ran_on(self, seconds: float) -> None:
         """Count the time that the challenger of the last window runs on, until another iterator can take its place."""
         self._patience.lose(self.losing * seconds)
@@ -219,9 +227,9 @@ class Search:
         self._again = 0
         return self._run(self.incumbent)
 
-    def retreat(self, knobs: Values) -> Values:
-        """End the search with knobs of before, whatever was kept since."""
-        self.incumbent = dict(knobs)
+    def retreat(self, knobs: Values, window: Window | None, why: str) -> Values:
+        """End the search with knobs of before, whatever was kept since, and with what was measured of those."""
+        self.incumbent, self.last, self.retreated = dict(knobs), window, why
         return self._end()
 
     def stop(self) -> Values:
@@ -230,8 +238,11 @@ class Search:
         A window of a challenger has many steps where a swap hands on much that was made before.
         """
         if self._is_doubtful and not self._met_again:
-            self.incumbent = dict(self.original)
+            self._go_back()
         return self._end()
+
+    def _go_back(self) -> None:
+        self.incumbent, self.last = dict(self.original), self.first
 
     def _end(self) -> Values:
         self._proposals.tell(None)
@@ -241,17 +252,17 @@ class Search:
         return self.incumbent
 
     def _start_study(self) -> None:
-        seeds = [self._within_space(each) for each in self._first_tries]
+        seeds = [self._possible(each) for each in self._first_tries]
         self._seeded |= {self._key({**self.incumbent, **seed}) for seed in seeds}
         self._score = self._proposals.begin(self.incumbent, self._score, seeds)
 
-    def _within_space(self, seed: Values) -> dict[str, int]:
-        """Return the values of a seed; those that are not in the space are as in the incumbent, if that is."""
+    def _possible(self, seed: Values) -> dict[str, int]:
+        """Return the values of a seed that there can be; those not in the space are as in the incumbent, if that is."""
         candidates = {name: (seed.get(name, self.incumbent[name]), self.incumbent[name]) for name in self._space}
         fitting = {
             name: [value for value in values if fits(value, self._space[name])] for name, values in candidates.items()
         }
-        return {name: values[0] for name, values in fitting.items() if values}
+        return self._proposals.within_limits({name: values[0] for name, values in fitting.items() if values})
 
     def _next(self) -> Values | None:
         """Return a challenger; ``None`` at the end, with the incumbent running."""
@@ -286,8 +297,9 @@ class Search:
     def _enqueue_step(self) -> None:
         """Have the study propose a setting one step from the incumbent, if nothing else waits to be tried."""
         for step in neighbours(self.incumbent, self._space):
-            if self._key(step) not in self._tried:
-                self._proposals.enqueue(self._within_space(step))
+            possible = self._possible(step)
+            if self._key({**self.incumbent, **possible}) not in self._tried:
+                self._proposals.enqueue(possible)
                 return
 
     def _next_leaner(self) -> Values | None:
@@ -343,7 +355,7 @@ class Search:
         if self._challenger == self.original:
             self._rematch.append(match.gain > _LEAST_GAIN or match.rate > max(match.drift, _LEAST_GAIN))
             if self._rematch.count(True) == _DECIDING:
-                self.incumbent = dict(self.original)
+                self._go_back()
             return
         self._matches.append(match)
         so_far = together(self._matches)

@@ -118,6 +118,11 @@ class WindowMeter:
         self._stretch = self._started = None
         self._to_skip = self.skipped_steps
 
+    def begin_now(self) -> None:
+        """Leave out the time since the window under way began, in which no step has ended."""
+        if self._stretch is not None:
+            self._stretch = self._begin(self._stretch.stall, self._stretch.gpu)
+
     def start(self) -> None:
         """Pause, and take note that a new iterator is read from now on: how fast it starts is part of the rate."""
         self.pause()

@@ -18,6 +18,7 @@ from autopipe.planning.memory.machine import (
     queued_by_thread,
     queued_since,
     resident_bytes,
+    threads_left,
 )
 
 GIB = 2**30
@@ -183,6 +184,68 @@ def test_both_versions_at_once_each_have_their_say(tmp_path: Path) -> None:
     }
     here = machine(tmp_path, files)
     assert (here.cores, here.memory_bytes) == (1, 2 * GIB)
+
+
+def test_the_tests_may_start_a_thread() -> None:
+    assert threads_left() > 0
+
+
+PIDS_1 = "34 31 0:31 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+ROOM = {"proc/loadavg": "0.1 0.1 0.1 2/900 5123\n", "proc/sys/kernel/threads-max": "10900\n"}
+LIMITS = "Limit  Soft Limit  Hard Limit  Units\nMax processes             60         70         processes\n"
+
+
+def of_user(uid: int, threads: int, capabilities: str = "0") -> str:
+    return f"Name:\tpython\nUid:\t{uid}\t0\t0\t0\nThreads:\t{threads}\nCapEff:\t{capabilities}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "left"),
+    [
+        ({}, 10_000),
+        ({"proc/sys/kernel/pid_max": 1000}, 100),
+        ({"sys/fs/cgroup/pids.max": "max", "sys/fs/cgroup/pids.current": 5}, 10_000),
+        ({"sys/fs/cgroup/pids.max": 100, "sys/fs/cgroup/pids.current": 40}, 60),
+        ({"sys/fs/cgroup/pids.max": 100, "sys/fs/cgroup/pids.current": 140}, 0),
+        (
+            {
+                "proc/self/cgroup": "3:pids:/slurm/job\n",
+                "proc/self/mountinfo": VERSION_1 + PIDS_1,
+                "sys/fs/cgroup/pids/slurm/pids.max": 100,
+                "sys/fs/cgroup/pids/slurm/pids.current": 70,
+                "sys/fs/cgroup/pids/slurm/job/pids.max": "max",
+                "sys/fs/cgroup/pids/slurm/job/pids.current": 60,
+            },
+            30,
+        ),
+    ],
+    ids=["kernel", "its numbers", "group without limit", "version 2", "over its limit", "version 1"],
+)
+def test_the_tightest_limit_of_threads_holds(tmp_path: Path, files: Mapping[str, object], left: int) -> None:
+    machine(tmp_path, {**ROOM, **files})
+    assert threads_left(tmp_path) == left
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "left"), [("0", 45), ("1000000", 10_000), ("200000", 10_000)], ids=["none", "resource", "admin"]
+)
+def test_the_threads_of_all_processes_of_a_user_count_unless_it_is_free_of_limits(
+    tmp_path: Path, capabilities: str, left: int
+) -> None:
+    files = {
+        "proc/self/status": of_user(1000, 5, capabilities),
+        "proc/7/status": of_user(1000, 5),
+        "proc/8/status": of_user(1000, 10),
+        "proc/9/status": of_user(1001, 500),
+        "proc/self/limits": LIMITS,
+    }
+    machine(tmp_path, {**ROOM, **files})
+    assert threads_left(tmp_path) == left
+
+
+def test_where_nothing_limits_threads_there_are_more_than_anybody_starts(tmp_path: Path) -> None:
+    machine(tmp_path, {"proc/self/limits": LIMITS.replace("60 ", "unlimited ")})
+    assert threads_left(tmp_path) == sys.maxsize
 
 
 FORKED = """

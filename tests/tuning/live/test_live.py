@@ -1,6 +1,8 @@
 """The searches of a training need no Keras: whatever reads a dataset may tell them of its steps."""
 
 import math
+import time
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -14,6 +16,7 @@ from autopipe.tuning.live.memory_guard import MemoryGuard
 from autopipe.tuning.live.next_epoch import NextEpoch
 from autopipe.tuning.live.watch import Watch
 from autopipe.tuning.search.window import Window
+from autopipe.tuning.studies import open_study
 
 MOST_EPOCHS = 300
 
@@ -56,15 +59,16 @@ class Guard:
     """Says that the process has grown too much when it is told to."""
 
     budget = 1
+    room = 2**30
     exceeded = False
 
     def is_exceeded(self, *, trying):
         return self.exceeded
 
 
-def search_of(dataset, guard, **settings):
+def search_of(dataset, guard, study=None, **settings):
     asked = {"trials": 1, "space": sizes, "objective": "rate", "window_seconds": 0.001, "most_loss": math.inf}
-    of_training = {"study": None, "guard": guard, "next_epoch": NextEpoch(), "gpu": None, "in_loop": True}
+    of_training = {"study": study, "guard": guard, "next_epoch": NextEpoch(), "gpu": None, "in_loop": True}
     return LiveSearch(dataset, Settings(**{**asked, "seed": 1, **settings}), **of_training)
 
 
@@ -97,10 +101,29 @@ def test_a_search_that_was_ended_for_want_of_memory_is_not_followed_by_another(d
     slow = Window(10, 1.0, 0.0)
     while len(live.searches) == 1:
         live._look_on(slow)
-    live.search.retreat(live.searches[0].original)
+    live.search.retreat(live.searches[0].original, live.searches[0].first, "memory ran short")
     for _ in range(9):
         live._look_on(slow)
     assert len(live.searches) == 2
+
+
+def test_nor_is_one_that_was_over_when_memory_ran_short(dataset, monkeypatch):
+    monkeypatch.setattr("autopipe.tuning.live.live._SECONDS_TO_LET_GO", 0.0)
+    reader, guard = Reader(), Guard()
+    live = search_of(dataset, guard)
+    iterator = iter(dataset)
+    next(iterator)
+    while not live.search.finished:
+        live.search.feed(Window(100 if live.search.running == live.search.original else 200, 1.0, 0.0))
+    assert live.search.incumbent != live.search.original
+    live._watch = Watch("rate", live.search.last)
+    guard.exceeded = True
+    live.steps_ended(reader.reading, 1)
+    assert live.search.incumbent == live.search.original
+    assert "budget of 1 B" in live.search.retreated
+    for _ in range(9):
+        live._look_on(Window(100, 1.0, 0.0))
+    assert len(live.searches) == 1
 
 
 def test_a_search_is_told_of_steps_and_leaves_what_is_read_whole(dataset):
@@ -115,3 +138,49 @@ def test_a_search_is_told_of_steps_and_leaves_what_is_read_whole(dataset):
         if live.search.trials:
             break
     assert [trial.knobs["prefetch.buffer_size"] for trial in live.search.trials] == [64]
+
+
+def test_no_more_elements_are_made_ahead_than_there_is_room_for(dataset):
+    class Full(Guard):
+        room = 300
+
+    reader = Reader()
+    live = search_of(dataset, Full(), trials=3, space=default)
+    # A batch of two numbers takes 16 bytes.
+    most = 300 // 2 // 16
+    for _ in range(MOST_EPOCHS):
+        for _ in dataset:
+            live.steps_ended(reader.reading, 1)
+            assert reader.reading.knobs["prefetch.buffer_size"] <= most
+        if live.search.finished:
+            break
+    assert {trial.knobs["prefetch.buffer_size"] for trial in live.search.trials} & {2, 4, 8}
+
+
+class SlowStudy:
+    """Takes as long to propose as a clock is put forward."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.study = open_study(seed=1)
+
+    def __getattr__(self, name):
+        return getattr(self.study, name)
+
+    def ask(self, *arguments):
+        self.clock.skipped += 7.0
+        return self.study.ask(*arguments)
+
+
+def test_the_time_a_study_takes_is_lost(dataset, monkeypatch):
+    clock, ticks = SimpleNamespace(skipped=0.0), time.perf_counter
+    monkeypatch.setattr(time, "perf_counter", lambda: ticks() + clock.skipped)
+    reader = Reader()
+    live = search_of(dataset, Guard(), study=SlowStudy(clock))
+    while not clock.skipped:
+        for _ in dataset:
+            live.steps_ended(reader.reading, 1)
+            if clock.skipped:
+                break
+    assert live.search.lost_seconds >= clock.skipped
+    assert live.search.swap_seconds < clock.skipped

@@ -37,6 +37,13 @@ def test_what_was_promised_to_caches_comes_on_top(resident):
     assert guard.is_exceeded()
 
 
+@pytest.mark.parametrize(("held", "room"), [(0, 100), (30, 100), (70, 80), (150, 0), (200, 0)])
+def test_there_is_room_for_what_is_left_of_the_budget_and_of_what_was_promised(resident, held, room):
+    guard = MemoryGuard(budget=100, promised=50)
+    resident["bytes"] = held
+    assert guard.room == room
+
+
 def test_where_nothing_is_tried_it_looks_twice_a_second(clock):
     guard = MemoryGuard(budget=0)
     guard._limit = 0

@@ -31,6 +31,24 @@ def test_trials_of_all_searches_count_and_knobs_are_told_that_differ_from_the_fi
     }
 
 
+def test_a_retreat_is_told_with_the_figures_of_the_knobs_it_leads_to():
+    searches = [searched(100, 200, 200, 100, 200), searched(210, 90, 190, calls=2)]
+    searches[-1].retreat(searches[0].original, searches[0].first, "memory ran short")
+    assert measured(searches)["after"] == measured(searches)["before"] == 100
+    assert "rate 100 -> 100 after 2 trials (1 kept, " in in_one_line(searches, 0.02)
+    told = in_one_line(searches, 0.02)
+    assert told.endswith(": the knobs it had, because with those that were kept memory ran short")
+
+
+def test_trials_that_were_given_up_are_told_with_the_reason_and_do_not_show_what_is_best():
+    space = {"calls": CategoricalDistribution((1, 2))}
+    search = Search({"calls": 1}, space, trials=1, objective="rate", seed=0)
+    search.feed(Window(100, 1.0, 0.5))
+    search.give_up("memory ran short")
+    assert "after 1 trials (0 kept, 1 given up because memory ran short, " in in_one_line([search], 0.02)
+    assert in_one_line([search], 0.02).endswith(": the knobs it had, because no trial came to its end")
+
+
 def test_a_search_that_saw_no_window_is_left_out():
     assert measured([searched(100, 50, 100), searched()])["trials"] == 1
     assert measured([searched()]) == {}

@@ -2,9 +2,13 @@
 
 import functools
 import os
+import signal
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
+import psutil
 import pytest
 import tensorflow as tf
 
@@ -23,8 +27,6 @@ def make_choices():
 
 
 def make_crashing():
-    import signal
-
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -63,6 +65,34 @@ def test_an_isolated_trial_that_crashes_hangs_or_raises_says_so(make, timeout, w
     given = Choice(OPTIMIZED, {})
     with pytest.raises(TrialFailedError, match=words):
         next(isolated(make, timeout).pairs(given, given))
+
+
+SEARCHING = """
+import functools, os, sys, time
+from autopipe.tuning.consumer import StandIn
+from autopipe.tuning.offline.choices import Choice
+from autopipe.tuning.offline.isolation import IsolatedWorkbench, Job
+
+def hang():
+    print(os.getpid(), file=sys.stderr, flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    job = Job(hang, functools.partial(StandIn, 0.0), seconds=0.1, pairs=1)
+    next(IsolatedWorkbench(job, 600.0).pairs(Choice("optimized", {}), Choice("optimized", {})))
+"""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
+def test_who_ends_the_search_leaves_no_trial_behind(tmp_path, sign):
+    program = tmp_path / "searching.py"
+    program.write_text(SEARCHING)
+    with subprocess.Popen([sys.executable, program], stderr=subprocess.PIPE, text=True) as search:
+        trial = psutil.Process(next(int(line) for line in search.stderr if line.strip().isdigit()))
+        search.send_signal(sign)
+        search.wait()
+    _, left = psutil.wait_procs([trial], timeout=30)
+    assert not left
 
 
 def test_what_is_printed_in_an_isolated_trial_is_not_put_into_the_output(monkeypatch, capsys):

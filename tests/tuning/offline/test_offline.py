@@ -256,3 +256,17 @@ gc.collect()
 print("optuna" in sys.modules, dataset() is None)
 """
     assert run_program(code).split() == ["True", "True"]
+
+
+def test_no_more_threads_are_tried_than_the_machine_has_left(monkeypatch):
+    monkeypatch.setattr("autopipe.tuning.offline.choices.threads_left", lambda: 40)
+    found = choices()
+    study = open_study(seed=1)
+    for parameters in found.to_try_first():
+        study.enqueue_trial(parameters)
+    for _ in range(20):
+        trial = study.ask()
+        chosen = found.ask(trial)
+        assert chosen.knobs["thread_pool.size"] <= 10
+        study.tell(trial, 1.0)
+        assert found.of_trial(study.trials[trial.number]) == chosen

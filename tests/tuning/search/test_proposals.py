@@ -58,3 +58,37 @@ def test_a_search_that_goes_on_with_a_study_compares_with_what_that_was_told(stu
         search.feed(Window(steps=100, seconds=1.0 if search.challenging else 2.0, waiting_seconds=0.5))
     scores = [trial.value for trial in study.trials if trial.state is optuna.trial.TrialState.COMPLETE]
     assert scores == [2.0, pytest.approx(4.0)]
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        lambda: optuna.samplers.BruteForceSampler(seed=1),
+        lambda: optuna.samplers.GridSampler({"calls": [1, 2, 3, 4]}, seed=1),
+    ],
+    ids=["brute force", "grid"],
+)
+def test_a_sampler_that_has_proposed_all_there_is_ends_a_search_without_a_word(sampler):
+    study = optuna.create_study(direction="maximize", sampler=sampler())
+    search = Search({"calls": 1}, SPACE, trials=30, seed=1, study=study, objective="rate")
+    while not search.finished:
+        search.feed(Window(steps=100 * search.running["calls"], seconds=1.0, waiting_seconds=0.5))
+    assert search.incumbent == {"calls": 4}
+    assert {trial.knobs["calls"] for trial in search.trials} >= {2, 3, 4}
+    assert not [trial for trial in study.trials if trial.state is optuna.trial.TrialState.RUNNING]
+
+
+class Failing(optuna.samplers.RandomSampler):
+    def infer_relative_search_space(self, study, trial):
+        raise KeyError("calls")
+
+
+def test_a_sampler_that_fails_is_not_told_as_a_storage_that_cannot_be_reached():
+    proposals = Proposals(optuna.create_study(direction="maximize", sampler=Failing()), SPACE, seed=1)
+    proposals.begin({"calls": 1}, 1.0, [])
+    with pytest.warns(
+        UserWarning, match=r"^A study must propose trials, .* but it raised KeyError: 'calls'\. .* best"
+    ) as told:
+        assert proposals.ask() is None
+    assert "reach" not in str(told[0].message)

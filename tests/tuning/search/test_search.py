@@ -355,8 +355,20 @@ def test_a_retreat_ends_with_the_knobs_of_the_start():
     search = Search(START, SPACE, trials=14, seed=1)
     for _ in range(9):
         search.feed(Window(100, 100 / (more_is_better(search.running) * 50 + 1), 0.0))
-    assert search.retreat(START) == START
+    assert search.retreat(START, search.first, "too much memory") == START
     assert search.finished
+    assert (search.last, search.retreated) == (search.first, "too much memory")
+
+
+def test_who_goes_back_to_the_first_knobs_has_what_was_measured_of_them():
+    search = Search({"calls": 1}, {"calls": CategoricalDistribution((1, 2))}, trials=1, objective="rate", seed=0)
+    first = Window(100, 1.0, 0.5)
+    for window in (first, *[Window(200, 1.0, 0.5)] * 2, first):
+        search.feed(window)
+    assert search.incumbent == {"calls": 2}
+    search.feed(Window(10, 1.0, 0.5))
+    assert search.stop() == {"calls": 1}
+    assert search.last == first
 
 
 def test_a_retreat_leads_to_the_knobs_it_is_given_however_doubtful_those_that_were_kept():
@@ -365,7 +377,7 @@ def test_a_retreat_leads_to_the_knobs_it_is_given_however_doubtful_those_that_we
         search.feed(Window(100, 100 / (more_is_better(search.running) * 50 + 1), 0.0))
     search.last = replace(search.first, steps=1)
     before = {"calls": 1, "buffer": 2}
-    assert search.retreat(before) == search.running == before
+    assert search.retreat(before, search.first, "too much memory") == search.running == before
 
 
 def test_windows_without_a_gpu_reading_are_compared_by_what_all_of_them_have():

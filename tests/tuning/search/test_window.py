@@ -35,6 +35,21 @@ def test_a_window_counts_its_steps_and_their_waiting():
     assert windows[7].seconds >= 0.01
 
 
+def test_what_passes_between_the_end_of_a_window_and_its_next_step_can_be_left_out():
+    meter, stall = WindowMeter(least_seconds=0.0, least_steps=1, skipped_steps=1), Stall()
+    step(meter, stall)
+    assert step(meter, stall).steps == 1
+    before, stall.seconds = stall.seconds, stall.seconds + 5.0
+    began = meter._stretch.began
+    meter.begin_now()
+    assert meter._stretch.began > began
+    window = step(meter, stall)
+    assert window.waiting_seconds == pytest.approx(stall.seconds - before - 5.0)
+    meter.restart()
+    meter.begin_now()
+    assert meter.so_far() is None
+
+
 def test_steps_on_what_was_taken_before_make_no_window():
     """Somebody reads ahead: the iterator gave nothing meanwhile."""
     meter, stall = WindowMeter(least_seconds=0.0, least_steps=5, skipped_steps=1), Stall()

@@ -1,0 +1,41 @@
+"""What a training reads: an optimized dataset, or what is derived from one, told from what else is read beside it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from autopipe.pipeline.text import stage
+from autopipe.runtime.reading import Reading
+
+__all__ = ["TrainedOn", "reads_the_same"]
+
+_Written: TypeAlias = tuple[tuple[str, str | None], ...]
+
+
+class TrainedOn:
+    """Those of which steps were told; a dataset that nobody else holds is forgotten."""
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[Any, set[_Written]] = WeakKeyDictionary()
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def add(self, reading: Reading) -> None:
+        """Take note that a step was told of an iterator."""
+        self._known.setdefault(reading.dataset, set()).add(_written(reading))
+
+    def may_be(self, reading: Reading) -> bool:
+        """Return whether an iterator reads one of them, if any is known: another one may be validated on."""
+        return not self._known or _written(reading) in self._known.get(reading.dataset, ())
+
+
+def reads_the_same(one: Reading, other: Reading) -> bool:
+    """Return whether two iterators read the same dataset with the same stages after it."""
+    return one.dataset is other.dataset and _written(one) == _written(other)
+
+
+def _written(reading: Reading) -> _Written:
+    """Return the stages after a dataset as somebody wrote them: a loop may make them anew for each epoch."""
+    return tuple((stage(each), each.line) for each in reading.after)
