@@ -182,7 +182,9 @@ def rows(x):
         (lambda x: tf.cond(x[0, 0, 0] > 0.5, lambda: tf.squeeze(x[:1]), lambda: x[0]), "Squeeze"),
         (lambda x: tf.gather_nd(x, [[9, 9]], bad_indices_policy="IGNORE"), "GatherNd"),
         (
-            lambda x: tf.tensor_scatter_nd_update(x, [[9]], [x[0]], bad_indices_policy="IGNORE"),
+            lambda x: tf.raw_ops.TensorScatterUpdate(
+                tensor=x, indices=[[9]], updates=[x[0]], bad_indices_policy="IGNORE"
+            ),
             "TensorScatterUpdate",
         ),
     ],
