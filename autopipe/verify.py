@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from autopipe.errors import VerificationError
-from autopipe.functions.known.rows import who_mixes_rows
 from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
@@ -75,7 +74,7 @@ def compare(
     >>> compare(three, three.skip(1), Keeps.ELEMENTS)
     'epoch 0: 1 elements are lost and 0 are new'
     """
-    batched = all(_is_batch_of_rows(extract(each)) for each in (before, after))
+    batched = examples_in_batch(extract(before)) is not None
     old, new = (read_epochs(each, epochs, limit, seconds, batched=batched) for each in (before, after))
     return _difference(old, new, keeps) or _epochs_became_one(old, new, keeps)
 
@@ -99,7 +98,7 @@ def verify(rewriting: Rewriting, *, run: Any = None, limit: int = 10_000, second
     Raises:
         VerificationError: if the promise is broken; the message names the first rule that breaks it.
     """
-    reader = _Reader(limit, seconds, batched=_is_batch_of_rows(rewriting.before))
+    reader = _Reader(limit, seconds, batched=examples_in_batch(rewriting.before) is not None)
     with undisturbed_generators(trees.functions(rewriting.before)):
         return _verify(rewriting, None if may_write(rewriting.after) else run, reader)
 
@@ -183,18 +182,6 @@ def _account(written: list[EpochDigest], level: Keeps) -> str:
         return known
     only = "" if level is Keeps.SEQUENCE else ": in their types and means only"
     return f"{known}, which do not reach the end of an epoch{only}"
-
-
-def _is_batch_of_rows(tree: ir.Node) -> bool:
-    """Return whether a pipeline gives batches of examples; what a function made of all of them is one thing."""
-    if examples_in_batch(tree) is None:
-        return False
-    node = tree
-    while not isinstance(node, ir.Batch | ir.PaddedBatch | ir.Rebatch):
-        if isinstance(node, ir.Map | ir.MemoizedMap) and who_mixes_rows(node.fn) is not None:
-            return False
-        node = node.inputs[0]
-    return True
 
 
 def _culprit(rewriting: Rewriting, written: list[EpochDigest], repeats: Keeps, reader: _Reader) -> str:
