@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from autopipe.runtime.digests import EpochDigest, Row, read_epochs
 __all__ = ["compare", "verify"]
 
 _EPOCHS_READ = 2
-_TOLERANCE, _NOISE = 1e-4, 1e-6
+_TOLERANCE = 1e-4
 # A row may stand this far from its twin when rows are sorted by sums that rounding has moved.
 _NEIGHBOURS = 4
 _MOST_UNMATCHED = 100
@@ -61,7 +61,7 @@ def compare(
         keeps: what was promised.
         epochs: how often both are run.
         limit: elements read of each per epoch, at the most. Of an epoch that goes on, ``sequence`` compares the
-            beginning, and the others compare types and, of as many rows, the means.
+            beginning, ``elements`` types, and ``training`` also the means of as many rows.
         seconds: time to read each of them.
 
     Returns:
@@ -180,7 +180,7 @@ def _account(written: list[EpochDigest], level: Keeps) -> str:
     known = f"{rows:,} rows of {len(written)} epochs compared, keeping {level}"
     if all(epoch.complete for epoch in written):
         return known
-    only = "" if level is Keeps.SEQUENCE else ": in their types and means only"
+    only = "" if level is Keeps.SEQUENCE else ", of which the types are compared"
     return f"{known}, which do not reach the end of an epoch{only}"
 
 
@@ -219,10 +219,7 @@ def _difference(before: Sequence[EpochDigest], after: Sequence[EpochDigest], kee
         if old.error:
             # It ends the training; what a reader finds who goes on is the runtime's concern, not the tree's.
             return None
-    all_read = all(epoch.complete for epoch in (*before, *after))
-    if keeps is Keeps.TRAINING or (keeps is Keeps.ELEMENTS and not all_read):
-        return _distributions_differ(before, after)
-    return None
+    return _distributions_differ(before, after) if keeps is Keeps.TRAINING else None
 
 
 def _error(old: EpochDigest, new: EpochDigest, keeps: Keeps) -> str | None:
@@ -252,9 +249,8 @@ def _elements(old: EpochDigest, new: EpochDigest) -> str | None:
     if not (old.complete and new.complete):
         return _form(old, new)
     missing, fresh = _by_what_is_exact(old.rows), _by_what_is_exact(new.rows)
-    noise = _noise((*old.rows, *new.rows))
-    lost = [_unmatched(rows, fresh.get(key, []), noise) for key, rows in missing.items()]
-    added = [_unmatched(rows, missing.get(key, []), noise) for key, rows in fresh.items()]
+    lost = [_unmatched(rows, fresh.get(key, [])) for key, rows in missing.items()]
+    added = [_unmatched(rows, missing.get(key, [])) for key, rows in fresh.items()]
     if not any((*lost, *added)):
         return None
     at_least = "at least " if max((*lost, *added)) >= _MOST_UNMATCHED else ""
@@ -268,17 +264,7 @@ def _by_what_is_exact(rows: Sequence[Row]) -> dict[bytes, list[Row]]:
     return {key: sorted(group, key=lambda row: float(row.sums.sum())) for key, group in groups.items()}
 
 
-def _noise(rows: Sequence[Row]) -> dict[tuple[int, ...], Any]:
-    """Return what rounding leaves where the numbers of a row cancel out: so little of the largest of all rows."""
-    import numpy as np
-
-    largest: dict[tuple[int, ...], Any] = {}
-    for row in rows:
-        largest[row.sizes.shape] = np.maximum(largest.get(row.sizes.shape, 0.0), row.sizes)
-    return {shape: _NOISE * np.minimum(sizes, 1.0) for shape, sizes in largest.items()}
-
-
-def _unmatched(rows: list[Row], others: list[Row], noise: Mapping[tuple[int, ...], Any]) -> int:
+def _unmatched(rows: list[Row], others: list[Row]) -> int:
     """Return how many rows have no twin among others, both sorted by their sums; no more than tell that they differ.
 
     Each that has none is compared with the more others, the more there were before it.
@@ -289,9 +275,7 @@ def _unmatched(rows: list[Row], others: list[Row], noise: Mapping[tuple[int, ...
     unmatched = 0
     for place, row in enumerate(rows):
         near = range(max(0, place - _NEIGHBOURS - unmatched), min(len(others), place + _NEIGHBOURS + unmatched + 1))
-        twin = next(
-            (each for each in near if free[each] and row.like(others[each], _TOLERANCE, noise[row.sizes.shape])), None
-        )
+        twin = next((each for each in near if free[each] and row.like(others[each], _TOLERANCE)), None)
         if twin is not None:
             free[twin] = False
             continue

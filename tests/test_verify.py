@@ -105,14 +105,19 @@ def test_one_that_ends_before_the_other_is_read_to_its_end_has_lost_elements(bef
     assert compare(Dataset.range(before), Dataset.range(after), keeps, limit=20) is not None
 
 
-def test_of_elements_that_have_no_end_types_and_means_are_compared():
+def test_of_elements_that_have_no_end_types_are_compared():
     few = Dataset.range(3).repeat()
     assert compare(few, few.shuffle(3), Keeps.ELEMENTS, limit=60) is None
-    assert "the mean of component 0" in compare(few, few.map(lambda x: x + 100), Keeps.ELEMENTS, limit=60)
     assert compare(few, few.map(lambda x: tf.cast(x, tf.float32)), Keeps.ELEMENTS, limit=60) is not None
     assert (
         compare(few, few.map(lambda x: x[tf.newaxis]), Keeps.TRAINING, limit=60) == "epoch 0: the types of rows changed"
     )
+
+
+def test_the_beginning_of_what_is_sorted_may_be_another_each_time():
+    files = Dataset.range(10).shuffle(10).flat_map(lambda x: Dataset.from_tensors(x).repeat(100))
+    for _ in range(8):
+        assert compare(files, files, Keeps.ELEMENTS, limit=150) is None
 
 
 def test_an_element_that_is_no_batch_is_compared_as_a_whole():
@@ -137,14 +142,6 @@ def test_numbers_beside_those_that_are_none_are_compared():
     assert compare(before, before.unbatch().batch(1), Keeps.ELEMENTS) is None
     assert compare(before, after, Keeps.ELEMENTS) is not None
     assert compare(before, before.map(tf.abs), Keeps.ELEMENTS) is not None
-
-
-def test_numbers_in_small_units_are_compared_and_the_noise_of_larger_ones_is_not():
-    small = Dataset.from_tensor_slices(np.float32([1e-7, 2e-7, 3e-7]))
-    assert compare(small, small.map(lambda x: x * 0), Keeps.ELEMENTS) is not None
-    assert compare(small, small.map(lambda x: x * (1 + 1e-6)), Keeps.ELEMENTS) is None
-    mixed = Dataset.from_tensor_slices(np.float32([0, 1, 100]))
-    assert compare(mixed, mixed.map(lambda x: x + 1e-7), Keeps.ELEMENTS) is None
 
 
 def test_the_largest_numbers_are_what_they_are():

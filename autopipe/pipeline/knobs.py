@@ -262,7 +262,7 @@ def _interleave_knobs(node: ir.Interleave, order_is_free: bool, may_mix_more: bo
     fixed = processors() if _declared(node.cycle_length) == ir.AUTOTUNE else cycle
     yield Knob(stage, "num_parallel_calls", node.num_parallel_calls, most=None if order_is_free else fixed)
     if may_mix_more:
-        least = cycle if _declared(node.cycle_length) == ir.AUTOTUNE else _declared(node.cycle_length)
+        least = max(_declared(node.cycle_length), 1)
         yield Knob(stage, "cycle_length", cycle, automatic=None, least=least, live=False)
         longest = _declared(node.block_length)
         if longest > 1:
@@ -280,7 +280,7 @@ def _all_come(node: ir.Interleave, tree: ir.Node) -> bool:
 def _leaves_some_out(node: ir.Node) -> bool:
     if isinstance(node, ir.Take):
         return node.count >= 0
-    return isinstance(node, ir.ChooseFrom | ir.Skip | ir.TakeWhile | ir.Zip)
+    return isinstance(node, ir.ChooseFrom | ir.Shard | ir.Skip | ir.TakeWhile | ir.Zip)
 
 
 def datasets_in_turn(node: ir.Interleave) -> int:

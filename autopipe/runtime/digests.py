@@ -22,6 +22,7 @@ __all__ = ["EpochDigest", "Row", "read_epochs"]
 _BLOCK = 64
 _MOST_BLOCKS = 256
 _MOST_SUMMED = 1e290
+_NOISE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,13 @@ class Row:
     sums: Any
     sizes: Any
 
-    def like(self, other: Row, tolerance: float, noise: Any) -> bool:
-        """Return whether both are equal but for rounding: relative to their sizes, or so much noise, at the most."""
+    def like(self, other: Row, tolerance: float) -> bool:
+        """Return whether both are equal but for rounding, and the noise of where large numbers cancel out."""
         import numpy as np
 
         if self.exact != other.exact or self.sums.shape != other.sums.shape:
             return False
-        return bool(np.all(np.abs(self.sums - other.sums) <= tolerance * np.maximum(self.sizes, other.sizes) + noise))
+        return bool(np.all(np.abs(self.sums - other.sums) <= tolerance * np.maximum(self.sizes, other.sizes) + _NOISE))
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,8 @@ from autopipe.planning.costs.profile import Profile, StageProfile, Stretch
 from autopipe.planning.costs.stages import Counters, counters_in, model_of
 from autopipe.planning.measuring.count import examples_in_batch
 from autopipe.planning.measuring.failures import Failures, skipping_failures
-from autopipe.planning.measuring.nothing_passes import refuse_if_nothing_passes
 from autopipe.planning.measuring.small_shuffles import with_small_shuffles
 from autopipe.planning.memory.machine import Machine, resident_bytes
-from autopipe.rules import MeasurementError
 
 __all__ = ["LEAST_SECONDS", "Epoch", "Looks", "profile", "profile_of", "profile_tree"]
 
@@ -112,7 +110,6 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
 
     options = tf.data.Options()
     options.autotune.enabled = True
-    _refuse_if_nothing_passes(tree)
     dataset = caches.build(with_small_shuffles(tree)).with_options(options)
     end = time.perf_counter() + seconds
     read: list[Epoch] = []
@@ -133,19 +130,6 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
         if len(read) == 1 and read[0].complete and any(trees.keeping(tree)):
             end = max(end, time.perf_counter() + _SHARE_OF_LATER_EPOCHS * seconds)
     return read
-
-
-def _refuse_if_nothing_passes(tree: ir.Node) -> None:
-    """Raise a :class:`~autopipe.errors.DatasetError` if none of elements without end comes out: all would be tried."""
-    import tensorflow as tf
-
-    if all(signature(node).cardinality != tf.data.INFINITE_CARDINALITY for node in trees.inputs_first(tree)):
-        return
-    with OwnCaches(tree) as caches, suppress(tf.errors.OpError):
-        try:
-            refuse_if_nothing_passes(caches.moved(with_small_shuffles(tree)))
-        except MeasurementError as none:
-            raise DatasetError(f"{_LAW}, but {none}. Look at what it reads, and at its filters.") from none
 
 
 def _no_elements(tree: ir.Node, caches: OwnCaches, failures: Failures) -> str:

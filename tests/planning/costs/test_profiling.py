@@ -92,18 +92,6 @@ class TestWhatIsRead:
         with pytest.raises(DatasetError, match="must have elements"):
             profile(dataset, SECONDS)
 
-    @pytest.mark.parametrize(
-        ("dataset", "stage"),
-        [
-            (Dataset.range(3).repeat().filter(lambda x: x > 9), r"filter\(<lambda>\)"),
-            (Dataset.range(3).cache("/nowhere/file").repeat().filter(lambda x: x > 9).batch(2), r"filter\(<lambda>\)"),
-            (Dataset.range(3).repeat().flat_map(lambda x: Dataset.range(0)).shuffle(9), r"flat_map\(<lambda>\)"),
-        ],
-    )
-    def test_what_drops_all_of_elements_without_end_is_named(self, dataset, stage):
-        with pytest.raises(DatasetError, match=f"but of the elements tried, none passes {stage}"):
-            profile(dataset, SECONDS)
-
     def test_elements_that_fail_now_and_then_are_passed_over_and_told_of(self):
         cost = profile(Dataset.range(50).map(inverse_of(lambda x: x % 5)), SECONDS)
         assert cost.epochs > 0
