@@ -9,7 +9,15 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.signature import signature
 
-__all__ = ["begins_with_all", "fills_at_once", "keeping_nothing", "looked_at", "passing", "while_filling"]
+__all__ = [
+    "begins_with_all",
+    "fills_at_once",
+    "keeping_nothing",
+    "looked_at",
+    "may_run_as_written",
+    "passing",
+    "while_filling",
+]
 
 _PASSING_ON = ir.AssertCardinality | ir.Options | ir.Prefetch
 
@@ -42,23 +50,27 @@ def begins_with_all(tree: ir.Node) -> bool:
     return _before_the_work(tree, tree) is not tree
 
 
-def passing(tree: ir.Node, written: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node | None:
-    """Return the pipeline for an iterator that will be left midway, which fills no cache that rules put there.
+def passing(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node | None:
+    """Return the pipeline for an iterator that will be left midway, which fills no cache: it mixes as it was written.
 
-    Where the first element fills a cache of the author's, it is as it was written: that one is filled once. ``None``
-    where a cache would be read again by the same iterator, or is the author's and stays as it is.
+    ``None`` where a cache would be read again by the same iterator, or is its author's.
 
     Args:
         tree: the pipeline.
-        written: what was made that pipeline.
         after: the stages that somebody put after it.
     """
-    if _goes_on(tree, after):
-        return None
-    if fills_at_once(written, after):
-        return None if _goes_on(written, after) or any(map(_has_seed, trees.walk(written))) else written
     kept = keeping_nothing(looked_at(tree))
-    return None if memory_caches(kept) else kept
+    return None if _goes_on(tree, after) or memory_caches(kept) else kept
+
+
+def may_run_as_written(written: ir.Node, after: Sequence[ir.Node] = ()) -> bool:
+    """Return whether an iterator that will be left midway may run a pipeline as it was written.
+
+    It does where its first element fills a cache of the author's, who then has that filled once. Not where another
+    iterator would begin with the orders of the first epoch again, or one goes on for more epochs.
+    """
+    seeded = any(isinstance(node, ir.Shuffle) and node.seeded for node in trees.walk(written))
+    return fills_at_once(written, after) and not seeded and not _goes_on(written, after)
 
 
 def fills_at_once(written: ir.Node, after: Sequence[ir.Node] = ()) -> bool:
@@ -80,11 +92,6 @@ def fills_at_once(written: ir.Node, after: Sequence[ir.Node] = ()) -> bool:
 def _mixes_all(shuffle: ir.Shuffle, node: ir.Node) -> bool:
     number = signature(node).cardinality
     return number < 0 or number <= shuffle.capacity
-
-
-def _has_seed(node: ir.Node) -> bool:
-    """Return whether a stage counts its epochs, so that another one like it would begin with the first."""
-    return isinstance(node, ir.Shuffle) and node.seeded
 
 
 def _goes_on(tree: ir.Node, after: Sequence[ir.Node]) -> bool:

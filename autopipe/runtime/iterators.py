@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from autopipe.runtime.asking import ask_for_one_more
 from autopipe.runtime.checkpoints import Progress, make_savable
 from autopipe.runtime.disposal import call_aside, dispose_aside
 from autopipe.runtime.ending import telling_its_end
-from autopipe.runtime.filling import fills_at_once, passing, while_filling
+from autopipe.runtime.filling import may_run_as_written, passing, while_filling
 from autopipe.runtime.following import built_after
 from autopipe.runtime.leaving import Departures, answer, read_to_end
 from autopipe.runtime.memories import Memories
@@ -93,15 +93,27 @@ class Iterators:
         unfilled = not memories.full
         watched = unfilled and not files
         left = watched and self._departures.are_usual and not memories.some_are_filled
-        passed = passing(tree, dataset.written, after) if left else None
-        passes = passed is not None
+        as_written = left and self._stores.filled_in_vain and may_run_as_written(dataset.written, after)
+        passes = as_written or (left and passing(tree, after) is not None)
         fills = unfilled and not passes and while_filling(tree, after) is not tree
         # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
         notes = writes or fills or passes or (unfilled and memories.must_end)
-        memories = memories if passed is None else self._stores.passing_memories(passed)
+        if as_written:
+            memories = self._stores.memories_as_written(dataset.written)
+        elif passes:
+            memories = self._stores.no_memories
         requests = Requests() if notes else None
         reading = Reading(
-            dataset, after, knob_values(tree), memories, requests, files, writes, fills=fills, passes=passes
+            dataset,
+            after,
+            knob_values(tree),
+            memories,
+            requests,
+            files,
+            writes,
+            fills=fills,
+            passes=passes,
+            as_written=as_written,
         )
         tree = reading.run(tree)
         ready = None
@@ -198,8 +210,8 @@ class Iterators:
         iterator = reading.iterator()
         if iterator is None or reading.writes:
             return None
-        if reading.passes and fills_at_once(reading.dataset.written, reading.after):
-            # What it runs is as its author wrote it, and has none of these knobs.
+        if reading.as_written:
+            # It has none of these knobs.
             return None
         knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
         if knobs == reading.knobs or waits_for_next_epoch(tree_after(tree, reading.after)):
@@ -239,17 +251,18 @@ class Iterators:
         if keeps_nothing and knobs == reading.knobs and was_never_read(iterator) and restore_new(iterator, state):
             return True
         can_fill = while_filling(tree, reading.after) is not tree
-        passed = passing(tree, reading.dataset.written, reading.after)
         noted, counted = reading.notes, reading.stall is not None
-        for passes, counts, notes in product((False, passed is not None), (counted, not counted), (noted, not noted)):
+        for kind, counts, notes in product(self._kinds(reading, tree), (counted, not counted), (noted, not noted)):
+            passes, as_written, memories = kind
             form = replace(
                 reading,
                 knobs=knobs,
-                memories=Memories(passed) if passes and passed is not None else self._stores.empty_memories(),
+                memories=memories(),
                 requests=Requests(saved.given, saved.in_vain) if notes or passes else None,
                 stall=StallCounter() if counts else None,
                 fills=notes and can_fill and not passes,
                 passes=passes,
+                as_written=as_written,
             )
             pipeline = self._pipeline_of(form, tree)
             if restore(iterator, state, pipeline, aside=_ends_aside(reading)):
@@ -270,6 +283,15 @@ class Iterators:
                 _goes_on_as(reading, form)
                 return True
         return False
+
+    def _kinds(self, reading: Reading, tree: ir.Node) -> Iterator[tuple[bool, bool, Callable[[], Memories]]]:
+        """Yield what an iterator may be: whether it passes, whether as it was written, and what makes its memories."""
+        yield False, False, self._stores.empty_memories
+        if passing(tree, reading.after) is not None:
+            yield True, False, lambda: self._stores.no_memories
+        written = reading.dataset.written
+        if may_run_as_written(written, reading.after):
+            yield True, True, lambda: Memories(written)
 
     def _state_of(self, reading: Reading, iterator: Any) -> Any:
         """Return where an iterator is; ``None`` where TensorFlow cannot say so, or takes too long to."""
@@ -333,7 +355,7 @@ class Iterators:
 def _goes_on_as(reading: Reading, form: Reading) -> None:
     reading.knobs, reading.memories = form.knobs, form.memories
     reading.requests, reading.stall = form.requests, form.stall
-    reading.fills, reading.passes = form.fills, form.passes
+    reading.fills, reading.passes, reading.as_written = form.fills, form.passes, form.as_written
 
 
 def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: Any, resource: Any) -> None:

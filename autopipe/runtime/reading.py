@@ -81,7 +81,8 @@ class Reading:
         stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
         handed_out: whether somebody asked for it; if not, it was started early.
         fills: whether it has shuffles that do not wait for those to be full.
-        passes: whether it fills no cache, since those before it were left midway.
+        passes: whether it fills no cache that rules put there, since those before it were left midway.
+        as_written: whether it then runs the pipeline as its author wrote it, with the author's caches.
         began: when it did, by the monotonic clock.
         taker: the thread that takes its elements.
         tuner: who tunes it, or ``None``.
@@ -99,6 +100,7 @@ class Reading:
     handed_out: bool = True
     fills: bool = False
     passes: bool = False
+    as_written: bool = False
     began: float = field(default_factory=time.monotonic)
     taker: Taker = field(default_factory=Taker)
     tuner: Callable[[], Any] = lambda: None
@@ -110,13 +112,15 @@ class Reading:
 
     def run(self, tree: ir.Node) -> ir.Node:
         """Return the stages that the iterator runs of a pipeline, before those that somebody put after it."""
+        if self.as_written:
+            return self.dataset.written
         if self.passes:
-            return passing(tree, self.dataset.written, self.after) or tree
+            return passing(tree, self.after) or tree
         return while_filling(tree, self.after) if self.fills else tree
 
     def has_stages_of(self, other: Reading) -> bool:
         """Return whether it runs the stages that another one does, perhaps with other knobs."""
-        ours, theirs = ((each.dataset, each.after, each.fills, each.passes) for each in (self, other))
+        ours, theirs = ((each.dataset, each.after, each.fills, each.passes, each.as_written) for each in (self, other))
         return ours == theirs
 
     @property

@@ -6,6 +6,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any
 
 from autopipe.pipeline import ir, trees
@@ -47,7 +48,8 @@ class Stores:
         self._memories = self.empty_memories()
         self._before: list[weakref.ref[Memories]] = []
         self._derived = self.empty_memories()
-        self._passing: dict[int, Memories] = {}
+        self._as_written: Memories | None = None
+        self._filled_in_vain = False
         self._begun = False
         self._disk_is_full = False
         self._stopped: OSError | None = None
@@ -57,16 +59,16 @@ class Stores:
         """Return new ones, which nobody has yet."""
         return Memories(self._tree, guarded=self._guarded)
 
-    def passing_memories(self, tree: ir.Node) -> Memories:
-        """Return those of iterators that fill no cache but one of their author's.
+    @cached_property
+    def no_memories(self) -> Memories:
+        """Those of an iterator that keeps nothing."""
+        return Memories(keeping_nothing(self._tree))
 
-        Args:
-            tree: the pipeline that they run.
-        """
-        number = len(memory_caches(tree))
-        if number not in self._passing:
-            self._passing[number] = Memories(tree)
-        return self._passing[number]
+    def memories_as_written(self, written: ir.Node) -> Memories:
+        """Return those of iterators over the pipeline as it was written, until its own caches are full."""
+        if self._as_written is None:
+            self._as_written = Memories(written)
+        return self._as_written
 
     def build(self, tree: ir.Node, memories: Memories, files: Sequence[str] = ()) -> Any:
         """Make the dataset of a pipeline with the same caches, whatever its knobs.
@@ -123,6 +125,11 @@ class Stores:
         return self._full(*in_use, self._derived) is not None
 
     @property
+    def filled_in_vain(self) -> bool:
+        """Whether an iterator filled memories that serve no other one, since nobody knows that they are whole."""
+        return self._filled_in_vain
+
+    @property
     def must_end(self) -> bool:
         """Whether only the end of an iterator tells that what its caches hold is whole."""
         return self._memories.must_end or bool(self._files)
@@ -139,9 +146,11 @@ class Stores:
                 each.await_readers()
         full = self._full(*in_use, self._derived)
         if full is not None:
-            self._memories = full
+            # Nobody needs another copy of what these hold.
+            self._memories, self._as_written = full, None
         elif self._memories in in_use or self._will_lack_elements():
             # Keras makes iterators of the next epoch while it holds that of the last, which is asked for its end later.
+            self._filled_in_vain = self._filled_in_vain or self._memories.some_are_filled
             self._before = [weakref.ref(each) for each in before if each in in_use]
             self._memories = self.empty_memories()
         self._begun = True

@@ -1,5 +1,7 @@
 """Iterators that are left midway, one after the other, fill no cache for nothing; one that is read to its end does."""
 
+import gc
+import weakref
 from concurrent.futures import Future
 from functools import partial
 
@@ -281,14 +283,14 @@ def test_those_that_are_left_keep_nothing_however_often(mixed):
         wait_for_disposal()
 
 
-def with_a_cache(calls):
-    """A pipeline whose author caches what may fail, of an unknown number, and mixes all of it."""
+def with_a_cache(calls, mixed=COUNT):
+    """A pipeline whose author caches what may fail, of an unknown number, and mixes so many of them."""
 
     def parsed(x):
         return tf.strings.to_number(tf.strings.as_string(work(x)), tf.int64)
 
     names = Dataset.range(COUNT).filter(lambda x: x >= 0)
-    return slow(calls, lambda _: names).unbatch().map(parsed).cache().map(lambda x: x + 0).shuffle(COUNT).batch(4)
+    return slow(calls, lambda _: names).unbatch().map(parsed).cache().map(lambda x: x + 0).shuffle(mixed).batch(4)
 
 
 def moved(written):
@@ -309,6 +311,29 @@ def test_a_cache_of_the_author_that_the_first_element_fills_is_filled_once_thoug
     calls.clear()
     leave(dataset)
     assert not calls
+
+
+def test_what_the_first_element_does_not_fill_is_passed_by():
+    dataset = moved(with_a_cache([], mixed=4))
+    leave(dataset)
+    iterator = iter(dataset)
+    assert passes(iterator)
+    assert not iterator._autopipe_reading.as_written
+
+
+def test_the_cache_of_the_author_is_let_go_once_the_one_in_its_place_is_full():
+    dataset = moved(with_a_cache([]))
+    leave(dataset)
+    iterator = iter(dataset)
+    assert iterator._autopipe_reading.as_written
+    held = weakref.ref(iterator._autopipe_reading.memories)
+    assert numbers(iterator) == ALL
+    del iterator
+    wait_for_disposal()
+    assert [numbers(dataset) for _ in range(2)] == [ALL] * 2
+    assert dataset.caches_are_full
+    gc.collect()
+    assert held() is None
 
 
 def test_a_small_pass_fills_a_cache_of_the_author_that_the_first_element_fills():
