@@ -10,7 +10,7 @@ from autopipe.pipeline.failing import who_may_fail
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.signature import signature
 
-__all__ = ["maps_batched_at_once", "neighbours_lost_at_once", "shuffles_repeated_at_once"]
+__all__ = ["maps_batched_at_once", "neighbours_lost_at_once", "shuffles_parted", "shuffles_repeated_at_once"]
 
 
 def maps_batched_at_once(tree: ir.Node) -> int:
@@ -74,6 +74,30 @@ def shuffles_repeated_at_once(tree: ir.Node) -> Counter[Any]:
     repeats = (node for node in trees.walk(tree) if isinstance(node, ir.Repeat) and node.count > 1)
     at_once = (node for node in repeats if isinstance(_last_that_works(node.input), ir.Shuffle))
     return Counter(node.origin for repeat in at_once for node in trees.walk(repeat) if is_reseeded(node))
+
+
+def shuffles_parted(tree: ir.Node) -> int:
+    """Return how many shuffles only maps part from a repetition that TensorFlow would else make one stage of with them.
+
+    The two as one fill the buffer for the next epoch while what they hold of this one is read. Parted, each epoch
+    begins with an empty buffer, and all wait until it is full.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> shuffled = tf.data.Dataset.range(4).shuffle(4)
+    >>> parted = shuffled.map(tf.square), shuffled.map(tf.square).take(-1), shuffled, shuffled.batch(2)
+    >>> [shuffles_parted(extract(each.repeat())) for each in parted]
+    [1, 1, 0, 0]
+    """
+    repeats = (node for node in dict.fromkeys(trees.walk(tree)) if isinstance(node, ir.Repeat) and node.count != 1)
+    return sum(_only_maps_part_it(node.input) for node in repeats)
+
+
+def _only_maps_part_it(node: ir.Node) -> bool:
+    node = last = _last_that_works(node)
+    while isinstance(node, ir.Map | ir.MemoizedMap):
+        node = _last_that_works(node.input)
+    return node is not last and isinstance(node, ir.Shuffle) and node.mixes
 
 
 def _last_that_works(node: ir.Node) -> ir.Node:

@@ -68,6 +68,7 @@ from autopipe.rules._obligations.stages import (
     OrdinaryTypes,
     PlainTensors,
     ReadAheadUnseen,
+    RepeatedAtOnce,
     WholeBatches,
 )
 
@@ -112,6 +113,7 @@ __all__ = [
     "QuickOnesUnseen",
     "ReadAheadUnseen",
     "ReadToItsEnd",
+    "RepeatedAtOnce",
     "Reshuffles",
     "RoundingUnseen",
     "RowsApart",

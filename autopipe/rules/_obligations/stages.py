@@ -25,6 +25,7 @@ __all__ = [
     "OrdinaryTypes",
     "PlainTensors",
     "ReadAheadUnseen",
+    "RepeatedAtOnce",
     "WholeBatches",
 ]
 
@@ -160,6 +161,17 @@ class ReadAheadUnseen:
         if draws:
             return Proof(True, f"{draws}, and when it draws is free", Keeps.TRAINING)
         return Proof(True, "no state upstream that anybody else reads, so making elements early cannot be seen")
+
+
+@dataclass(frozen=True)
+class RepeatedAtOnce:
+    """TensorFlow makes one stage of a shuffle and the repeat after it."""
+
+    def check(self, site: Site) -> Proof:
+        """Look for an option that forbids it: each epoch would then wait until the buffer is full again."""
+        if does_by_itself(site.pipeline, "shuffle_and_repeat_fusion"):
+            return Proof(True, "the buffer is filled for the next epoch during this one")
+        return Proof(False, "an option keeps TensorFlow from filling the buffer for the next epoch during this one")
 
 
 @dataclass(frozen=True)
