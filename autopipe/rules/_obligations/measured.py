@@ -229,20 +229,29 @@ class NotMuchLarger:
 
 @dataclass(frozen=True)
 class FewAtOnce:
-    """So many elements take little memory, or little of the RAM budget."""
+    """So many elements take little memory, or little of the RAM budget.
+
+    Args:
+        pipeline: what they are elements of.
+        count: how many there are.
+        instead_of: whose elements are held in any case, so that only what those of ``pipeline`` take more counts.
+    """
 
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
     count: int
+    instead_of: ir.Node | None = field(default=None, repr=False)
 
     def check(self, site: Site) -> Proof:
         """Run the pipeline on a sample."""
         try:
-            needed = self.count * site.measurements.element_bytes(self.pipeline)
+            each = site.measurements.element_bytes(self.pipeline)
+            each -= site.measurements.element_bytes(self.instead_of) if self.instead_of else 0
         except MeasurementError as unknown:
             return Proof(False, f"the size of its elements is not known: {unknown}")
+        needed = max(self.count * each, 0)
         allowed = max(_LITTLE_MEMORY, _SHARE_AT_ONCE * site.measurements.ram_budget)
-        because = f"{self.count} elements at once take {bytes_text(needed)}"
+        because = f"{self.count} elements at once take {bytes_text(needed)}{' more' if self.instead_of else ''}"
         return Proof(needed <= allowed, f"{because}, of {bytes_text(allowed)} that they may")
 
 
