@@ -60,6 +60,7 @@ from autopipe.rules._obligations.measured import (
 )
 from autopipe.rules._obligations.numbers import SameNumbers
 from autopipe.rules._obligations.reading import ReadToItsEnd
+from autopipe.rules._obligations.slices import HoldsFewWhole
 from autopipe.rules._obligations.stages import (
     AsWellKnown,
     NoNewReadAhead,
@@ -90,6 +91,7 @@ __all__ = [
     "FitsDisk",
     "FitsMemory",
     "HasBatchedForm",
+    "HoldsFewWhole",
     "InMemory",
     "LeavesNoTraces",
     "LightResults",
