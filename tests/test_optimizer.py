@@ -197,6 +197,13 @@ def test_no_map_comes_before_a_batch_that_loses_neighbours_where_an_idle_stage_i
     assert got == expected
 
 
+def test_a_map_may_come_before_a_batch_with_a_stage_between_that_tensorflow_does_not_drop():
+    options = tf.data.Options()
+    options.experimental_optimization.noop_elimination = False
+    written = tf.data.Dataset.range(2).map(tf.range).take(2).take(-1).batch(3, drop_remainder=True)
+    assert apply("select_before_map", written.with_options(options)).steps[0].after.endswith("| take(2) | map(range)")
+
+
 def test_what_would_fail_while_it_is_read_does_not_fail_while_it_is_rewritten():
     table = tf.range(20)
     fives = Dataset.range(4).map(lambda at: tf.gather(table, tf.range(at, at + 5)))

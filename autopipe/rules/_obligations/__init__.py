@@ -63,6 +63,7 @@ from autopipe.rules._obligations.reading import ReadToItsEnd
 from autopipe.rules._obligations.slices import HoldsFewWhole
 from autopipe.rules._obligations.stages import (
     AsWellKnown,
+    DrawsNoLess,
     NoNewReadAhead,
     NoOrderDrawnEarly,
     OneShape,
@@ -83,6 +84,7 @@ __all__ = [
     "DiskNamed",
     "DrawnInTurn",
     "DrawsApart",
+    "DrawsNoLess",
     "ErrorsEndEpoch",
     "ErrorsSurface",
     "Faster",
