@@ -281,7 +281,8 @@ class SampleMeasurements:
     def _time_caching(self, node: ir.Node, on_disk: bool) -> tuple[float, float]:
         self._refuse_to_run(node)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(node)):
-            cost = caching_cost(node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None)
+            folder = self.disk.folder if on_disk and self.disk else None
+            cost = caching_cost(node, self.element_bytes(node), folder, self.ram_budget)
         if len(cost.made) >= _FEWEST_COMPARED and sum(map(bytes_of, cost.made)) >= _LARGE_SAMPLE:
             with suppress(MeasurementError):
                 self._held.hold(node, cost.made)
