@@ -10,7 +10,7 @@ from autopipe.pipeline.knobs import datasets_in_turn
 from autopipe.rules._ahead import held_of_a_cycle
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
 from autopipe.rules._calls import no_fewer_calls
-from autopipe.rules._obligations import ErrorsSurface, FewAtOnce, NoNewReadAhead, OrderUnseen
+from autopipe.rules._obligations import ErrorsSurface, LittleMoreAtOnce, NoNewReadAhead, OrderUnseen
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OPEN)
@@ -41,7 +41,8 @@ def map_after_interleave(node: Node) -> Rewrite | None:
         if reading is None and mapped.num_parallel_calls is not None:
             provided.append(NoNewReadAhead(mapped))
     if reading is not None:
-        provided.append(FewAtOnce(opened, held_of_a_cycle(reading, datasets_in_turn(reading)), instead_of=source))
+        held = held_of_a_cycle(reading, datasets_in_turn(reading))
+        provided.append(LittleMoreAtOnce(opened, than=source, count=held))
     return Rewrite(source, tuple(provided))
 
 

@@ -7,6 +7,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps, catalogue
 from autopipe.verify import compare
 from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites
@@ -140,6 +141,15 @@ def test_refuses_to_hold_what_is_much_larger_than_what_was_held():
     ).steps
     smaller = Answers(element_bytes=lambda node: 12.0 * 2**20 - large_before(node), ram_budget=0)
     assert apply(RULE, written(num_parallel_calls=2), answers=smaller).steps
+
+
+def test_types_tell_how_large_elements_are_where_there_is_no_time_to_measure():
+    for written in (SLICES.interleave(roots, cycle_length=2, num_parallel_calls=2), SLICES.flat_map(roots)):
+        assert apply(RULE, written, answers=SampleMeasurements(seconds=0)).steps
+    texts = Dataset.from_tensor_slices(["a b", "c"])
+
+    untold = texts.interleave(lambda text: Dataset.from_tensors(text).map(tf.strings.lower), num_parallel_calls=2)
+    assert_refuses(RULE, untold, "the size of its elements is not known", answers=SampleMeasurements(seconds=0))
 
 
 def test_refuses_python():

@@ -20,6 +20,7 @@ __all__ = [
     "FitsDisk",
     "FitsMemory",
     "LightResults",
+    "LittleMoreAtOnce",
     "NotMuchLarger",
     "NotSlower",
     "OutgrowsMemory",
@@ -229,30 +230,47 @@ class NotMuchLarger:
 
 @dataclass(frozen=True)
 class FewAtOnce:
-    """So many elements take little memory, or little of the RAM budget.
-
-    Args:
-        pipeline: what they are elements of.
-        count: how many there are.
-        instead_of: whose elements are held in any case, so that only what those of ``pipeline`` take more counts.
-    """
+    """So many elements take little memory, or little of the RAM budget."""
 
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
     count: int
-    instead_of: ir.Node | None = field(default=None, repr=False)
 
     def check(self, site: Site) -> Proof:
         """Run the pipeline on a sample."""
         try:
-            each = site.measurements.element_bytes(self.pipeline)
-            each -= site.measurements.element_bytes(self.instead_of) if self.instead_of else 0
+            needed = self.count * site.measurements.element_bytes(self.pipeline)
         except MeasurementError as unknown:
             return Proof(False, f"the size of its elements is not known: {unknown}")
-        needed = max(self.count * each, 0)
-        allowed = max(_LITTLE_MEMORY, _SHARE_AT_ONCE * site.measurements.ram_budget)
-        because = f"{self.count} elements at once take {bytes_text(needed)}{' more' if self.instead_of else ''}"
+        allowed = _allowed_at_once(site)
+        because = f"{self.count} elements at once take {bytes_text(needed)}"
         return Proof(needed <= allowed, f"{because}, of {bytes_text(allowed)} that they may")
+
+
+def _allowed_at_once(site: Site) -> float:
+    return max(_LITTLE_MEMORY, _SHARE_AT_ONCE * site.measurements.ram_budget)
+
+
+@dataclass(frozen=True)
+class LittleMoreAtOnce:
+    """So many elements of one pipeline take little more memory than those of another, or little of the RAM budget more.
+
+    Where their types tell how large they are, nothing is run: it can be asked for with no time to measure.
+    """
+
+    pipeline: ir.Node = field(repr=False)
+    than: ir.Node = field(repr=False)
+    count: int
+
+    def check(self, site: Site) -> Proof:
+        """Look at their types, or else run both on a sample."""
+        try:
+            ours, theirs = map(site.measurements.element_bytes, (self.pipeline, self.than))
+        except MeasurementError as unknown:
+            return Proof(False, f"the size of its elements is not known: {unknown}")
+        more, allowed = max((ours - theirs) * self.count, 0), _allowed_at_once(site)
+        because = f"{self.count} elements at once take {bytes_text(more)} more, of {bytes_text(allowed)} that they may"
+        return Proof(more <= allowed, because)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ __all__ = ["HoldsFewWhole"]
 class HoldsFewWhole:
     """Where parts of batches are held, those batches take little more memory, though each part holds the whole of one.
 
+    Where nothing holds any, it can be asked for with no time to measure.
+
     Args:
         batches: what is handed on in parts, without a copy.
         parts: those parts.
