@@ -63,7 +63,8 @@ def optimize(
         rules: the names of the rules that may be used (``autopipe rules`` lists them); by default all.
         seconds: how long to measure on the pipeline's own elements, at the most; it mostly takes less. What was begun
             then is finished: of elements that take a second each, the dozen it needs are waited for. With 0 only what
-            is certain without measuring is done, in a fraction of a second.
+            is certain without measuring is done, in a fraction of a second; and what a plan says, if there is one, of
+            which samples still prove that it is safe here.
         verify: also read two epochs of both pipelines, and of the written one again, and compare what was promised.
             Each reading takes 10 seconds at the most, or 10,000 elements of each epoch: half a minute on large data,
             and longer where a difference is found.

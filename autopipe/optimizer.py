@@ -12,9 +12,15 @@ import tensorflow as tf
 from autopipe.errors import AutopipeError, RewriteError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
-from autopipe.pipeline.fusing import maps_batched_at_once, neighbours_lost_at_once, shuffles_repeated_at_once
+from autopipe.pipeline.fusing import (
+    maps_batched_at_once,
+    neighbours_lost_at_once,
+    shuffles_parted,
+    shuffles_repeated_at_once,
+)
 from autopipe.pipeline.knobs import with_thread_pool
 from autopipe.pipeline.signature import Signature, signature
+from autopipe.pipeline.symbolic import who_is_not_saved
 from autopipe.pipeline.text import one_line, stage
 from autopipe.rules import (
     Keeps,
@@ -45,7 +51,14 @@ _REPEATED_AT_ONCE = (
     "a shuffle would come right before a repeat, or no longer: TensorFlow makes one of the two there, which draws one "
     "order fewer from a seed, so that the next epoch would have another order"
 )
-
+_PARTED = (
+    "a map would come between a shuffle and a repeat: TensorFlow makes one of the two, which fills the buffer for the "
+    "next epoch during this one, and each epoch would wait for it to fill"
+)
+_NOT_SAVED = (
+    "the author set options.experimental_symbolic_checkpoint to True, and iterators with {} are not saved and restored "
+    "so"
+)
 _SHOWN_TO_FAIL = "it makes shapes known with which TensorFlow refuses to make what follows"
 
 
@@ -263,6 +276,11 @@ class _Driver:
             return Refusal(rule.name, _place(site), _LOST_AT_ONCE)
         if shuffles_repeated_at_once(changed) != shuffles_repeated_at_once(state):
             return Refusal(rule.name, _place(site), _REPEATED_AT_ONCE)
+        if shuffles_parted(changed) > shuffles_parted(state):
+            return Refusal(rule.name, _place(site), _PARTED)
+        unsaved = who_is_not_saved(changed)
+        if unsaved is not None and who_is_not_saved(state) is None:
+            return Refusal(rule.name, _place(site), _NOT_SAVED.format(stage(unsaved)))
         try:
             signature(changed.input)
         except (TypeError, ValueError) as impossible:

@@ -26,6 +26,10 @@ def halve(x):
     return tf.cast(x, tf.int64) // 2
 
 
+def wave(x):
+    return tf.linalg.matmul(tf.fill([60, 60], x), tf.fill([60, 60], tf.sin(x)))
+
+
 def noise(x):
     return x + tf.random.uniform((), maxval=2, dtype=tf.int64)
 
@@ -193,6 +197,13 @@ def test_no_map_comes_before_a_batch_that_loses_neighbours_where_an_idle_stage_i
     assert got == expected
 
 
+def test_a_map_may_come_before_a_batch_with_a_stage_between_that_tensorflow_does_not_drop():
+    options = tf.data.Options()
+    options.experimental_optimization.noop_elimination = False
+    written = tf.data.Dataset.range(2).map(tf.range).take(2).take(-1).batch(3, drop_remainder=True)
+    assert apply("select_before_map", written.with_options(options)).steps[0].after.endswith("| take(2) | map(range)")
+
+
 def test_what_would_fail_while_it_is_read_does_not_fail_while_it_is_rewritten():
     table = tf.range(20)
     fives = Dataset.range(4).map(lambda at: tf.gather(table, tf.range(at, at + 5)))
@@ -213,3 +224,30 @@ def test_what_is_made_parallel_stays_in_order_where_options_free_that_of_paralle
     assert "deterministic=True" in one_line(found)
     parallel = Dataset.range(9).map(tf.square, num_parallel_calls=2).with_options(options)
     assert "deterministic" not in one_line(extract(parallel)).split(" | ")[1]
+
+
+@pytest.mark.parametrize(
+    ("rule", "made"),
+    [
+        ("cache_fixed_work", lambda numbers: numbers.map(wave)),
+        ("cache_results", lambda numbers: numbers.map(tf.sin).shuffle(9).take(4)),
+        ("rebatch", lambda numbers: numbers.batch(3).map(tf.sin).unbatch().batch(2)),
+        ("parallel_interleave", lambda numbers: numbers.interleave(lambda x: Dataset.range(2), cycle_length=2)),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_nothing_is_added_that_a_symbolic_checkpoint_cannot_hold(rule, made):
+    numbers, options = Dataset.from_tensor_slices(tf.range(9.0)), tf.data.Options()
+    options.experimental_symbolic_checkpoint = True
+    written = made(numbers)
+    assert apply(rule, written).steps
+    done = apply(rule, written.with_options(options))
+    assert not done.steps
+    assert "options.experimental_symbolic_checkpoint" in done.refusals[0].reason
+
+
+def test_what_cannot_be_saved_as_written_takes_a_cache_more():
+    options = tf.data.Options()
+    options.experimental_symbolic_checkpoint = True
+    written = Dataset.from_tensor_slices(tf.range(9.0)).cache().map(wave).with_options(options)
+    assert apply("cache_fixed_work", written).steps

@@ -8,8 +8,11 @@ from autopipe.pipeline import ir, trees
 
 __all__ = ["does_by_itself", "has_autotune"]
 
+_Optimization = Literal["inject_prefetch", "map_parallelization", "noop_elimination", "shuffle_and_repeat_fusion"]
+_WITHOUT_AUTOTUNE = frozenset({"noop_elimination", "shuffle_and_repeat_fusion"})
 
-def does_by_itself(pipeline: ir.Node, optimization: Literal["inject_prefetch", "map_parallelization"]) -> bool:
+
+def does_by_itself(pipeline: ir.Node, optimization: _Optimization) -> bool:
     """Return whether no option of a pipeline forbids an optimization, or all of them.
 
     >>> import tensorflow as tf
@@ -21,7 +24,9 @@ def does_by_itself(pipeline: ir.Node, optimization: Literal["inject_prefetch", "
     """
     for options in trees.options_of(pipeline):
         rewrites = options.experimental_optimization
-        if False in (options.autotune.enabled, rewrites.apply_default_optimizations, getattr(rewrites, optimization)):
+        if False in (rewrites.apply_default_optimizations, getattr(rewrites, optimization)):
+            return False
+        if options.autotune.enabled is False and optimization not in _WITHOUT_AUTOTUNE:
             return False
     return True
 

@@ -6,11 +6,12 @@ from collections import Counter
 from typing import Any
 
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.by_itself import does_by_itself
 from autopipe.pipeline.failing import who_may_fail
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.signature import signature
 
-__all__ = ["maps_batched_at_once", "neighbours_lost_at_once", "shuffles_repeated_at_once"]
+__all__ = ["maps_batched_at_once", "neighbours_lost_at_once", "shuffles_parted", "shuffles_repeated_at_once"]
 
 
 def maps_batched_at_once(tree: ir.Node) -> int:
@@ -27,7 +28,7 @@ def maps_batched_at_once(tree: ir.Node) -> int:
     [1, 0, 0, 0]
     """
     batches = (node for node in dict.fromkeys(trees.walk(tree)) if isinstance(node, ir.Batch))
-    return sum(_may_drop_some(batch) and _may_differ(_last_that_works(batch.input)) for batch in batches)
+    return sum(_may_drop_some(batch) and _may_differ(_last_that_works(batch.input, tree)) for batch in batches)
 
 
 def neighbours_lost_at_once(tree: ir.Node) -> int:
@@ -46,7 +47,7 @@ def neighbours_lost_at_once(tree: ir.Node) -> int:
     """
     ignoring = (node for node in trees.walk(tree) if isinstance(node, ir.IgnoreErrors))
     batches = {node for each in ignoring for node in trees.walk(each) if isinstance(node, ir.Batch)}
-    at_once = (each for each in batches if isinstance(_last_that_works(each.input), ir.Map | ir.MemoizedMap))
+    at_once = (each for each in batches if isinstance(_last_that_works(each.input, tree), ir.Map | ir.MemoizedMap))
     return sum(who_may_fail(each.input) is not None for each in at_once)
 
 
@@ -72,18 +73,48 @@ def shuffles_repeated_at_once(tree: ir.Node) -> Counter[Any]:
     [1, 0, 1]
     """
     repeats = (node for node in trees.walk(tree) if isinstance(node, ir.Repeat) and node.count > 1)
-    at_once = (node for node in repeats if isinstance(_last_that_works(node.input), ir.Shuffle))
+    at_once = (node for node in repeats if isinstance(_last_that_works(node.input, tree), ir.Shuffle))
     return Counter(node.origin for repeat in at_once for node in trees.walk(repeat) if is_reseeded(node))
 
 
-def _last_that_works(node: ir.Node) -> ir.Node:
-    """Return the last stage that TensorFlow does not drop because it hands everything on."""
+def shuffles_parted(tree: ir.Node) -> int:
+    """Return how many shuffles only maps part from a repetition that TensorFlow would else make one stage of with them.
+
+    The two as one fill the buffer for the next epoch while what they hold of this one is read. Parted, each epoch
+    begins with an empty buffer, and all wait until it is full.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> shuffled = tf.data.Dataset.range(4).shuffle(4)
+    >>> parted = shuffled.map(tf.square), shuffled.map(tf.square).take(-1), shuffled, shuffled.batch(2)
+    >>> [shuffles_parted(extract(each.repeat())) for each in parted]
+    [1, 1, 0, 0]
+    """
+    repeats = (node for node in dict.fromkeys(trees.walk(tree)) if isinstance(node, ir.Repeat) and node.count != 1)
+    return sum(_only_maps_part_it(node.input, tree) for node in repeats)
+
+
+def _only_maps_part_it(node: ir.Node, tree: ir.Node) -> bool:
+    node = last = _last_that_works(node, tree)
+    while isinstance(node, ir.Map | ir.MemoizedMap):
+        node = _last_that_works(node.input, tree)
+    return node is not last and isinstance(node, ir.Shuffle) and node.mixes
+
+
+def _last_that_works(node: ir.Node, tree: ir.Node) -> ir.Node:
+    """Return the last stage that TensorFlow does not drop because it hands everything on, where it drops any."""
+    while _hands_all_on(node) and does_by_itself(tree, "noop_elimination"):
+        (node,) = node.inputs
+    return node
+
+
+def _hands_all_on(node: ir.Node) -> bool:
     match node:
         case ir.Take(count=count) if count < 0:
-            return _last_that_works(node.input)
+            return True
         case ir.Skip(count=0) | ir.Repeat(count=1) | ir.Shard(num_shards=1):
-            return _last_that_works(node.input)
-    return node
+            return True
+    return False
 
 
 def _may_differ(node: ir.Node) -> bool:

@@ -2,7 +2,7 @@
 
 from autopipe.pipeline.ir import Batch, Map, Node, Prefetch, Repeat, Shard, Shuffle, Skip, Take
 from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._obligations import ReadAheadUnseen
+from autopipe.rules._obligations import DrawsNoLess, ReadAheadUnseen
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -13,14 +13,17 @@ def drop_idle_stage(node: Node) -> Rewrite | None:
     on as it came, at the cost of a call each, and hide stages from the rules that look for neighbours. So does a
     prefetch between a parallel map, which runs ahead by itself, and a shuffle or batch. It takes: nothing, but for that
     one, in place of which the end may read ahead, and for ``prefetch(0)``, which keeps TensorFlow from reading ahead by
-    itself where it comes last, nobody who could see that elements are made early.
+    itself where it comes last, nobody who could see that elements are made early; and for ``repeat(1)`` after a seeded
+    shuffle, no option that keeps TensorFlow from dropping it by itself, since it draws an order more.
     """
     match node:
         case Shuffle(input=Prefetch(input=mapped)) | Batch(input=Prefetch(input=mapped)) if _runs_ahead(mapped):
             return Rewrite(node.on(mapped), provided=(ReadAheadUnseen(mapped),))
         case Prefetch(buffer_size=0):
             return Rewrite(node.input, provided=(ReadAheadUnseen(node.input),))
-        case Take(count=-1) | Skip(count=0) | Repeat(count=1) | Shard(num_shards=1) | Shuffle(mixes=False):
+        case Repeat(count=1):
+            return Rewrite(node.input, provided=(DrawsNoLess(node),))
+        case Take(count=-1) | Skip(count=0) | Shard(num_shards=1) | Shuffle(mixes=False):
             return Rewrite(node.input)
     return None
 

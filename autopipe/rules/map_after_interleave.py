@@ -7,9 +7,10 @@ from autopipe.functions.known.effects import effects
 from autopipe.functions.parts.last_maps import LastMap, split_last_maps
 from autopipe.pipeline.ir import AUTOTUNE, FlatMap, GroupByWindow, Interleave, Map, Node
 from autopipe.pipeline.knobs import datasets_in_turn
+from autopipe.rules._ahead import held_of_a_cycle
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
 from autopipe.rules._calls import no_fewer_calls
-from autopipe.rules._obligations import ErrorsSurface, NoNewReadAhead, OrderUnseen
+from autopipe.rules._obligations import ErrorsSurface, LittleMoreAtOnce, NoNewReadAhead, OrderUnseen
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OPEN)
@@ -19,8 +20,9 @@ def map_after_interleave(node: Node) -> Rewrite | None:
     What a stage does with each element of the datasets that it reads is its own affair: no other rule sees into it. A
     map at the end of these does the same after the stage, in the same order, since it gives one element for each. What
     it was told of x goes with each element. The same is done with what ``flat_map`` reads, and ``group_by_window``. It
-    takes: an f that does work, and of which nobody sees when it does it, and no ``ignore_errors`` downstream that may
-    hear of it.
+    takes: an f that does work, and of which nobody sees when it does it, no ``ignore_errors`` downstream that may hear
+    of it, and where datasets are read at once, what goes into f taking little more memory than what f gives, in whose
+    place it waits.
     """
     match node:
         case FlatMap(fn=fn) | Interleave(fn=fn) | GroupByWindow(reduce_func=fn):
@@ -31,13 +33,16 @@ def map_after_interleave(node: Node) -> Rewrite | None:
         return None
     opening, maps = parts
     reading = node if isinstance(node, Interleave) and node.num_parallel_calls is not None else None
-    source = _opened(node, opening)
+    source = opened = _opened(node, opening)
     provided: list[Obligation] = []
     for each in maps:
         source = mapped = _map(source, each, reading)
         provided += [OrderUnseen(mapped.fn), ErrorsSurface(mapped.fn)]
         if reading is None and mapped.num_parallel_calls is not None:
             provided.append(NoNewReadAhead(mapped))
+    if reading is not None:
+        held = held_of_a_cycle(reading, datasets_in_turn(reading))
+        provided.append(LittleMoreAtOnce(opened, than=source, count=held))
     return Rewrite(source, tuple(provided))
 
 

@@ -5,11 +5,9 @@ from dataclasses import replace
 from autopipe.functions.known.effects import effects
 from autopipe.here import processors
 from autopipe.pipeline.ir import AUTOTUNE, Interleave, Node
+from autopipe.rules._ahead import held_of_a_cycle
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import ErrorsSurface, Faster, FewAtOnce, OrderUnseen, ReadAheadUnseen
-
-# TensorFlow opens two datasets ahead for each of the cycle, and reads up to two blocks and an element of each.
-_OPENED_OF_EACH = 3
 
 
 @rule(keeps=Keeps.SEQUENCE, phase=Phase.OVERLAP)
@@ -29,9 +27,6 @@ def parallel_interleave(node: Node) -> Rewrite | None:
             after = replace(node, num_parallel_calls=AUTOTUNE, cycle_length=cycle, deterministic=True)
             unseen = (OrderUnseen(node.fn), ReadAheadUnseen(node.input), ErrorsSurface(node.fn))
             keeps = Keeps.TRAINING if effects(node.fn).unseeded_random else None
-            measured = (
-                FewAtOnce(node, _OPENED_OF_EACH * cycle * (2 * node.block_length + 1)),
-                Faster(node, after, over=node.input),
-            )
+            measured = (FewAtOnce(node, held_of_a_cycle(node, cycle)), Faster(node, after, over=node.input))
             return Rewrite(after, (*unseen, *measured), keeps)
     return None

@@ -2,7 +2,7 @@
 
 from autopipe.pipeline.ir import Batch, Node, Rebatch, Unbatch
 from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._obligations import AsWellKnown, NoErrorIsIgnored, OneShape
+from autopipe.rules._obligations import AsWellKnown, HoldsFewWhole, NoErrorIsIgnored, OneShape
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -11,13 +11,15 @@ def rebatch(node: Node) -> Rewrite | None:
 
     Batches of another size are cut from the old ones in slices, not element by element. It takes: dense elements of
     one known shape, a type and a number of elements that are known as well afterwards (TensorFlow forgets the number
-    where the old batches had a fixed size), and no ``ignore_errors`` downstream (a bad batch would take its
-    neighbours with it).
+    where the old batches had a fixed size), no ``ignore_errors`` downstream (a bad batch would take its neighbours with
+    it), and downstream nothing that holds some batches and not their neighbours, as a shuffle or what comes after a
+    filter may, where the old ones are larger: each slice holds the whole old batch.
     """  # noqa: D402  it names a stage, not this function
     match node:
         case Batch(input=Unbatch() as unbatch):
             after = Rebatch(
                 input=unbatch.input, batch_size=node.batch_size, drop_remainder=node.drop_remainder, name=node.name
             )
-            return Rewrite(after, provided=(OneShape(unbatch), AsWellKnown(after, node), NoErrorIsIgnored()))
+            safe = (OneShape(unbatch), AsWellKnown(after, node), NoErrorIsIgnored())
+            return Rewrite(after, provided=(*safe, HoldsFewWhole(unbatch.input, node)))
     return None

@@ -113,7 +113,8 @@ class Reading:
     def run(self, tree: ir.Node) -> ir.Node:
         """Return the stages that the iterator runs of a pipeline, before those that somebody put after it."""
         if self.as_written:
-            return self.dataset.written
+            written: ir.Node = self.dataset.written
+            return written
         if self.passes:
             return passing(tree, self.after) or tree
         return while_filling(tree, self.after) if self.fills else tree

@@ -5,7 +5,7 @@ import autopipe
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
-from sides import assert_no_match, assert_refuses, assert_rewrites
+from sides import apply, assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "drop_idle_stage"
 IDLE = {
@@ -41,6 +41,26 @@ def test_drops_all_of_them_whatever_the_elements(source):
     for add in IDLE.values():
         dataset = add(dataset)
     assert_rewrites(RULE, dataset, source, Keeps.SEQUENCE)
+
+
+@pytest.mark.parametrize("option", ["noop_elimination", "apply_default_optimizations"])
+def test_refuses_to_drop_a_repetition_with_which_orders_are_drawn_from_a_seed(option):
+    options = tf.data.Options()
+    setattr(options.experimental_optimization, option, False)
+
+    def written(**arguments):
+        shuffled = tf.data.Dataset.range(6).shuffle(6, **arguments)
+        return shuffled.batch(2).repeat(1).map(lambda x: x + 1).with_options(options)
+
+    refused = "repeat(1), with which shuffle(6, seed=1) draws an order more in each epoch"
+    assert_refuses(RULE, written(seed=1), refused, Keeps.SEQUENCE)
+    assert apply(RULE, written(), Keeps.SEQUENCE).steps
+    assert apply(RULE, written(seed=1, reshuffle_each_iteration=False), Keeps.SEQUENCE).steps
+
+
+def test_drops_a_repetition_of_a_seeded_shuffle_that_tensorflow_drops_as_well():
+    shuffled = tf.data.Dataset.range(6).shuffle(6, seed=1).batch(2)
+    assert_rewrites(RULE, shuffled.repeat(1), "range(0, 6) | shuffle(6, seed=1) | batch(2)", Keeps.SEQUENCE)
 
 
 def test_drops_within_and_after_an_endless_repeat():

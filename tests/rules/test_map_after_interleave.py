@@ -7,9 +7,10 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps, catalogue
 from autopipe.verify import compare
-from sides import AlwaysFaster, apply, assert_no_match, assert_refuses, assert_rewrites
+from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 
 RULE = "map_after_interleave"
 Dataset = tf.data.Dataset
@@ -122,6 +123,33 @@ def test_refuses_draws_of_a_seed_which_each_dataset_begins_anew():
         lambda row: Dataset.from_tensor_slices(row).map(lambda x: tf.sqrt(x) + tf.random.uniform((), seed=1))
     )
     assert_refuses(RULE, dataset, "draws random numbers from the author's seed")
+
+
+def test_refuses_to_hold_what_is_much_larger_than_what_was_held():
+    def large_before(node):
+        return 8.0 * 2**20 if isinstance(node, ir.Interleave) else 4.0
+
+    def written(**arguments):
+        return SLICES.interleave(roots, cycle_length=16, **arguments)
+
+    little = Answers(element_bytes=large_before, ram_budget=0)
+    refused = "144 elements at once take 1.12 GiB more, of 16 MiB that they may"
+    assert_refuses(RULE, written(num_parallel_calls=2), refused, answers=little)
+    assert apply(RULE, written(), answers=little).steps
+    assert apply(
+        RULE, written(num_parallel_calls=2), answers=Answers(element_bytes=large_before, ram_budget=10**10)
+    ).steps
+    smaller = Answers(element_bytes=lambda node: 12.0 * 2**20 - large_before(node), ram_budget=0)
+    assert apply(RULE, written(num_parallel_calls=2), answers=smaller).steps
+
+
+def test_types_tell_how_large_elements_are_where_there_is_no_time_to_measure():
+    for written in (SLICES.interleave(roots, cycle_length=2, num_parallel_calls=2), SLICES.flat_map(roots)):
+        assert apply(RULE, written, answers=SampleMeasurements(seconds=0)).steps
+    texts = Dataset.from_tensor_slices(["a b", "c"])
+
+    untold = texts.interleave(lambda text: Dataset.from_tensors(text).map(tf.strings.lower), num_parallel_calls=2)
+    assert_refuses(RULE, untold, "the size of its elements is not known", answers=SampleMeasurements(seconds=0))
 
 
 def test_refuses_python():

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps
 from autopipe.verify import compare
-from sides import assert_no_match, assert_refuses, assert_rewrites, with_all_rules
+from sides import apply, assert_no_match, assert_refuses, assert_rewrites, with_all_rules
 
 RULE = "rebatch"
 
@@ -81,6 +82,30 @@ def test_refuses_where_errors_are_ignored():
     assert_refuses(RULE, batches().unbatch().batch(3).ignore_errors(), "ignore_errors() leaves them out")
     dataset = batches().ignore_errors().unbatch().batch(3)
     assert_rewrites(RULE, dataset, f"{BEFORE} | ignore_errors() | rebatch(3)")
+
+
+@pytest.mark.parametrize(
+    ("after", "held"),
+    [
+        (lambda d: d.filter(lambda x: x[0, 0] > 3), "all elements"),
+        (lambda d: d.shard(3, 0), "all elements"),
+        (lambda d: d.prefetch(1).shuffle(500), "500 elements"),
+        (lambda d: d.take(3), "1 elements"),
+    ],
+    ids=["filter", "shard", "shuffle", "take"],
+)
+def test_refuses_to_hold_large_batches_for_some_small_ones_cut_from_them(after, held):
+    large = tf.data.Dataset.range(3).map(lambda x: tf.zeros([2**12 + tf.cast(x, tf.int32), 2**11]))
+    written = large.unbatch().batch(16)
+    refused = f"{held} would be held with 33,5"
+    assert_refuses(RULE, after(written), refused, answers=SampleMeasurements())
+    assert apply(RULE, written.prefetch(2).cache(), answers=SampleMeasurements()).steps
+
+
+def test_holds_large_batches_where_those_cut_from_them_are_larger_or_few():
+    small = batches().unbatch()
+    for after in (small.batch(3).shuffle(10), small.batch(8).filter(lambda x: x["x"][0] > 3).cache()):
+        assert apply(RULE, after, answers=SampleMeasurements()).steps
 
 
 def test_does_not_match_other_orders():

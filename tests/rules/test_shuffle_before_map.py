@@ -53,14 +53,35 @@ def test_elements_of_any_structure_and_an_unknown_number(shuffle):
     assert_rewrites(RULE, dataset.shuffle(**SHUFFLES[shuffle]), expected, Keeps.SEQUENCE)
 
 
-def test_refuses_to_part_a_seeded_shuffle_from_a_counted_repeat_with_which_it_draws_fewer_orders():
-    mapped = tf.data.Dataset.range(50).map(double)
-    shuffled = mapped.shuffle(9, seed=1)
-    for repeated in (shuffled.repeat(2), shuffled.take(-1).repeat(2), shuffled.repeat(2).shuffle(9, seed=2).repeat(2)):
-        assert_refuses(RULE, repeated, "draws one order fewer from a seed", Keeps.SEQUENCE)
-    assert apply(RULE, mapped.shuffle(9, seed=1).repeat(), Keeps.SEQUENCE).steps
+def test_a_map_goes_after_a_shuffle_and_its_repeat_which_stay_one_stage():
+    shuffled = tf.data.Dataset.range(50).map(double).map(many).shuffle(9, seed=1)
+    expected = "range(0, 50) | shuffle(9, seed=1) | repeat({}) | map(double) | map(many)"
+    assert_rewrites(RULE, shuffled.repeat(2), expected.format(2), Keeps.SEQUENCE)
+    endless = tf.data.Dataset.range(50).map(double).shuffle(9, seed=1).repeat().take(120)
+    expected = "range(0, 50) | shuffle(9, seed=1) | repeat() | map(double) | take(120)"
+    assert_rewrites(RULE, endless, expected, Keeps.SEQUENCE)
+    twice = tf.data.Dataset.range(20).map(double).shuffle(9, seed=1).repeat(2).shuffle(9, seed=2).repeat(2)
+    expected = "range(0, 20) | shuffle(9, seed=1) | repeat(2) | shuffle(9, seed=2) | repeat(2) | map(double)"
+    assert_rewrites(RULE, twice, expected, Keeps.SEQUENCE)
+
+
+def test_no_map_goes_between_a_shuffle_and_its_repeat():
+    shuffled = tf.data.Dataset.range(50).map(double).shuffle(9)
+    assert_refuses(RULE, shuffled.take(-1).repeat(), "each epoch would wait for it to fill")
+    seeded = tf.data.Dataset.range(50).map(double).shuffle(9, seed=1)
+    assert_refuses(RULE, seeded.take(-1).repeat(2), "draws one order fewer from a seed", Keeps.SEQUENCE)
     expected = "range(0, 50) | shuffle(9, seed=1) | map(double) | batch(4) | repeat(2)"
-    assert_rewrites(RULE, mapped.shuffle(9, seed=1).batch(4).repeat(2), expected, Keeps.SEQUENCE)
+    assert_rewrites(RULE, seeded.batch(4).repeat(2), expected, Keeps.SEQUENCE)
+
+
+def test_no_map_goes_after_a_repeat_where_the_order_of_the_next_epoch_would_be_drawn_earlier():
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    for seed, moved in ((None, True), (1, False)):
+        repeated = tf.data.Dataset.range(50).map(double, num_parallel_calls=2).shuffle(9, seed=seed).repeat()
+        done = apply(RULE, repeated.with_options(options), Keeps.SEQUENCE)
+        assert bool(done.steps) is moved
+    assert "each repetition draws its order from a seed" in done.refusals[0].reason
 
 
 def test_no_elements_and_elements_without_end():

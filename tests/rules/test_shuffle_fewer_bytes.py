@@ -43,6 +43,12 @@ def test_calls_and_order_of_both_parts_stay():
     assert_rewrites(RULE, dataset, expected, Keeps.SEQUENCE, answers=measured())
 
 
+def test_the_rest_goes_after_a_shuffle_and_its_repeat_which_stay_one_stage():
+    dataset = JPEGS.map(thumbnail).shuffle(100_000, seed=1).repeat(2)
+    expected = f"tensor_slices | {CUT.format('shuffle(100000, seed=1) | repeat(2)')}"
+    assert_rewrites(RULE, dataset, expected, Keeps.SEQUENCE, answers=measured())
+
+
 def test_refuses_a_buffer_that_is_small_in_any_case():
     dataset = JPEGS.map(thumbnail).shuffle(10)
     assert_refuses(RULE, dataset, "10 elements are held, with 768 bytes each at the cut and not", answers=measured())

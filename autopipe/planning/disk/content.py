@@ -20,6 +20,7 @@ from autopipe.functions.known.resources import fixed_table_reads
 from autopipe.functions.subgraph import with_called
 from autopipe.here import processors, release
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.literal import literal
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.disk.files_read import UnknownContentError, file_states
@@ -59,6 +60,8 @@ _NOT_CONTENT = frozenset(
     "parts predicate prefetch_input_elements reduce_func synchronous use_inter_op_parallelism use_unbounded_threadpool "
     "window_size_func".split()
 )
+# TensorFlow's own, of which it exports no raw op.
+_UNEXPORTED = frozenset({"_Arg", "_Retval"})
 # Each finds how a message is made up in a file, unless its description is linked in, or given in full.
 _READ_DESCRIPTORS, _NO_FILES = frozenset({"DecodeProtoV2", "EncodeProto"}), (b"local://", b"bytes://")
 # Datasets inside a function that give the same elements in the same order whenever they are made.
@@ -143,6 +146,10 @@ def _refuse_unknown_function(fn: Function) -> None:
     if found != Effects(file_reads=found.file_reads):
         raise UnknownContentError(f"{fn} {found.describe()}")
     for op in with_called(fn.concrete.graph.as_graph_def()):
+        if not _is_of_tensorflow(op.op):
+            raise UnknownContentError(
+                f"{fn} calls {op.op}, which is no op of TensorFlow: its next version may do other"
+            )
         if op.op in _READ_DESCRIPTORS and not op.attr["descriptor_source"].s.startswith(_NO_FILES):
             raise UnknownContentError(f"{fn} reads a descriptor from a file ({op.op}), which may change")
         if re.search(r"Dataset(V\d)?$", op.op) and op.op not in _DETERMINED_INSIDE:
@@ -150,6 +157,13 @@ def _refuse_unknown_function(fn: Function) -> None:
     freed = op_of_free_order(fn)
     if freed:
         raise UnknownContentError(f"{fn} frees the order of elements ({freed})")
+
+
+def _is_of_tensorflow(op_type: str) -> bool:
+    """Return whether an op comes with TensorFlow, of which the key holds the version; others have one of their own."""
+    import tensorflow as tf
+
+    return op_type in _UNEXPORTED or hasattr(tf.raw_ops, op_type)
 
 
 def _refuse_datasets(spec: Any) -> None:
@@ -165,7 +179,7 @@ def _own_content(node: ir.Node) -> Iterator[Any]:
     for each in fields(node):
         value = getattr(node, each.name)
         if each.compare and each.name not in _NOT_CONTENT and not isinstance(value, ir.Node):
-            yield f"{each.name}={value!r}"
+            yield f"{each.name}={literal(value)}"
     if isinstance(node, ir.Source):
         yield repr(node.dataset.element_spec)
     for component in getattr(node, "components", ()):

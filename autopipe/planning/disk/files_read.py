@@ -107,7 +107,7 @@ def _names_read(fn: Function) -> list[Any]:
     for op in graph.get_operations():
         for body in _called(op.node_def, library):
             reads.extend(_passed(op, body, node.input[0]) for node in body.node_def if node.op in _READS)
-    found = sum(node.op in _READS or node.op == "MatchingFiles" for node in with_called(definition))
+    found = sum(node.op in effects(fn).file_reads for node in with_called(definition))
     if None in reads or len(reads) != found:
         raise UnknownContentError(f"which files {fn} reads is decided where autopipe cannot look")
     return reads

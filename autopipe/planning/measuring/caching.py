@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from autopipe.figures import bytes_text
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
 from autopipe.planning.disk.disk_cache import SAMPLES
@@ -55,12 +56,21 @@ class CachingCost:
     made: Sequence[Any] = ()
 
 
-def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None) -> CachingCost:
-    """Return what it takes to make an element, and to read it from a cache in memory, or else in a folder."""
-    (timed,) = ending_in_time([without_buffers(node)], _MOST_SECONDS)
-    dataset = build(timed)
+def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None, ram_budget: int) -> CachingCost:
+    """Return what it takes to make an element, and to read it from a cache in memory, or else in a folder.
+
+    Raises:
+        MeasurementError: if one element is larger than a sample, and than the memory that may be added.
+    """
     in_sample = int(SAMPLE_BYTES / max(element_bytes, 1))
     most = max(_FEW, in_sample)
+    if folder is None:
+        most = min(most, int(max(SAMPLE_BYTES, ram_budget) / max(element_bytes, 1)))
+    if not most:
+        budget = f"the RAM budget of {bytes_text(ram_budget)}"
+        raise MeasurementError(f"one element takes {bytes_text(element_bytes)}, above {budget}")
+    (timed,) = ending_in_time([without_buffers(node)], _MOST_SECONDS)
+    dataset = build(timed)
     making, each, made = _making(dataset, min(_MANY, most), in_sample)
     if folder is None:
         reading = _turns(dataset.take(each).cache().repeat(), each)
@@ -88,7 +98,7 @@ def _making(dataset: Any, many: int, held: int) -> tuple[float, int, Sequence[An
         return alone, 1, ()
     one_by_one = statistics.fmean(turns)
     if _is_mostly_making(one_by_one, dataset.element_spec, made):
-        return one_by_one, max(1, min(_FEW, int(SAMPLE_SECONDS / one_by_one))), made
+        return one_by_one, max(1, min(_FEW, many, int(SAMPLE_SECONDS / one_by_one))), made
     many = min(many, max(_FEW, int(_MANY_SECONDS / one_by_one)))
     of_many = _turns(dataset, many)
     if len(of_many) < _FEWEST_TURNS:

@@ -24,7 +24,7 @@ from autopipe.pipeline.signature import signature
 from autopipe.planning.measuring.samples import from_several_places, one_sentence, without_buffers
 from autopipe.rules import MeasurementError
 
-__all__ = ["examples_in_batch", "most_elements", "most_known"]
+__all__ = ["bytes_in_files", "examples_in_batch", "most_elements", "most_known"]
 
 _COUNTING_SECONDS = 1.0
 # Where the function that reads a file works on what is in it, a cache saves most.
@@ -235,6 +235,13 @@ def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.
     if isinstance(reader, ir.FilesReader) and not reader.csv and not reader.compression_type:
         return math.ceil(size / _bytes_of_element(reader))
     raise MeasurementError("its files are too large to be counted in some seconds")
+
+
+def bytes_in_files(reader: ir.Node) -> float:
+    """Return how many bytes the files have that the input of a stage names; 0 if it names none."""
+    (named,) = reader.inputs
+    names = _names(named)
+    return _sizes(names)[1] if names else 0.0
 
 
 def _names(node: ir.Node) -> list[bytes]:

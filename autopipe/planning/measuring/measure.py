@@ -23,6 +23,7 @@ from autopipe.planning.disk.disk_cache import MOST_ELEMENTS, DiskCache
 from autopipe.planning.measuring.caching import caching_cost
 from autopipe.planning.measuring.count import most_elements, most_known
 from autopipe.planning.measuring.differences import difference
+from autopipe.planning.measuring.file_bytes import times_as_large
 from autopipe.planning.measuring.held_samples import HeldSamples, at_the_pace_of, without_end
 from autopipe.planning.measuring.nothing_passes import ending_in_time, refuse_if_nothing_passes
 from autopipe.planning.measuring.questions import Question, asked
@@ -84,6 +85,7 @@ class SampleMeasurements:
     _time: TimeLeft = field(init=False, repr=False)
     _resident: int = field(default_factory=resident_bytes, init=False, repr=False)
     _known_sizes: dict[ir.Node, list[int]] = field(default_factory=dict, init=False, repr=False)
+    _growths: dict[ir.Node, float] = field(default_factory=dict, init=False, repr=False)
     _held: HeldSamples = field(default_factory=HeldSamples, init=False, repr=False)
     _speeds: dict[Hashable, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
     _workings: dict[Hashable, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
@@ -119,13 +121,16 @@ class SampleMeasurements:
         return statistics.mean(self._sizes(node))
 
     def cache_bytes(self, node: ir.Node) -> int:
-        """Return the bytes that a cache of all elements takes: the mean, plus two standard errors, times all."""
+        """Return the bytes that a cache of all elements takes: the mean, plus two standard errors, times all.
+
+        Where those of files are larger on average than the first ones, so is what is made of them.
+        """
         count = most_elements(node)
         sizes = self._sizes(node)
         error = statistics.stdev(sizes) / len(sizes) ** 0.5 if len(sizes) > 1 else 0.0
         mean = statistics.mean(sizes)
         beside = held_beside(signature(node).element_spec, mean, differ=error > 0)
-        return int((mean + beside + 2 * error) * count)
+        return int(((mean + 2 * error) * self._growth(node, len(sizes)) + beside) * count)
 
     def most_elements(self, node: ir.Node) -> int:
         """Return how many elements there are, at the most."""
@@ -140,6 +145,16 @@ class SampleMeasurements:
             few = -(-_CACHE_SAMPLE_ELEMENTS // len(places))
             self._known_sizes[node] = [bytes_of(each) for place in places for each in self._sample(place, few)]
         return self._known_sizes[node]
+
+    def _growth(self, node: ir.Node, sampled: int) -> float:
+        if known_bytes(node) is not None:
+            return 1.0
+        if node not in self._growths:
+            if self.exhausted:
+                raise MeasurementError(self.exhausted)
+            with _failures_are_unmeasurable():
+                self._growths[node] = times_as_large(node, sampled)
+        return self._growths[node]
 
     def same(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
         """Run both on the same elements and return the first difference."""
@@ -266,7 +281,8 @@ class SampleMeasurements:
     def _time_caching(self, node: ir.Node, on_disk: bool) -> tuple[float, float]:
         self._refuse_to_run(node)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(node)):
-            cost = caching_cost(node, self.element_bytes(node), self.disk.folder if on_disk and self.disk else None)
+            folder = self.disk.folder if on_disk and self.disk else None
+            cost = caching_cost(node, self.element_bytes(node), folder, self.ram_budget)
         if len(cost.made) >= _FEWEST_COMPARED and sum(map(bytes_of, cost.made)) >= _LARGE_SAMPLE:
             with suppress(MeasurementError):
                 self._held.hold(node, cost.made)

@@ -12,6 +12,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.known.fingerprint import function_fingerprint
 from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.literal import literal
 from autopipe.pipeline.signature import signature
 
 __all__ = ["fingerprint", "stage_fingerprint"]
@@ -40,7 +41,7 @@ def stage_fingerprint(node: ir.Node) -> str:
         if functions and all(isinstance(each, Function) for each in functions):
             text = ",".join(_function_identity(each) for each in functions)
         else:
-            text = repr(value)
+            text = literal(value)
         digest.update(f"{name}={text};".encode())
     if isinstance(node, ir.Source):
         digest.update(repr(node.dataset.element_spec).encode())

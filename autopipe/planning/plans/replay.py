@@ -29,7 +29,8 @@ def replay(
     What is timed anew comes out differently now and then: on another machine, and where two are nearly as fast. The
     numbers of the plan are for the stages it was made with, so that these must come out again: by the same rules in
     the same order, at the same places. Where an older plan does not tell these, none of its rules may apply once more
-    after that. What must hold for safety (the same results on a sample, room in memory) is proved here as it was there.
+    after that. What must hold for safety (the same results on a sample, room in memory) is proved here as it was there,
+    also where no time is given to measure: nothing is timed, and samples are small.
 
     Args:
         tree: the pipeline as it was written.
@@ -42,7 +43,7 @@ def replay(
         The rewriting; ``None`` where it is not that of the plan: a rule is not safe here, or may apply where it was not
         faster, or a knob of the plan is not there. Then all has to be measured.
     """
-    granted = _AsPlanned(measurements.ram_budget, measurements.seconds, measurements.disk)
+    granted = _AsPlanned(measurements.ram_budget, disk=measurements.disk)
     named = {rule.name: rule for rule in rules}
     script = [(named[name], place) for name, place in zip_longest(plan.rules, plan.places)]
     found = rewrite(tree, () if plan.places else rules, keeps=keeps, measurements=granted, script=script)

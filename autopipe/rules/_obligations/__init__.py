@@ -50,6 +50,7 @@ from autopipe.rules._obligations.measured import (
     FitsDisk,
     FitsMemory,
     LightResults,
+    LittleMoreAtOnce,
     NotMuchLarger,
     NotSlower,
     OutgrowsMemory,
@@ -60,14 +61,17 @@ from autopipe.rules._obligations.measured import (
 )
 from autopipe.rules._obligations.numbers import SameNumbers
 from autopipe.rules._obligations.reading import ReadToItsEnd
+from autopipe.rules._obligations.slices import HoldsFewWhole
 from autopipe.rules._obligations.stages import (
     AsWellKnown,
+    DrawsNoLess,
     NoNewReadAhead,
     NoOrderDrawnEarly,
     OneShape,
     OrdinaryTypes,
     PlainTensors,
     ReadAheadUnseen,
+    RepeatedAtOnce,
     WholeBatches,
 )
 
@@ -81,6 +85,7 @@ __all__ = [
     "DiskNamed",
     "DrawnInTurn",
     "DrawsApart",
+    "DrawsNoLess",
     "ErrorsEndEpoch",
     "ErrorsSurface",
     "Faster",
@@ -89,9 +94,11 @@ __all__ = [
     "FitsDisk",
     "FitsMemory",
     "HasBatchedForm",
+    "HoldsFewWhole",
     "InMemory",
     "LeavesNoTraces",
     "LightResults",
+    "LittleMoreAtOnce",
     "NoCacheServes",
     "NoErrorIsIgnored",
     "NoErrorIsLeftOver",
@@ -112,6 +119,7 @@ __all__ = [
     "QuickOnesUnseen",
     "ReadAheadUnseen",
     "ReadToItsEnd",
+    "RepeatedAtOnce",
     "Reshuffles",
     "RoundingUnseen",
     "RowsApart",

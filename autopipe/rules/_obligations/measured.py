@@ -20,6 +20,7 @@ __all__ = [
     "FitsDisk",
     "FitsMemory",
     "LightResults",
+    "LittleMoreAtOnce",
     "NotMuchLarger",
     "NotSlower",
     "OutgrowsMemory",
@@ -241,9 +242,35 @@ class FewAtOnce:
             needed = self.count * site.measurements.element_bytes(self.pipeline)
         except MeasurementError as unknown:
             return Proof(False, f"the size of its elements is not known: {unknown}")
-        allowed = max(_LITTLE_MEMORY, _SHARE_AT_ONCE * site.measurements.ram_budget)
+        allowed = _allowed_at_once(site)
         because = f"{self.count} elements at once take {bytes_text(needed)}"
         return Proof(needed <= allowed, f"{because}, of {bytes_text(allowed)} that they may")
+
+
+def _allowed_at_once(site: Site) -> float:
+    return max(_LITTLE_MEMORY, _SHARE_AT_ONCE * site.measurements.ram_budget)
+
+
+@dataclass(frozen=True)
+class LittleMoreAtOnce:
+    """So many elements of one pipeline take little more memory than those of another, or little of the RAM budget more.
+
+    Where their types tell how large they are, nothing is run: it can be asked for with no time to measure.
+    """
+
+    pipeline: ir.Node = field(repr=False)
+    than: ir.Node = field(repr=False)
+    count: int
+
+    def check(self, site: Site) -> Proof:
+        """Look at their types, or else run both on a sample."""
+        try:
+            ours, theirs = map(site.measurements.element_bytes, (self.pipeline, self.than))
+        except MeasurementError as unknown:
+            return Proof(False, f"the size of its elements is not known: {unknown}")
+        more, allowed = max((ours - theirs) * self.count, 0), _allowed_at_once(site)
+        because = f"{self.count} elements at once take {bytes_text(more)} more, of {bytes_text(allowed)} that they may"
+        return Proof(more <= allowed, because)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from autopipe.functions.function import Function
 from autopipe.functions.known.effects import effects, is_stateful
 from autopipe.functions.known.failures import may_fail
 from autopipe.functions.subgraph import with_called
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.by_itself import does_by_itself
-from autopipe.pipeline.seeds import repeats_a_seeded_shuffle
+from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_would_see
@@ -19,12 +19,14 @@ from autopipe.rules._obligations.errors import leaves_some_over
 
 __all__ = [
     "AsWellKnown",
+    "DrawsNoLess",
     "NoNewReadAhead",
     "NoOrderDrawnEarly",
     "OneShape",
     "OrdinaryTypes",
     "PlainTensors",
     "ReadAheadUnseen",
+    "RepeatedAtOnce",
     "WholeBatches",
 ]
 
@@ -53,6 +55,21 @@ class AsWellKnown:
 
 def _number(known: Signature) -> str:
     return "without end" if known.is_endless else f"{known.cardinality:,}" if known.is_counted else "unknown"
+
+
+@dataclass(frozen=True)
+class DrawsNoLess:
+    """Without a stage that repeats once, as many orders are drawn from a seed as with it."""
+
+    repeat: ir.Repeat = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """TensorFlow drops it unless an option forbids that: it begins once more at its end, and draws an order."""
+        drawing = next(filter(is_reseeded, trees.walk(self.repeat)), None)
+        if drawing is None or does_by_itself(site.pipeline, "noop_elimination"):
+            return Proof(True, "")
+        kept = f"an option keeps TensorFlow from dropping {stage(self.repeat)}"
+        return Proof(False, f"{kept}, with which {stage(drawing)} draws an order more in each epoch")
 
 
 @dataclass(frozen=True)
@@ -160,6 +177,17 @@ class ReadAheadUnseen:
         if draws:
             return Proof(True, f"{draws}, and when it draws is free", Keeps.TRAINING)
         return Proof(True, "no state upstream that anybody else reads, so making elements early cannot be seen")
+
+
+@dataclass(frozen=True)
+class RepeatedAtOnce:
+    """TensorFlow makes one stage of a shuffle and the repeat after it."""
+
+    def check(self, site: Site) -> Proof:
+        """Look for an option that forbids it: each epoch would then wait until the buffer is full again."""
+        if does_by_itself(site.pipeline, "shuffle_and_repeat_fusion"):
+            return Proof(True, "the buffer is filled for the next epoch during this one")
+        return Proof(False, "an option keeps TensorFlow from filling the buffer for the next epoch during this one")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,24 @@ Dataset = tf.data.Dataset
 def test_no_more_of_what_was_made_is_held_than_a_sample_takes(monkeypatch, elements, held):
     monkeypatch.setattr(caching, "_LITTLE", float("inf"))
     tree = extract(Dataset.range(64).map(lambda x: tf.fill([elements], tf.cast(x, tf.uint8))))
-    assert len(caching.caching_cost(tree, float(elements), None).made) <= held
+    assert len(caching.caching_cost(tree, float(elements), None, 2**40).made) <= held
+
+
+@pytest.mark.parametrize(("budget", "most"), [(2**40, 8), (2 * 2**25, 2), (2**25, 1)])
+def test_no_more_is_cached_to_time_it_than_memory_may_be_added(monkeypatch, budget, most):
+    asked = []
+    monkeypatch.setattr(caching, "_turns", lambda dataset, each=1, made=None: asked.append(each) or [1e-3] * 9)
+    monkeypatch.setattr(caching, "_is_mostly_making", lambda *_: True)
+    tree = extract(Dataset.range(64).map(lambda x: tf.fill([2**25], tf.cast(x, tf.uint8))))
+    caching.caching_cost(tree, 2.0**25, None, budget)
+    assert asked[-1] == most
+
+
+def test_what_is_larger_than_a_sample_and_than_memory_may_be_added_is_not_made(monkeypatch):
+    monkeypatch.setattr(caching, "build", None)
+    tree = extract(Dataset.range(64).map(lambda x: tf.fill([2**25], tf.cast(x, tf.uint8))))
+    with pytest.raises(MeasurementError, match="one element takes 32 MiB, above the RAM budget of 1 MiB"):
+        SampleMeasurements(ram_budget=2**20).caching(tree)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +48,7 @@ def test_what_python_takes_of_an_element_counts_where_it_is_little(monkeypatch, 
     asked = []
     monkeypatch.setattr(caching, "_turns", turns)
     elements = Dataset.range(500).map(lambda x: tuple([x] * components))
-    caching.caching_cost(extract(elements), 8.0, None)
+    caching.caching_cost(extract(elements), 8.0, None, 2**40)
     assert asked[:-1] == ways
 
 
@@ -48,7 +65,7 @@ def test_on_a_busy_machine_python_takes_more_than_usual(monkeypatch, giving, way
     asked = []
     monkeypatch.setattr(caching, "_turns", turns)
     monkeypatch.setattr(caching, "_giving_seconds", lambda element: giving)
-    caching.caching_cost(extract(Dataset.range(500).map(lambda x: x + 1)), 8.0, None)
+    caching.caching_cost(extract(Dataset.range(500).map(lambda x: x + 1)), 8.0, None, 2**40)
     assert asked[:-1] == ways
 
 
@@ -83,7 +100,7 @@ def test_of_few_elements_one_in_as_many_is_looked_at_as_leaves_several_turns(cou
 
     monkeypatch.setattr(caching, "_turns", noted)
     monkeypatch.setattr(caching, "_is_mostly_making", lambda *_: False)
-    caching.caching_cost(extract(Dataset.range(count).map(lambda x: x + 1)), 8.0, None)
+    caching.caching_cost(extract(Dataset.range(count).map(lambda x: x + 1)), 8.0, None, 2**40)
     (making, in_turns), (reading, _) = turned[-2:]
     assert making == reading > count // 8
     assert in_turns >= 3

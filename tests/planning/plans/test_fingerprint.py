@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from programs import run_program
@@ -31,6 +32,16 @@ def made(function=scale, size=4, n=9):
 
 def same(one, two):
     return fingerprint(extract(one)) == fingerprint(extract(two))
+
+
+def test_what_is_padded_with_makes_another_pipeline_but_not_how_numpy_prints_it():
+    def padded(value):
+        return Dataset.range(4).map(tf.range).padded_batch(2, padding_values=tf.constant(value, tf.int64))
+
+    first = fingerprint(extract(padded(3)))
+    assert fingerprint(extract(padded(4))) != first
+    with np.printoptions(legacy="1.13"):
+        assert fingerprint(extract(padded(3))) == first
 
 
 def test_the_seed_of_the_process_makes_no_other_pipeline_but_whether_there_is_one_does():

@@ -68,6 +68,14 @@ def test_the_rules_of_a_plan_are_applied_without_timing():
 
 
 @pytest.mark.usefixtures("_nothing_can_be_timed")
+def test_a_plan_is_done_again_where_no_time_is_given_to_measure():
+    plan = plan_for(numbers(), rules=RULES, knobs={CALLS: 3})
+    dataset = autopipe.optimize(numbers(), plan=plan, seconds=0)
+    assert dataset.plan.rules == RULES
+    assert dataset.knobs[CALLS] == 3
+
+
+@pytest.mark.usefixtures("_nothing_can_be_timed")
 def test_a_plan_that_applied_a_rule_once_is_not_replayed_where_it_would_apply_twice():
     """Where it applies is found by measuring then, which is in vain here."""
     again = autopipe.optimize(twice(), plan=plan_for(twice(), rules=("vectorize_map",) * 2))
