@@ -20,7 +20,7 @@ from autopipe.pipeline.fusing import (
 )
 from autopipe.pipeline.knobs import with_thread_pool
 from autopipe.pipeline.signature import Signature, signature
-from autopipe.pipeline.symbolic import who_is_not_saved
+from autopipe.pipeline.symbolic import who_is_saved_no_more
 from autopipe.pipeline.text import one_line, stage
 from autopipe.rules import (
     Keeps,
@@ -278,8 +278,8 @@ class _Driver:
             return Refusal(rule.name, _place(site), _REPEATED_AT_ONCE)
         if shuffles_parted(changed) > shuffles_parted(state):
             return Refusal(rule.name, _place(site), _PARTED)
-        unsaved = who_is_not_saved(changed)
-        if unsaved is not None and who_is_not_saved(state) is None:
+        unsaved = who_is_saved_no_more(changed, before=state)
+        if unsaved is not None:
             return Refusal(rule.name, _place(site), _NOT_SAVED.format(stage(unsaved)))
         try:
             signature(changed.input)

@@ -26,13 +26,17 @@ from autopipe.pipeline.repeatable import (
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.planning.costs.own_caches import OwnCaches
-from autopipe.planning.measuring.count import examples_in_batch
 from autopipe.rules import Keeps
 from autopipe.runtime.digests import EpochDigest, Row, read_epochs
 
 __all__ = ["compare", "verify"]
 
 _EPOCHS_READ = 2
+_BATCHING_NOTHING = (
+    ir.AssertCardinality | ir.Cache | ir.Concatenate | ir.End | ir.Enumerate | ir.FilesReader | ir.Filter
+    | ir.IgnoreErrors | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Range | ir.Repeat | ir.Shard
+    | ir.Shuffle | ir.Skip | ir.Take | ir.TensorSlices | ir.Tensors | ir.ThreadPool | ir.Zip
+)  # fmt: skip
 _TOLERANCE = 1e-4
 # A row may stand this far from its twin when rows are sorted by sums that rounding has moved.
 _NEIGHBOURS = 4
@@ -74,7 +78,7 @@ def compare(
     >>> compare(three, three.skip(1), Keeps.ELEMENTS)
     'epoch 0: 1 elements are lost and 0 are new'
     """
-    batched = examples_in_batch(extract(before)) is not None
+    batched = _may_be_batches(extract(before))
     old, new = (read_epochs(each, epochs, limit, seconds, batched=batched) for each in (before, after))
     return _difference(old, new, keeps) or _epochs_became_one(old, new, keeps)
 
@@ -98,7 +102,7 @@ def verify(rewriting: Rewriting, *, run: Any = None, limit: int = 10_000, second
     Raises:
         VerificationError: if the promise is broken; the message names the first rule that breaks it.
     """
-    reader = _Reader(limit, seconds, batched=examples_in_batch(rewriting.before) is not None)
+    reader = _Reader(limit, seconds, batched=_may_be_batches(rewriting.before))
     with undisturbed_generators(trees.functions(rewriting.before)):
         return _verify(rewriting, None if may_write(rewriting.after) else run, reader)
 
@@ -182,6 +186,11 @@ def _account(written: list[EpochDigest], level: Keeps) -> str:
         return known
     only = "" if level is Keeps.SEQUENCE else ", of which the types are compared"
     return f"{known}, which do not reach the end of an epoch{only}"
+
+
+def _may_be_batches(tree: ir.Node) -> bool:
+    """Return whether a pipeline may batch anything: which rows come together then may differ."""
+    return not all(isinstance(node, _BATCHING_NOTHING) for node in trees.walk(tree))
 
 
 def _culprit(rewriting: Rewriting, written: list[EpochDigest], repeats: Keeps, reader: _Reader) -> str:

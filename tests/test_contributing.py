@@ -9,7 +9,7 @@ SOURCES = {path.relative_to(ROOT / "autopipe").as_posix(): path for path in (ROO
 SOURCES |= {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "callbacks").glob("*.py")}
 TREES = {name: ast.parse(path.read_text()) for name, path in SOURCES.items()}
 # Of Python's own library: private by their names only.
-DOCUMENTED = {"_asdict", "_getframe"}
+DOCUMENTED = {"_asdict", "_exit", "_getframe"}
 # It relies on names in what TensorFlow tells in public.
 BY_NAME_ONLY = {"planning/costs/stages.py"}
 # They have a private name of TensorFlow's for their own.

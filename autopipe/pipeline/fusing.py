@@ -72,7 +72,9 @@ def shuffles_repeated_at_once(tree: ir.Node) -> Counter[Any]:
     >>> [len(shuffles_repeated_at_once(extract(each))) for each in twice]
     [1, 0, 1]
     """
-    repeats = (node for node in trees.walk(tree) if isinstance(node, ir.Repeat) and node.count > 1)
+    # A repeat(1) makes one more iterator too, unless TensorFlow drops it.
+    least = 2 if does_by_itself(tree, "noop_elimination") else 1
+    repeats = (node for node in trees.walk(tree) if isinstance(node, ir.Repeat) and node.count >= least)
     at_once = (node for node in repeats if isinstance(_last_that_works(node.input, tree), ir.Shuffle))
     return Counter(node.origin for repeat in at_once for node in trees.walk(repeat) if is_reseeded(node))
 

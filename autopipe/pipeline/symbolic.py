@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from autopipe.pipeline import ir, trees
 
-__all__ = ["who_is_not_saved"]
+__all__ = ["who_is_saved_no_more"]
 
 
-def who_is_not_saved(tree: ir.Node) -> ir.Node | None:
-    """Return a stage that a symbolic checkpoint cannot hold, if its author asked for such; ``None`` if there is none.
+def who_is_saved_no_more(tree: ir.Node, before: ir.Node) -> ir.Node | None:
+    """Return a stage for which iterators are not saved, or restored, by a symbolic checkpoint that they were before.
+
+    ``None`` if there is none, or nobody asked for such checkpoints.
 
     A cache and a rebatch refuse to be saved so. A parallel interleave is saved, but some that are restored wait for
     ever.
@@ -17,18 +19,23 @@ def who_is_not_saved(tree: ir.Node) -> ir.Node | None:
     >>> from autopipe.pipeline.extract import extract
     >>> numbers, options = tf.data.Dataset.range(4).batch(2), tf.data.Options()
     >>> options.experimental_symbolic_checkpoint = True
-    >>> cached = numbers.cache()
-    >>> [type(who_is_not_saved(extract(each.with_options(options)))).__name__ for each in (numbers, cached)]
-    ['NoneType', 'Cache']
-    >>> who_is_not_saved(extract(cached)) is None
-    True
+    >>> plain, cached = (extract(each.with_options(options)) for each in (numbers, numbers.cache()))
+    >>> type(who_is_saved_no_more(cached, before=plain)).__name__, who_is_saved_no_more(cached, before=cached)
+    ('Cache', None)
     """
     if not any(options.experimental_symbolic_checkpoint for options in trees.options_of(tree)):
         return None
-    return next(filter(_is_not_saved, trees.walk(tree)), None)
+    if any(map(_is_not_saved, trees.walk(before))):
+        return None
+    waits = any(map(_may_wait_for_ever, trees.walk(before)))
+    return next(
+        (node for node in trees.walk(tree) if _is_not_saved(node) or (not waits and _may_wait_for_ever(node))), None
+    )
 
 
 def _is_not_saved(node: ir.Node) -> bool:
-    if isinstance(node, ir.Interleave):
-        return node.num_parallel_calls is not None
     return isinstance(node, ir.Keeping | ir.Rebatch)
+
+
+def _may_wait_for_ever(node: ir.Node) -> bool:
+    return isinstance(node, ir.Interleave) and node.num_parallel_calls is not None

@@ -21,7 +21,7 @@ from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
 from autopipe.runtime.ahead import may_leave_out, read_otherwise, reads_further_ahead
-from autopipe.runtime.filling import begins_with_all, fills_at_once, looked_at, may_run_as_written
+from autopipe.runtime.filling import begins_with_all, fills_at_once, looked_at
 from autopipe.runtime.following import Followable, Followed, built_after
 from autopipe.runtime.iterators import Iterators
 from autopipe.runtime.reading import Reading, Stages, observers, tree_after
@@ -108,11 +108,11 @@ class OptimizedDataset(Followable):
 
     def waits_for_caches(self) -> bool:
         """Return whether the first element of what is derived from here waits for many that its caches will hold."""
+        if fills_at_once(self.written):
+            # So it does as written, once; what fills caches then serves the training that follows.
+            return False
         with self._lock:
             full = self._stores.has_full_memories(self._iterators.memories_in_use())
-        if fills_at_once(self.written):
-            # So it does as written, once: what was moved before a cache is to take no longer.
-            return not full and may_run_as_written(self.written)
         return not full and looked_at(self._autopipe_tree) is not self._autopipe_tree
 
     @property
@@ -126,21 +126,14 @@ class OptimizedDataset(Followable):
         return begins_with_all(self._autopipe_tree)
 
     def look(self, after: Stages = ()) -> Any:
-        """Return an iterator that fills no cache but one of the author's, and of which nobody is told.
-
-        It does not wait until those that rules put there are full.
+        """Return an iterator that keeps nothing, without waiting until caches are full, and of which nobody is told.
 
         Args:
             after: stages after this dataset, as for :meth:`iterator`.
         """
         with self._lock:
-            if may_run_as_written(self.written):
-                tree = self.written
-                dataset = self._stores.build(tree, self._stores.memories_as_written(tree))
-            else:
-                tree = looked_at(derived_from(self._autopipe_tree))
-                dataset = self._stores.build_apart(tree)
-            dataset = built_after(dataset, after)
+            tree = looked_at(derived_from(self._autopipe_tree))
+            dataset = built_after(self._stores.build_apart(tree), after)
         dataset._autopipe_owner = (self.original, tree)
         return iter(dataset)
 

@@ -24,7 +24,7 @@ from autopipe.pipeline.signature import signature
 from autopipe.planning.measuring.samples import from_several_places, one_sentence, without_buffers
 from autopipe.rules import MeasurementError
 
-__all__ = ["bytes_in_files", "examples_in_batch", "most_elements", "most_known"]
+__all__ = ["BYTES_BESIDE", "bytes_in_files", "examples_in_batch", "most_elements", "most_known"]
 
 _COUNTING_SECONDS = 1.0
 # Where the function that reads a file works on what is in it, a cache saves most.
@@ -49,8 +49,9 @@ _NO_MORE = (
     ir.Map | ir.MemoizedMap | ir.Filter | ir.Scan | ir.Shuffle | ir.Take | ir.TakeWhile | ir.Skip | ir.Shard
     | ir.Cache | ir.Prefetch | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool
 )  # fmt: skip
-# Of a TFRecord its length and two checksums, of a line its end.
-_BYTES_BESIDE = {"tfrecord": 16, "text": 1, "fixed_length": 0}
+BYTES_BESIDE = {"tfrecord": 16, "text": 1, "fixed_length": 0}
+"""What a file holds beside a record, by its kind: of a TFRecord its length and two checksums, of a line its end."""
+
 # What counting the elements of a stage came to; the reason where it could not be done. An error would hold what its
 # traceback does: samples, among others.
 _COUNTED: WeakKeyDictionary[ir.Node, int | str] = WeakKeyDictionary()
@@ -343,7 +344,7 @@ def _bytes_of_element(reader: ir.FilesReader) -> float:
     if len(lengths) < 2:
         raise MeasurementError("its files have elements too large to be counted in a second")
     error = statistics.stdev(lengths) / len(lengths) ** 0.5
-    return float(max(statistics.mean(lengths) + _BYTES_BESIDE[reader.kind] - 2 * error, 1.0))
+    return float(max(statistics.mean(lengths) + BYTES_BESIDE[reader.kind] - 2 * error, 1.0))
 
 
 def _of_one(stage: ir.Node, element: Any) -> Any:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
-from autopipe.functions.known.effects import effects
+from autopipe.functions.subgraph import called_graphs, origin
 from autopipe.pipeline import ir
-from autopipe.pipeline.signature import signature
-from autopipe.planning.measuring.count import bytes_in_files, most_elements
+from autopipe.planning.measuring.count import BYTES_BESIDE, bytes_in_files, most_elements
 from autopipe.planning.measuring.samples import take_sample, without_buffers
 
 __all__ = ["times_as_large"]
 
+_KINDS = {
+    "FixedLengthRecordDataset": "fixed_length",
+    "FixedLengthRecordDatasetV2": "fixed_length",
+    "TFRecordDataset": "tfrecord",
+    "TFRecordDatasetV2": "tfrecord",
+    "TextLineDataset": "text",
+}
+_OF_EACH_NAME = frozenset("FlatMapDataset LegacyParallelInterleaveDatasetV2 ParallelInterleaveDatasetV4".split())
 _READERS = ir.FlatMap | ir.Interleave | ir.LegacyInterleave
 # What makes each of its elements of the next ones.
 _IN_TURN = ir.Map | ir.MemoizedMap | ir.Batch | ir.PaddedBatch | ir.Filter | ir.Enumerate | ir.IgnoreErrors | ir.Options
@@ -32,18 +40,23 @@ def times_as_large(node: ir.Node, sampled: int) -> float:
     while isinstance(source, _IN_TURN):
         of_each *= getattr(source, "batch_size", 1)
         source = source.inputs[0]
-    if not _gives_what_files_hold(source):
+    kind = _kind_of_files(source)
+    if kind is None:
         return 1.0
-    first = statistics.mean(len(record.numpy()) for record in take_sample(source, sampled * of_each))
+    records = take_sample(source, sampled * of_each)
+    first = statistics.mean(len(record.numpy()) for record in records) + BYTES_BESIDE[kind]
     return max(1.0, bytes_in_files(source) / max(most_elements(source), 1) / max(first, 1.0))
 
 
-def _gives_what_files_hold(source: ir.Node) -> bool:
-    import tensorflow as tf
-
+def _kind_of_files(source: ir.Node) -> str | None:
+    """Return the kind of the files of which a stage gives the records as they are; ``None`` if it gives others."""
     if isinstance(source, ir.FilesReader):
-        return not source.csv
-    spec = signature(source).element_spec
-    if not isinstance(source, _READERS) or not isinstance(spec, tf.TensorSpec):
-        return False
-    return spec.dtype == tf.string and spec.shape.rank == 0 and bool(effects(source.fn).file_reads)
+        return None if source.csv else source.kind
+    return _kind_inside(source.fn.concrete.graph) if isinstance(source, _READERS) else None
+
+
+def _kind_inside(graph: Any) -> str | None:
+    """Return it of the dataset that a function makes; of several files it makes one for each name of a list."""
+    op = origin(graph.outputs[0]).op
+    bodies = [body for body in called_graphs(graph, op) if body is not None] if op.type in _OF_EACH_NAME else []
+    return _KINDS.get(op.type) or (_kind_inside(bodies[0]) if bodies else None)

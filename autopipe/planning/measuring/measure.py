@@ -130,7 +130,9 @@ class SampleMeasurements:
         error = statistics.stdev(sizes) / len(sizes) ** 0.5 if len(sizes) > 1 else 0.0
         mean = statistics.mean(sizes)
         beside = held_beside(signature(node).element_spec, mean, differ=error > 0)
-        return int(((mean + 2 * error) * self._growth(node, len(sizes)) + beside) * count)
+        # Where all of a sample are as large, what is made of larger records is no larger.
+        growth = self._growth(node, len(sizes)) if error else 1.0
+        return int(((mean + 2 * error) * growth + beside) * count)
 
     def most_elements(self, node: ir.Node) -> int:
         """Return how many elements there are, at the most."""

@@ -19,6 +19,8 @@ __all__ = ["replay"]
 _FASTER = (math.inf, math.inf, math.inf)
 _WORTH_CACHING = (math.inf, 0.0)
 _WAITS = (math.inf, 0.0)
+# Samples that prove something take little, but where elements take long.
+_SECONDS = 2.0
 
 
 def replay(
@@ -30,7 +32,7 @@ def replay(
     numbers of the plan are for the stages it was made with, so that these must come out again: by the same rules in
     the same order, at the same places. Where an older plan does not tell these, none of its rules may apply once more
     after that. What must hold for safety (the same results on a sample, room in memory) is proved here as it was there,
-    also where no time is given to measure: nothing is timed, and samples are small.
+    also, for a moment, where no time is given to measure: nothing is timed, and samples are small.
 
     Args:
         tree: the pipeline as it was written.
@@ -43,7 +45,8 @@ def replay(
         The rewriting; ``None`` where it is not that of the plan: a rule is not safe here, or may apply where it was not
         faster, or a knob of the plan is not there. Then all has to be measured.
     """
-    granted = _AsPlanned(measurements.ram_budget, disk=measurements.disk)
+    seconds = measurements.seconds or _SECONDS
+    granted = _AsPlanned(measurements.ram_budget, seconds, disk=measurements.disk)
     named = {rule.name: rule for rule in rules}
     script = [(named[name], place) for name, place in zip_longest(plan.rules, plan.places)]
     found = rewrite(tree, () if plan.places else rules, keeps=keeps, measurements=granted, script=script)

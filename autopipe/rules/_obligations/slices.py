@@ -11,6 +11,13 @@ from autopipe.rules._obligations.measured import WHOLE_EPOCH, NotMuchLarger
 __all__ = ["HoldsFewWhole"]
 
 
+# They hand on all parts, or copy them.
+_HOLDING_NEIGHBOURS = (
+    ir.AssertCardinality | ir.Batch | ir.Cache | ir.Concatenate | ir.End | ir.Enumerate | ir.IgnoreErrors | ir.Map
+    | ir.MemoizedMap | ir.Options | ir.PaddedBatch | ir.Prefetch | ir.Rebatch | ir.Repeat | ir.ThreadPool | ir.Zip
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class HoldsFewWhole:
     """Where parts of batches are held, those batches take little more memory, though each part holds the whole of one.
@@ -35,11 +42,9 @@ class HoldsFewWhole:
 def _most_held_apart(node: ir.Node) -> int:
     """Return how many elements may be held of which others in the same batch are not, at the most."""
     match node:
-        case ir.Filter() | ir.Shard():
-            # A cache after it may hold all that it lets pass, the author's or one that a rule adds.
-            return WHOLE_EPOCH
         case ir.Shuffle():
             return int(min(node.capacity, WHOLE_EPOCH))
         case ir.Take() | ir.TakeWhile() | ir.Skip():
             return 1
-    return 0
+    # Of what others let pass, as filters and windows do, a cache may hold all: the author's, or one that a rule adds.
+    return 0 if isinstance(node, _HOLDING_NEIGHBOURS) else WHOLE_EPOCH
