@@ -246,6 +246,14 @@ def test_nothing_is_added_that_a_symbolic_checkpoint_cannot_hold(rule, made):
     assert "options.experimental_symbolic_checkpoint" in done.refusals[0].reason
 
 
+def test_beside_a_parallel_interleave_nothing_else_is_added_that_a_symbolic_checkpoint_cannot_hold():
+    options = tf.data.Options()
+    options.experimental_symbolic_checkpoint = True
+    floats = Dataset.from_tensor_slices(tf.range(9.0)).interleave(Dataset.from_tensors, 2, num_parallel_calls=2)
+    written = floats.map(wave).with_options(options)
+    assert not apply("cache_fixed_work", written).steps
+
+
 def test_what_cannot_be_saved_as_written_takes_a_cache_more():
     options = tf.data.Options()
     options.experimental_symbolic_checkpoint = True

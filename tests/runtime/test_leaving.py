@@ -8,7 +8,7 @@ from functools import partial
 import keras
 import pytest
 import tensorflow as tf
-from caching_shuffled_work import COUNT, caching, slow, work
+from caching_shuffled_work import COUNT, caching, counted, slow, work
 from disposing import wait_for_disposal
 from retuning import follows, listening, numbers, setting
 
@@ -341,4 +341,13 @@ def test_a_small_pass_fills_a_cache_of_the_author_that_the_first_element_fills()
     dataset = moved(with_a_cache(calls))
     for _ in range(3):
         next(iter(dataset.take(1)))
+    assert sorted(calls) == ALL
+
+
+def test_training_after_looks_at_a_batch_finds_the_cache_of_the_author_full():
+    calls = []
+    dataset = moved(Dataset.range(COUNT).map(counted(calls)).cache().map(work).shuffle(COUNT).batch(4))
+    for _ in range(2):
+        next(iter(dataset.take(1)))
+    assert [numbers(dataset) for _ in range(2)] == [ALL] * 2
     assert sorted(calls) == ALL

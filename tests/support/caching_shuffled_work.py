@@ -8,7 +8,7 @@ from autopipe.rules import Keeps
 from autopipe.runtime.dataset import OptimizedDataset
 from sides import AlwaysFaster, apply
 
-__all__ = ["COUNT", "caching", "rewritten", "slow", "work"]
+__all__ = ["COUNT", "caching", "counted", "rewritten", "slow", "work"]
 
 Dataset = tf.data.Dataset
 COUNT = 40

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from autopipe.functions.subgraph import called_graphs, origin
@@ -25,7 +26,7 @@ _READERS = ir.FlatMap | ir.Interleave | ir.LegacyInterleave
 _IN_TURN = ir.Map | ir.MemoizedMap | ir.Batch | ir.PaddedBatch | ir.Filter | ir.Enumerate | ir.IgnoreErrors | ir.Options
 
 
-def times_as_large(node: ir.Node, sampled: int) -> float:
+def times_as_large(node: ir.Node, sizes: Sequence[int]) -> float:
     """Return how many times the bytes of files that the first elements take all of them take, each on average.
 
     Records may be sorted, by their length say, within a file or by the files. What is made of them is taken to grow
@@ -34,7 +35,7 @@ def times_as_large(node: ir.Node, sampled: int) -> float:
 
     Args:
         node: what makes something of the elements of files.
-        sampled: how many of its first elements are known.
+        sizes: the bytes of its first elements. Where they are all alike and the records are not, nothing grows.
     """
     source, of_each = without_buffers(node), 1
     while isinstance(source, _IN_TURN):
@@ -43,9 +44,11 @@ def times_as_large(node: ir.Node, sampled: int) -> float:
     kind = _kind_of_files(source)
     if kind is None:
         return 1.0
-    records = take_sample(source, sampled * of_each)
-    first = statistics.mean(len(record.numpy()) for record in records) + BYTES_BESIDE[kind]
-    return max(1.0, bytes_in_files(source) / max(most_elements(source), 1) / max(first, 1.0))
+    lengths = [len(record.numpy()) for record in take_sample(source, len(sizes) * of_each)]
+    if len(set(sizes)) == 1 < len(set(lengths)):
+        return 1.0
+    of_all = bytes_in_files(source) / max(most_elements(source), 1) - BYTES_BESIDE[kind]
+    return max(1.0, of_all / max(statistics.mean(lengths), 1.0))
 
 
 def _kind_of_files(source: ir.Node) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
@@ -130,9 +130,7 @@ class SampleMeasurements:
         error = statistics.stdev(sizes) / len(sizes) ** 0.5 if len(sizes) > 1 else 0.0
         mean = statistics.mean(sizes)
         beside = held_beside(signature(node).element_spec, mean, differ=error > 0)
-        # Where all of a sample are as large, what is made of larger records is no larger.
-        growth = self._growth(node, len(sizes)) if error else 1.0
-        return int(((mean + 2 * error) * growth + beside) * count)
+        return int(((mean + 2 * error) * self._growth(node, sizes) + beside) * count)
 
     def most_elements(self, node: ir.Node) -> int:
         """Return how many elements there are, at the most."""
@@ -148,14 +146,14 @@ class SampleMeasurements:
             self._known_sizes[node] = [bytes_of(each) for place in places for each in self._sample(place, few)]
         return self._known_sizes[node]
 
-    def _growth(self, node: ir.Node, sampled: int) -> float:
+    def _growth(self, node: ir.Node, sizes: Sequence[int]) -> float:
         if known_bytes(node) is not None:
             return 1.0
         if node not in self._growths:
             if self.exhausted:
                 raise MeasurementError(self.exhausted)
             with _failures_are_unmeasurable():
-                self._growths[node] = times_as_large(node, sampled)
+                self._growths[node] = times_as_large(node, sizes)
         return self._growths[node]
 
     def same(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:

@@ -12,6 +12,10 @@ Dataset = tf.data.Dataset
 SMALL, LARGE = [b"x" * 200] * 200, [b"x" * 20_000] * 200
 
 
+def growth(dataset):
+    return times_as_large(extract(dataset), [bytes_of(each) for each in dataset.take(32)])
+
+
 def write(folder, *files):
     names = [str(folder / f"{number}.tfrecord") for number in range(len(files))]
     for name, records in zip(names, files, strict=True):
@@ -43,19 +47,43 @@ def test_a_cache_of_records_that_grow_is_forecast_with_the_last_ones_too(read, f
 
 def test_records_that_shrink_are_forecast_by_the_first_ones(tmp_path):
     shrinking = tf.data.TFRecordDataset(write(tmp_path, [*LARGE, *SMALL])).map(wide)
-    assert times_as_large(extract(shrinking), 32) == 1
+    assert growth(shrinking) == 1
     assert SampleMeasurements().cache_bytes(extract(shrinking)) > 1.5 * sum(map(bytes_of, shrinking))
 
 
 def test_lines_of_text_grow_as_well(tmp_path):
     (tmp_path / "a.txt").write_text("\n".join(["ab"] * 100 + ["ab" * 500] * 100))
     lines = tf.data.TextLineDataset(str(tmp_path / "a.txt"))
-    assert 100 < times_as_large(extract(lines.map(tf.strings.upper)), 32) < 300
+    assert 100 < growth(lines.map(tf.strings.upper)) < 300
 
 
 def test_nothing_is_known_of_what_is_no_record_of_a_file(tmp_path):
     names = write(tmp_path, [*SMALL, *LARGE])
     parsed = Dataset.from_tensor_slices(names).interleave(lambda name: tf.data.TFRecordDataset(name).map(wide))
     compressed = tf.data.TFRecordDataset(names, "GZIP")
-    assert times_as_large(extract(parsed), 32) == times_as_large(extract(Dataset.range(9)), 9) == 1
+    assert growth(parsed) == growth(Dataset.range(9)) == 1
     assert extract(compressed).compression_type == "GZIP"
+
+
+def test_what_a_reader_makes_of_records_is_not_taken_to_grow_with_them(tmp_path):
+    def labels(name):
+        return tf.data.TFRecordDataset(name).map(lambda record: tf.strings.substr(record, 0, 2))
+
+    names = Dataset.from_tensor_slices(write(tmp_path, [*SMALL, *LARGE]))
+    assert growth(names.interleave(labels)) == 1
+
+
+def test_what_stands_beside_records_in_a_file_is_no_growth(tmp_path):
+    assert growth(tf.data.TFRecordDataset(write(tmp_path, [b"abcd"] * 300))) == 1
+    (tmp_path / "a.txt").write_text("ab\n" * 300)
+    assert growth(tf.data.TextLineDataset(str(tmp_path / "a.txt"))) == 1
+
+
+def test_what_is_as_large_for_all_of_a_sample_is_so_for_larger_records_too(tmp_path):
+    def fixed(record):
+        return tf.ensure_shape(tf.strings.unicode_decode(tf.strings.substr(record, 0, 7), "UTF-8"), [None])
+
+    growing = [b"x" * length for length in range(200, 4_200, 10)]
+    made = tf.data.TFRecordDataset(write(tmp_path, growing)).map(fixed)
+    taken = sum(map(bytes_of, made))
+    assert SampleMeasurements().cache_bytes(extract(made)) < taken + 400 * 400
