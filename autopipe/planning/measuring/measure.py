@@ -12,7 +12,6 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from autopipe.functions.function import Function
-from autopipe.functions.joined.memoized import new_table
 from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
@@ -24,7 +23,8 @@ from autopipe.planning.measuring.caching import caching_cost
 from autopipe.planning.measuring.count import most_elements, most_known
 from autopipe.planning.measuring.differences import difference
 from autopipe.planning.measuring.file_bytes import times_as_large
-from autopipe.planning.measuring.held_samples import HeldSamples, at_the_pace_of, without_end
+from autopipe.planning.measuring.held_samples import HeldSamples, without_end
+from autopipe.planning.measuring.later_epochs import in_later_epochs
 from autopipe.planning.measuring.nothing_passes import ending_in_time, refuse_if_nothing_passes
 from autopipe.planning.measuring.questions import Question, asked
 from autopipe.planning.measuring.samples import (
@@ -37,10 +37,9 @@ from autopipe.planning.measuring.samples import (
     take_sample,
     without_calls,
 )
-from autopipe.planning.measuring.small_shuffles import small_shuffle
 from autopipe.planning.measuring.stopwatch import compare_speeds, longer_than
 from autopipe.planning.measuring.time_left import TimeLeft
-from autopipe.planning.measuring.turns import elements_in_one_turn, taking_turns, without_last_prefetch
+from autopipe.planning.measuring.turns import elements_in_one_turn, taking_turns
 from autopipe.planning.memory.ledger import promised_bytes
 from autopipe.planning.memory.machine import Machine, queued_by_thread, queued_since, resident_bytes
 from autopipe.rules import MeasurementError
@@ -48,8 +47,6 @@ from autopipe.rules import MeasurementError
 __all__ = ["SampleMeasurements"]
 
 _CACHE_SAMPLE_ELEMENTS = 32
-# So many results are kept at the most, where all are to be there.
-_RESULTS = 64
 # A sample of so many bytes tells as much as a full one.
 _LARGE_SAMPLE = SAMPLE_BYTES // 4
 # No step of a Keras model is shorter, whatever the model: what is little beside that, nobody notices.
@@ -294,7 +291,7 @@ class SampleMeasurements:
         """Time two pipelines from their sources to their ends, as a consumer sees them from the second epoch on."""
         with self._time.all_of_it(), _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):
             self._refuse_to_run(before)
-            sides = [self._in_later_epochs(side) for side in (before, after)]
+            sides = [in_later_epochs(side, self._sample_source) for side in (before, after)]
             if sides[0] == sides[1]:
                 return 1.0, 1.0, 1.0
             for side in sides:
@@ -332,47 +329,10 @@ class SampleMeasurements:
             raise MeasurementError(f"a run could be noticed, since {witness}")
 
     def _passing_in_later_epochs(self, pipeline: ir.Node) -> ir.Node:
-        endless = self._in_later_epochs(pipeline)
+        endless = in_later_epochs(pipeline, self._sample_source)
         refuse_if_nothing_passes(endless)
         (ending,) = ending_in_time([endless], _MOST_SECONDS)
         return ending
-
-    def _in_later_epochs(self, tree: ir.Node) -> ir.Node:
-        """Return an endless pipeline like one whose caches are full and whose shuffle buffers take no time to fill."""
-        return ir.Repeat(input=self._steady(without_last_prefetch(tree)))
-
-    def _steady(self, node: ir.Node) -> ir.Node:
-        if isinstance(node, ir.Cache):
-            return without_end(self._sample_source(node.input))
-        if isinstance(node, ir.MemoizedMap):
-            return self._with_full_tables(node)
-        if isinstance(node, ir.Opaque) and node.inside is not None:
-            return self._steady(node.inside)
-        inputs = [self._steady(child) for child in node.inputs]
-        if isinstance(node, ir.Shuffle):
-            return small_shuffle(node.on(*inputs))
-        if isinstance(node, ir.AssertCardinality):
-            return inputs[0]
-        return node.on(*inputs) if inputs else node
-
-    def _with_full_tables(self, node: ir.Node) -> ir.Node:
-        """Return memoized maps over a sample of which all results are there, at the pace of what comes before them.
-
-        Behind a full cache nothing runs, nor starts with an iterator; before these all does that finds numbers, and of
-        them every function starts.
-        """
-        numbered = node
-        while isinstance(numbered, ir.Map | ir.MemoizedMap):
-            numbered = numbered.input
-        source = self._sample_source(numbered)
-
-        def filled(each: ir.Node) -> ir.Node:
-            return replace(each, table=new_table()) if isinstance(each, ir.MemoizedMap) else each
-
-        sampled = trees.transform(trees.substitute(node, numbered, source), filled)
-        count = len(take_sample(sampled, _RESULTS))
-        there = without_end(ir.Take(input=source, count=count))
-        return trees.substitute(sampled, source, at_the_pace_of(self._steady(numbered), there))
 
     def _compare(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         sides = [before, after]

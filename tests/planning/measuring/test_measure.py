@@ -12,7 +12,6 @@ from programs import run_program
 import autopipe
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.planning.measuring import measure
 from autopipe.planning.measuring.caching import CachingCost
@@ -392,15 +391,3 @@ def test_what_turns_out_to_have_no_elements_is_not_measured():
     empty = tf.data.Dataset.range(0).repeat(2).ragged_batch(2)
     with pytest.raises(MeasurementError, match="the pipeline has no elements"):
         SampleMeasurements().whole_speed(extract(empty), extract(empty.map(tf.identity)))
-
-
-def test_results_that_are_kept_are_there_and_their_functions_still_start_with_each_iterator():
-    numbers = Dataset.range(200).map(lambda x: tf.sin(tf.cast(x, tf.float32)))
-    mapped = extract(numbers)
-    kept = ir.MemoizedMap(input=extract(Dataset.range(200).enumerate()), fn=mapped.fn, source=mapped.input)
-    endless = SampleMeasurements()._in_later_epochs(ir.Batch(input=kept, batch_size=4))
-    (steady,) = [node for node in trees.walk(endless) if isinstance(node, ir.MemoizedMap)]
-    size = int(tf.raw_ops.LookupTableSizeV2(table_handle=steady.table))
-    taken = {float(x) for x in build(steady).take(3 * size)}
-    # Of those ahead, some are there too.
-    assert len(taken) == 64 <= size == int(tf.raw_ops.LookupTableSizeV2(table_handle=steady.table))
