@@ -86,6 +86,47 @@ class Iterators:
             after: the stages that somebody put after it.
             early: whether its buffers are to fill before the first element is asked for.
         """
+        reading, watched = self._new_reading(dataset, tree, after)
+        tree = reading.run(tree)
+        ready = None
+        if not reading.writes:
+            in_use = (tree, dataset.tree)
+            ready = self.ready.one_for(reading, tree, in_use, early=early, metered=bool(observers()))
+        if ready is None:
+            ready = self._make(tree, built, reading, early=early)
+        iterator = iter(ready.pipeline)
+        ready.iterator = reading.iterator = weakref.ref(iterator)
+        reading.stall, reading.requests = ready.stall, ready.requests
+        asks = reading.passes and _is_uncounted(ready.pipeline) and _ends_aside(reading)
+        ended: Future[bool] | None = Future() if asks else None
+        ready.asked = ended
+        self._see_off(iterator, reading, ready.pipeline, ended)
+        if ended is not None:
+            self._departures.watch(iterator, partial(answer, ended))
+        elif reading.passes and reading.requests is not None:
+            number = int(ready.pipeline.cardinality())
+            self._departures.watch(iterator, partial(read_to_end, reading.requests, number))
+        elif watched:
+            self._departures.watch(iterator)
+        make_savable(iterator, reading, partial(self._restore, reading))
+        reading.taker.take_note(iterator)
+        iterator._autopipe_reading = reading
+        self._readings = [weakref.ref(each) for each in (*self.live(), reading)]
+        return iterator, reading
+
+    def change(self, reading: Reading, tree: ir.Node) -> ir.Node | None:
+        """Make an iterator go on over a pipeline of the same stages, but for the knobs that wait for the next one.
+
+        One that another thread may be taking an element of is left as it is.
+
+        Returns:
+            The pipeline whose seeds the next iterators are to draw on from; ``None`` if those are not concerned.
+        """
+        with reading.taker.kept_waiting() as is_here:
+            return self._change(reading, tree) if is_here else None
+
+    def _new_reading(self, dataset: Any, tree: ir.Node, after: Stages) -> tuple[Reading, bool]:
+        """Return how an iterator is to read, and whether to look if it is left while memory caches are not full."""
         written_by_others = [file for each in self.live() for file in each.files]
         files = self._stores.next_files(written_by_others, self.memories_in_use())
         memories = self._stores.next_memories(self.memories_in_use())
@@ -115,43 +156,7 @@ class Iterators:
             passes=passes,
             as_written=as_written,
         )
-        tree = reading.run(tree)
-        ready = None
-        if not writes:
-            in_use = (tree, dataset.tree)
-            ready = self.ready.one_for(reading, tree, in_use, early=early, metered=bool(observers()))
-        if ready is None:
-            ready = self._make(tree, built, reading, early=early)
-        iterator = iter(ready.pipeline)
-        ready.iterator = reading.iterator = weakref.ref(iterator)
-        reading.stall, reading.requests = ready.stall, ready.requests
-        asks = passes and _is_uncounted(ready.pipeline) and _ends_aside(reading)
-        ended: Future[bool] | None = Future() if asks else None
-        ready.asked = ended
-        self._see_off(iterator, reading, ready.pipeline, ended)
-        if ended is not None:
-            self._departures.watch(iterator, partial(answer, ended))
-        elif passes and reading.requests is not None:
-            number = int(ready.pipeline.cardinality())
-            self._departures.watch(iterator, partial(read_to_end, reading.requests, number))
-        elif watched:
-            self._departures.watch(iterator)
-        make_savable(iterator, reading, partial(self._restore, reading))
-        reading.taker.take_note(iterator)
-        iterator._autopipe_reading = reading
-        self._readings = [weakref.ref(each) for each in (*self.live(), reading)]
-        return iterator, reading
-
-    def change(self, reading: Reading, tree: ir.Node) -> ir.Node | None:
-        """Make an iterator go on over a pipeline of the same stages, but for the knobs that wait for the next one.
-
-        One that another thread may be taking an element of is left as it is.
-
-        Returns:
-            The pipeline whose seeds the next iterators are to draw on from; ``None`` if those are not concerned.
-        """
-        with reading.taker.kept_waiting() as is_here:
-            return self._change(reading, tree) if is_here else None
+        return reading, watched
 
     def _make(self, tree: ir.Node, built: Any, reading: Reading, *, early: bool) -> ReadyPipeline:
         reading.stall = StallCounter() if observers() else None

@@ -8,7 +8,7 @@ that takes its elements then.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -52,15 +52,14 @@ class Taker:
         with self._lock:
             self._thread = threading.get_ident()
 
-    @contextmanager
-    def taking(self) -> Iterator[None]:
-        """Take note that this thread takes an element."""
+    def take(self, element: Callable[[], Any]) -> Any:
+        """Return what is taken by calling ``element``, and take note that this thread does so."""
         here = threading.get_ident()
         with self._lock:
             self._thread = here
             self._taking.add(here)
         try:
-            yield
+            return element()
         finally:
             self._taking.discard(here)
 
@@ -78,12 +77,10 @@ def _noticing(kind: Any) -> Any:
 
     class Noticing(kind):  # type: ignore[misc]
         def _next_internal(self) -> Any:
-            with self._autopipe_taker.taking():
-                return super()._next_internal()
+            return self._autopipe_taker.take(super()._next_internal)
 
         def get_next_as_optional(self) -> Any:
-            with self._autopipe_taker.taking():
-                return super().get_next_as_optional()
+            return self._autopipe_taker.take(super().get_next_as_optional)
 
     Noticing.__name__, Noticing.__qualname__, Noticing.__module__ = kind.__name__, kind.__qualname__, kind.__module__
     return Noticing

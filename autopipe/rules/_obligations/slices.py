@@ -10,7 +10,6 @@ from autopipe.rules._obligations.measured import WHOLE_EPOCH, NotMuchLarger
 
 __all__ = ["HoldsFewWhole"]
 
-
 # They hand on all parts, or copy them.
 _HOLDING_NEIGHBOURS = (
     ir.AssertCardinality | ir.Batch | ir.Cache | ir.Concatenate | ir.End | ir.Enumerate | ir.IgnoreErrors | ir.Map
