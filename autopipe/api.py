@@ -11,8 +11,8 @@ from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
 from autopipe.arguments import bytes_or_none, is_truth, number, yes_or_no
+from autopipe.environment import release
 from autopipe.errors import ArgumentError, DatasetError, KnobError, PlanError
-from autopipe.here import release
 from autopipe.planning.plans.plan import MAKING_PLANS, Plan
 
 if TYPE_CHECKING:

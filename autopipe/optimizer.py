@@ -20,7 +20,7 @@ from autopipe.pipeline.fusing import (
 )
 from autopipe.pipeline.knobs import with_thread_pool
 from autopipe.pipeline.signature import Signature, signature
-from autopipe.pipeline.symbolic import who_is_saved_no_more
+from autopipe.pipeline.symbolic_checkpoints import who_is_saved_no_more
 from autopipe.pipeline.text import one_line, stage
 from autopipe.rules import (
     Keeps,

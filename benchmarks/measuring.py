@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import autopipe
 from autopipe.planning.measuring.stopwatch import around_median
-from autopipe.tuning.offline.offline import tune
+from autopipe.tuning.offline.tuning import tune
 from benchmarks.cases._base import Case
 
 __all__ = [

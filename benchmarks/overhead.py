@@ -14,7 +14,7 @@ import keras
 
 import autopipe
 from autopipe.callbacks import PipelineMonitor, PipelineTuner
-from autopipe.runtime.reading import Reading, observe, stop_observing
+from autopipe.runtime.readings import Reading, observe, stop_observing
 from autopipe.telemetry import TelemetryWarning
 from benchmarks.cases._base import Case
 from benchmarks.consumers import BatchInMemory, compiled

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import autopipe
-from autopipe.tuning.offline.offline import tune
+from autopipe.tuning.offline.tuning import tune
 from autopipe.tuning.search.trial import Trial
 from benchmarks.cases._base import Case
 from benchmarks.chains import chain

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from autopipe.pipeline.text import stage
-from autopipe.runtime.reading import Reading
+from autopipe.runtime.readings import Reading
 
 __all__ = ["TrainedOn", "reads_the_same"]
 

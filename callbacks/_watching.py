@@ -18,7 +18,7 @@ from autopipe.callbacks._messages import no_elements, outside_loop, unseen, unst
 from autopipe.callbacks._trained_on import TrainedOn, reads_the_same
 from autopipe.planning.costs.profile import Stretch
 from autopipe.planning.memory.machine import Machine
-from autopipe.runtime.reading import Reading, observe, observers, stop_observing
+from autopipe.runtime.readings import Reading, observe, observers, stop_observing
 from autopipe.telemetry import GpuMeter, Sampler, StallReading
 from autopipe.telemetry.backend import computes_on_gpu
 

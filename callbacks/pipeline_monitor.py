@@ -11,7 +11,7 @@ from autopipe.planning.costs.profile import Profile, Stretch
 from autopipe.planning.costs.profiling import Epoch, Looks, profile_of
 from autopipe.report.epochs import epochs_table
 from autopipe.report.printing import show
-from autopipe.runtime.reading import Reading
+from autopipe.runtime.readings import Reading
 
 __all__ = ["PipelineMonitor"]
 

@@ -21,12 +21,12 @@ from autopipe.planning.memory.machine import Machine
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.printing import show
 from autopipe.runtime.dataset import OptimizedDataset
-from autopipe.runtime.reading import Reading
+from autopipe.runtime.readings import Reading
 from autopipe.search_spaces import SearchSpace, by_name, default
-from autopipe.tuning.live.live import LiveSearch, Settings, live_space
 from autopipe.tuning.live.memory_guard import MemoryGuard
 from autopipe.tuning.live.next_epoch import NextEpoch
 from autopipe.tuning.live.outcome import in_one_line, measured, trials_of
+from autopipe.tuning.live.searches import LiveSearch, Settings, live_space
 from autopipe.tuning.live.step_counter import StepCounter
 from autopipe.tuning.search.search import Search
 from autopipe.tuning.search.trial import Trial

@@ -13,7 +13,7 @@ DOCUMENTED = {"_asdict", "_exit", "_getframe"}
 # It relies on names in what TensorFlow tells in public.
 BY_NAME_ONLY = {"planning/costs/stages.py"}
 # They have a private name of TensorFlow's for their own.
-IN_PLACE_OF = {"runtime/dataset.py", "runtime/following.py", "runtime/taker.py"}
+IN_PLACE_OF = {"runtime/dataset.py", "runtime/derived.py", "runtime/taker.py"}
 
 
 def is_private(name):

@@ -12,8 +12,8 @@ from autopipe.optimizer import Rewriting, rewrite
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
 from autopipe.rules import Keeps, Rewrite, Rule, catalogue
+from autopipe.runtime.derived import built_after
 from autopipe.runtime.digests import Row
-from autopipe.runtime.following import built_after
 from autopipe.runtime.iterators import Iterators
 from autopipe.verify import compare, verify
 from sides import Answers

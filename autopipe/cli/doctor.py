@@ -15,8 +15,8 @@ from rich.text import Text
 
 from autopipe.cli._options import AsJson
 from autopipe.cli._output import draw
+from autopipe.environment import release
 from autopipe.figures import bytes_text
-from autopipe.here import release
 from autopipe.planning.memory.freed import KEPT_BYTES, allocator, who_says
 from autopipe.planning.memory.pages import ASKING_TEXT, HugePages
 from autopipe.quiet import load_tensorflow

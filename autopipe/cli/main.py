@@ -19,8 +19,8 @@ from autopipe.cli.rules import rules
 from autopipe.cli.source import source
 from autopipe.cli.spaces import spaces
 from autopipe.cli.tune import tune
+from autopipe.environment import release
 from autopipe.errors import AutopipeError
-from autopipe.here import release
 
 __all__ = ["app", "run"]
 

@@ -104,7 +104,7 @@ def load_dataset(text: str, arguments: Mapping[str, Any]) -> Any:
     """
     import tensorflow as tf
 
-    from autopipe.pipeline.lines import noting_lines
+    from autopipe.pipeline.source_lines import noting_lines
 
     with noting_lines():
         dataset = _call(

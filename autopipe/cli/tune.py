@@ -118,7 +118,7 @@ def tune(
     if isolate is not None:
         _leave_gpus_to_trials()
     from autopipe.search_spaces import by_name
-    from autopipe.tuning.offline import offline
+    from autopipe.tuning.offline import tuning
     from autopipe.tuning.offline.agreement import agreed_pipelines
     from autopipe.tuning.studies import open_study
 
@@ -146,7 +146,7 @@ def tune(
         make = partial(_choices, where, arguments, {name: each.plan for name, each in pipelines.items()}, chosen_space)
         consumer, bench = (consume(), None) if isolate is None else (None, _isolated(make, consume, isolate))
         with _told_if_interrupted(storage), _progress(console, trials, budget) as on_trial:
-            plan = offline.tune_choices(
+            plan = tuning.tune_choices(
                 choices,
                 consumer,
                 trials=trials,
@@ -220,8 +220,8 @@ def _leave_gpus_to_trials() -> None:
 
 def _isolated(make: Callable[[], Choices], consume: Callable[[], Consumer], timeout: float) -> Workbench:
     from autopipe.tuning.offline.isolation import IsolatedWorkbench, Job
-    from autopipe.tuning.offline.offline import TURN_SECONDS
     from autopipe.tuning.offline.session import PAIRS
+    from autopipe.tuning.offline.tuning import TURN_SECONDS
 
     return IsolatedWorkbench(Job(partial(_users, make), partial(_users, consume), TURN_SECONDS, PAIRS), timeout)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autopipe.functions.known.failures import may_fail
+from autopipe.functions.analysis.failures import may_fail
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.text import stage
 

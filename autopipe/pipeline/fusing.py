@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Any
 
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.by_itself import does_by_itself
 from autopipe.pipeline.failing import who_may_fail
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.signature import signature
+from autopipe.pipeline.tensorflow_rewrites import does_by_itself
 
 __all__ = ["maps_batched_at_once", "neighbours_lost_at_once", "shuffles_parted", "shuffles_repeated_at_once"]
 

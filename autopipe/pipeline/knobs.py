@@ -10,9 +10,9 @@ from operator import index
 from typing import Any, SupportsIndex
 
 from autopipe.arguments import is_truth
+from autopipe.environment import processors
 from autopipe.errors import KnobError
-from autopipe.functions.known.order_inside import op_without_end
-from autopipe.here import processors
+from autopipe.functions.analysis.order_inside import op_without_end
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from autopipe.functions.known.effects import effects
+from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline import ir, trees
 
 __all__ = ["kept_in_order", "stages_of_free_order"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.failing import may_fail_itself
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from autopipe.functions.known.effects import effects
-from autopipe.functions.known.order_inside import op_of_free_order, op_that_an_option_frees
+from autopipe.functions.analysis.effects import effects
+from autopipe.functions.analysis.order_inside import op_of_free_order, op_that_an_option_frees
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import opaque
 from autopipe.pipeline.repeatable import reads_files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autopipe.functions.known.effects import Effects, effects
+from autopipe.functions.analysis.effects import Effects, effects
 from autopipe.pipeline import ir, trees
 
 __all__ = ["who_leaves_traces", "who_would_see"]

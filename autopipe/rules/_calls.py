@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from autopipe.here import processors
+from autopipe.environment import processors
 from autopipe.pipeline.ir import AUTOTUNE
 
 __all__ = ["calls_of_both", "calls_on_batches", "no_fewer_calls"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from autopipe.functions.known.work import does_work, inner_work
+from autopipe.functions.analysis.work import does_work, inner_work
 from autopipe.pipeline.ir import (
     FilesReader,
     Filter,

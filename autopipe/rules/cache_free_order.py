@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.analysis.work import does_work
 from autopipe.functions.function import Function
-from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.functions.known.work import does_work
 from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import ALL_ELEMENTS, Cache, Map, Node, Options, Prefetch, Shuffle

@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
+from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.function import Function
-from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.sides import split_by_sides
 from autopipe.pipeline.ir import Enumerate, IgnoreErrors, Map, Node, Zip

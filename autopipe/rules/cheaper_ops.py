@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.cheaper import cheaper_ops as cheaper
-from autopipe.functions.known.effects import effects
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import Faster, SameBits, SameOnSample

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from autopipe.functions.analysis.rounding import jumps_after_arithmetic
 from autopipe.functions.cheaper.compiled import compile_ending
 from autopipe.functions.joined.compose import compose
-from autopipe.functions.known.rounding import jumps_after_arithmetic
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._obligations import Faster, NoErrorIsLost, RoundingUnseen, SameOnSample

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from autopipe.functions.batched.choices import many_choices
+from autopipe.functions.batched.sampling import many_choices
 from autopipe.pipeline.ir import Batch, ChooseFrom, Map, Node, RandomNumbers, Unbatch
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 

@@ -1,8 +1,8 @@
 """The rule named as this file."""
 
+from autopipe.functions.analysis.effects import effects
+from autopipe.functions.analysis.rounding import rounds_alike
 from autopipe.functions.joined.predicate import ask_before
-from autopipe.functions.known.effects import effects
-from autopipe.functions.known.rounding import rounds_alike
 from autopipe.functions.regrouped import fused_op
 from autopipe.pipeline.ir import Filter, Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from autopipe.functions.analysis.windows import batched_windows
 from autopipe.functions.joined.gather import gather
-from autopipe.functions.known.windows import batched_windows
 from autopipe.pipeline.ir import FlatMap, Map, Node, Window
 from autopipe.pipeline.positions import columns, range_of
 from autopipe.pipeline.signature import signature

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
 from autopipe.functions.parts.last_maps import LastMap, split_last_maps
 from autopipe.pipeline.ir import AUTOTUNE, FlatMap, GroupByWindow, Interleave, Map, Node
 from autopipe.pipeline.knobs import datasets_in_turn

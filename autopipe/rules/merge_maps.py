@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from autopipe.functions.analysis.effects import effects
+from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.joined.compose import compose
 from autopipe.functions.joined.losing import losing_errors
-from autopipe.functions.known.effects import effects
-from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._calls import calls_of_both

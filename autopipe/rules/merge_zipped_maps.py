@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from autopipe.functions.analysis.effects import effects
+from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
 from autopipe.functions.joined.losing import loses_errors, places_needed
 from autopipe.functions.joined.positional import of_position
-from autopipe.functions.known.effects import effects
-from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Map, Node, Prefetch, Range, Repeat, Skip, Take, Tensors, TensorSlices, Zip
 from autopipe.pipeline.positions import columns, range_of
 from autopipe.pipeline.signature import signature

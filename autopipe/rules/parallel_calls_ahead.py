@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from autopipe.functions.known.effects import effects
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.parts.draws import draws_in_order
 from autopipe.pipeline import trees
 from autopipe.pipeline.ir import Batch, Map, Node, PaddedBatch

@@ -1,6 +1,6 @@
 """The rule named as this file."""
 
-from autopipe.functions.known.effects import effects
+from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline.ir import FlatMap, Node
 from autopipe.rules._ahead import HELD_IN_TURN, in_turn
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule

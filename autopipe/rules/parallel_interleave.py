@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from autopipe.functions.known.effects import effects
-from autopipe.here import processors
+from autopipe.environment import processors
+from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline.ir import AUTOTUNE, Interleave, Node
 from autopipe.rules._ahead import held_of_a_cycle
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule

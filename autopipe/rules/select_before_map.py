@@ -1,6 +1,6 @@
 """The rule named as this file."""
 
-from autopipe.functions.known.effects import effects
+from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline.ir import Map, Node, Shard, Skip, Take
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import CallsUnseen, ErrorsSurface, NoErrorIsLost

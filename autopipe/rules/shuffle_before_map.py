@@ -1,6 +1,6 @@
 """The rule named as this file."""
 
-from autopipe.functions.known.effects import effects
+from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline.ir import Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._mixing import mixing, repeats_a_seed, shuffled_map

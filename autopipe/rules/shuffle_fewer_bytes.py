@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
+from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.parts.fixed_part import split_before_growth
 from autopipe.pipeline.ir import Node
 from autopipe.rules._base import Keeps, Rewrite, rule

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
+from autopipe.functions.analysis.effects import effects
+from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.batched.batchable_part import split_batchable_part
 from autopipe.functions.batched.exact import computes_exactly, jumps_in_batch
 from autopipe.functions.batched.vectorize import why_not_vectorizable
-from autopipe.functions.known.effects import effects
-from autopipe.functions.known.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.pipeline.ir import Batch, Map, Node
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._calls import calls_on_batches

@@ -17,9 +17,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from autopipe.functions.known.effects import effects
+from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline import ir, trees
-from autopipe.runtime.reading import Reading
+from autopipe.runtime.readings import Reading
 from autopipe.runtime.repoint import state_of
 
 __all__ = ["Progress", "make_savable"]

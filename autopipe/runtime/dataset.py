@@ -20,15 +20,15 @@ from autopipe.planning.disk.disk_cache import DiskCache
 from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Plan
 from autopipe.report.explanation import Explanation
-from autopipe.runtime.ahead import may_leave_out, read_otherwise, reads_further_ahead
-from autopipe.runtime.filling import begins_with_all, fills_at_once, looked_at
-from autopipe.runtime.following import Followable, Followed, built_after
+from autopipe.runtime.caches.filling import begins_with_all, fills_at_once, looked_at
+from autopipe.runtime.caches.lost_elements import may_leave_out, read_otherwise, reads_further_ahead
+from autopipe.runtime.caches.stores import Stores
+from autopipe.runtime.caches.tables import Tables
+from autopipe.runtime.derived import Followable, Followed, built_after
 from autopipe.runtime.iterators import Iterators
-from autopipe.runtime.reading import Reading, Stages, observers, tree_after
+from autopipe.runtime.readings import Reading, Stages, observers, tree_after
 from autopipe.runtime.repoint import with_own_state, with_seed_generators_of
-from autopipe.runtime.stores import Stores
-from autopipe.runtime.tables import Tables
-from autopipe.runtime.unseen import derived_from, may_start_early
+from autopipe.runtime.unobserved import derived_from, may_start_early
 
 __all__ = ["OptimizedDataset"]
 

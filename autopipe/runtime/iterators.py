@@ -12,22 +12,23 @@ from typing import Any
 
 import tensorflow as tf
 
-from autopipe.functions.known.effects import effects
+from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
 from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seeded_shuffle
-from autopipe.pipeline.whole import all_come_through
-from autopipe.runtime.asking import ask_for_one_more
+from autopipe.pipeline.whole_caches import all_come_through
+from autopipe.runtime.caches.filling import may_run_as_written, passing, while_filling
+from autopipe.runtime.caches.full_pass import may_give_nothing_for_ever
+from autopipe.runtime.caches.left_midway import Departures, answer, read_to_end
+from autopipe.runtime.caches.memories import Memories
+from autopipe.runtime.caches.stores import Stores
 from autopipe.runtime.checkpoints import Progress, make_savable
+from autopipe.runtime.derived import built_after
 from autopipe.runtime.disposal import call_aside, dispose_aside
-from autopipe.runtime.ending import telling_its_end
-from autopipe.runtime.filling import may_run_as_written, passing, while_filling
-from autopipe.runtime.following import built_after
-from autopipe.runtime.leaving import Departures, answer, read_to_end
-from autopipe.runtime.memories import Memories
-from autopipe.runtime.passes import may_give_nothing_for_ever
-from autopipe.runtime.reading import Reading, Stages, observers, tree_after
-from autopipe.runtime.ready import ReadyPipeline, ReadyPipelines, filling_at_once
+from autopipe.runtime.end_of_data import telling_its_end
+from autopipe.runtime.one_more import ask_for_one_more
+from autopipe.runtime.readings import Reading, Stages, observers, tree_after
+from autopipe.runtime.ready_pipelines import ReadyPipeline, ReadyPipelines, filling_at_once
 from autopipe.runtime.repoint import (
     MOST_HELD,
     has_large_buffer,
@@ -40,8 +41,7 @@ from autopipe.runtime.repoint import (
     with_new_seed_generator,
 )
 from autopipe.runtime.requests import Requests
-from autopipe.runtime.stores import Stores
-from autopipe.runtime.unseen import derived_from, may_end_aside
+from autopipe.runtime.unobserved import derived_from, may_end_aside
 from autopipe.telemetry.stall import StallCounter, metered
 
 __all__ = ["Iterators"]

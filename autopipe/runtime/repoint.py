@@ -12,8 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.joined.memoized import new_table
-from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.cache_files import may_write

@@ -17,8 +17,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from autopipe.arguments import MOST_SEED, one_of, seed_or_none
+from autopipe.environment import boot_id
 from autopipe.errors import ArgumentError, AutopipeError, StorageError
-from autopipe.here import boot_id
 
 __all__ = [
     "PRUNERS",

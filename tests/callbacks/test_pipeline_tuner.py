@@ -14,8 +14,8 @@ from recording import MOST_EPOCHS, ROWS, Recorder, fit_until, fit_until_a_trial_
 import autopipe
 from autopipe.callbacks import PipelineTuner
 from autopipe.errors import ArgumentError
-from autopipe.runtime.reading import observers
-from autopipe.tuning.live import live
+from autopipe.runtime.readings import observers
+from autopipe.tuning.live import searches
 from autopipe.tuning.live.next_epoch import NextEpoch
 
 EAGER = {"trials": 2, "window_seconds": 0.001, "most_loss": math.inf, "objective": "rate", "seed": 1, "verbose": 0}
@@ -249,7 +249,7 @@ def test_trials_are_counted_in_the_logs():
 
 
 def test_the_search_begins_anew_when_training_waits_for_good(monkeypatch):
-    monkeypatch.setattr(live, "_WATCHING_SECONDS", 0.02)
+    monkeypatch.setattr(searches, "_WATCHING_SECONDS", 0.02)
     pause = 0.0
 
     def waiting(x, y):
@@ -267,10 +267,10 @@ def test_the_search_begins_anew_when_training_waits_for_good(monkeypatch):
                     return
 
         train_until(lambda: tuner.search and tuner.search.finished)
-        searches = len(tuner._searches)
+        before = len(tuner._searches)
         pause = 0.01
-        train_until(lambda: len(tuner._searches) > searches)
-    assert len(tuner._searches) > searches
+        train_until(lambda: len(tuner._searches) > before)
+    assert len(tuner._searches) > before
 
 
 def test_once_settled_it_counts_every_step_and_looks_at_few(monkeypatch):

@@ -12,7 +12,7 @@ from small_trainings import BATCH, STEPS, beside, dataset, same, train
 import autopipe
 from autopipe.callbacks import PipelineMonitor, PipelineTuner
 from autopipe.pipeline import trees
-from autopipe.runtime.reading import observers
+from autopipe.runtime.readings import observers
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),

@@ -16,7 +16,7 @@ from autopipe.cli import tune as cli_tune
 from autopipe.cli.targets import load_dataset
 from autopipe.cli.tune import _progress
 from autopipe.rules import catalogue
-from autopipe.tuning.offline import offline
+from autopipe.tuning.offline import tuning
 from autopipe.tuning.search.trial import Trial
 
 
@@ -38,7 +38,7 @@ class TestTune:
             options["on_trial"](Trial(3, knobs, 0.25, 0.0, True, 0.1, structure="optimized"))
             return Plan("ab12", knobs=knobs, measured={"after": 1.25, "lowest": 1.2, "highest": 1.3, "trials": 3})
 
-        monkeypatch.setattr(offline, "tune_choices", tune_choices)
+        monkeypatch.setattr(tuning, "tune_choices", tune_choices)
         return calls
 
     def test_writes_the_plan_and_says_what_came_of_it(self, calls: list[dict[str, Any]], project: Path) -> None:
@@ -111,7 +111,7 @@ class TestTune:
         def tune_choices(*given: Any, **options: Any) -> Plan:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(offline, "tune_choices", tune_choices)
+        monkeypatch.setattr(tuning, "tune_choices", tune_choices)
         result = autopipe("tune", "train.py:make_dataset", "-o", "plan.json")
         assert result.exit_code != 0
         words = "Its trials are gone, since they were in memory: with --storage sqlite:///study.db they are kept."

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.errors import ArgumentError
-from autopipe.functions.known.effects import effects
+from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline.extract import extract
 
 Dataset = tf.data.Dataset

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autopipe.functions.analysis.rounding import rounds_alike
 from autopipe.functions.joined.compose import compose
-from autopipe.functions.known.rounding import rounds_alike
 from autopipe.pipeline.extract import extract
 
 DRAW = np.random.default_rng(0)

@@ -10,12 +10,12 @@ import pytest
 import tensorflow as tf
 from real_functions import COUNT, FUNCTIONS
 
+from autopipe.functions.analysis.effects import Effects, effects
+from autopipe.functions.analysis.failures import may_fail
+from autopipe.functions.analysis.rounding import rounds_alike
 from autopipe.functions.batched.batchable_part import split_batchable_part
 from autopipe.functions.batched.exact import computes_exactly
 from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
-from autopipe.functions.known.effects import Effects, effects
-from autopipe.functions.known.failures import may_fail
-from autopipe.functions.known.rounding import rounds_alike
 from autopipe.functions.parts.cut import IllegalCutError, split
 from autopipe.functions.parts.draws import draw_first
 from autopipe.functions.regrouped import regrouped

@@ -5,7 +5,7 @@ import re
 import keras
 import tensorflow as tf
 
-from autopipe.functions.known.effects import described, ops_with_effects
+from autopipe.functions.analysis.effects import described, ops_with_effects
 from autopipe.functions.parts.cut import split
 from autopipe.functions.source import written_at
 from autopipe.pipeline.extract import function_of

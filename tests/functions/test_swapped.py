@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autopipe.functions.known.effects import effects
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.swapped import find_swaps, with_swaps
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract

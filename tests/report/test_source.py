@@ -11,7 +11,7 @@ import tensorflow as tf
 import autopipe
 from autopipe import Plan
 from autopipe.pipeline.extract import extract
-from autopipe.pipeline.lines import noting_lines
+from autopipe.pipeline.source_lines import noting_lines
 from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.planning.plans.fingerprint import fingerprint
 from autopipe.report.source import source_of

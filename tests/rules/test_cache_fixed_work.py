@@ -12,7 +12,7 @@ from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
-from autopipe.runtime.memories import Memories
+from autopipe.runtime.caches.memories import Memories
 from autopipe.verify import compare
 from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from autopipe import optimize
-from autopipe.functions.known.failures import may_fail
+from autopipe.functions.analysis.failures import may_fail
 from autopipe.pipeline.build import build
 from autopipe.rules import Keeps
 from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites, with_all_rules

@@ -88,7 +88,7 @@ WRITTEN = {
 @pytest.fixture(autouse=True)
 def _nobody_else_listens(monkeypatch):
     """Of trainings that were interrupted, callbacks may still be there: what is read while these listen is metered."""
-    monkeypatch.setattr("autopipe.runtime.reading._observers", weakref.WeakSet())
+    monkeypatch.setattr("autopipe.runtime.readings._observers", weakref.WeakSet())
 
 
 def everything(elements):

@@ -10,7 +10,7 @@ from autopipe.errors import ArgumentError, AutopipeError
 from autopipe.pipeline.knobs import Knob
 from autopipe.planning.memory.machine import Machine
 from autopipe.search_spaces import ask
-from autopipe.tuning.offline.offline import tune
+from autopipe.tuning.offline.tuning import tune
 
 SIZE = Knob("prefetch.buffer_size", "buffer_size", 2, most=64)
 

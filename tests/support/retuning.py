@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from autopipe.pipeline.knobs import read_knobs
-from autopipe.runtime.reading import observe, stop_observing
+from autopipe.runtime.readings import observe, stop_observing
 
 SCHEDULE = [(1, 1), (4, 8), (2, 0), (-1, 2), (3, 5)]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from autopipe.functions.analysis.effects import ops_with_effects
 from autopipe.functions.batched.batched_ops import op_has_batched_form
 from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
 from autopipe.functions.cheaper.compiled import is_compiled
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import ops_with_effects
 from autopipe.functions.memo import remembered
 from autopipe.functions.parts.cut import IllegalCutError, split
 from autopipe.functions.parts.ending import cut_before_ending, decided_by_elements, takes_one_shape

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from autopipe.functions.known.ranges import known_length
+from autopipe.functions.analysis.ranges import known_length
 
 __all__ = ["BATCHED_OPS", "add_batched_form", "is_batched_wrongly", "op_has_batched_form"]
 

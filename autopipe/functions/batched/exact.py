@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from autopipe.functions.analysis.rounding import jumps_after
 from autopipe.functions.batched.batched_ops import BATCHED_OPS
 from autopipe.functions.cheaper.compiled import is_compiled
 from autopipe.functions.function import Function
-from autopipe.functions.known.rounding import jumps_after
 from autopipe.functions.regrouped import regrouped, regrouped_ops
 from autopipe.functions.subgraph import origin, with_called
 

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.batched.batched_ops import add_batched_form, is_batched_wrongly
 from autopipe.functions.batched.parse import parse_batch, parsing_op, ragged_parts, sparse_parts
 from autopipe.functions.cheaper.compiled import is_compiled
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
 from autopipe.functions.memo import RefusalError, remembered
 from autopipe.functions.subgraph import (
     called_graphs,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
+from autopipe.functions.analysis.failures import may_fail
 from autopipe.functions.function import Function
-from autopipe.functions.known.failures import may_fail
 from autopipe.functions.memo import remembered
 from autopipe.functions.regrouped import joined_ops
 from autopipe.functions.subgraph import origin

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from autopipe.functions.analysis.effects import ops_with_effects
+from autopipe.functions.analysis.failures import may_fail, ops_that_may_fail
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import ops_with_effects
-from autopipe.functions.known.failures import may_fail, ops_that_may_fail
 from autopipe.functions.memo import remembered
 from autopipe.functions.parts.cut import IllegalCutError, split
 from autopipe.functions.parts.ending import cut_before_ending, decided_by_elements, takes_one_shape

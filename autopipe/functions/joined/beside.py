@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from autopipe.functions.analysis.repeated import once
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
-from autopipe.functions.known.repeated import once
 from autopipe.functions.regrouped import regrouped
 from autopipe.functions.subgraph import trace
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from autopipe.functions.analysis.ranges import know_length
 from autopipe.functions.function import Function
-from autopipe.functions.known.ranges import know_length
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import copy_into_trace, specs, stand_ins, trace
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
 from autopipe.functions.memo import remembered
 from autopipe.functions.regrouped import regrouped
 from autopipe.functions.subgraph import called_graphs, copy_into_trace, stand_ins

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from autopipe.functions.analysis.failures import ops_that_may_fail
 from autopipe.functions.function import Function
-from autopipe.functions.known.failures import ops_that_may_fail
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import needed_ops
 

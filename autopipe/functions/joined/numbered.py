@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
-from autopipe.functions.known.effects import effects
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import called_graphs, specs, trace, with_called
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from autopipe.functions.analysis.effects import described, ops_with_effects
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import described, ops_with_effects
 from autopipe.functions.memo import RefusalError
 from autopipe.functions.subgraph import copy_into_trace, fed_by, needed_ops, specs, stand_ins, trace
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from autopipe.functions.analysis.effects import effects, ops_with_effects
+from autopipe.functions.analysis.resources import generator_ops
+from autopipe.functions.analysis.work import work_of
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects, ops_with_effects
-from autopipe.functions.known.resources import generator_ops
-from autopipe.functions.known.work import work_of
 from autopipe.functions.memo import remembered
 from autopipe.functions.parts.cut import IllegalCutError, split
 from autopipe.functions.subgraph import needed_ops

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from autopipe.functions.analysis.effects import ops_with_effects
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import ops_with_effects
 from autopipe.functions.subgraph import fed_by, needed_ops
 
 __all__ = ["cut_before_ending", "decided_by_elements", "takes_one_shape"]

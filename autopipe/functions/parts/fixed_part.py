@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from autopipe.functions.analysis.effects import described, effects, ops_that_change
+from autopipe.functions.analysis.rows import tensors_of_rows
+from autopipe.functions.analysis.work import is_work, work_of
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import described, effects, ops_that_change
-from autopipe.functions.known.rows import tensors_of_rows
-from autopipe.functions.known.work import is_work, work_of
 from autopipe.functions.memo import remembered
 from autopipe.functions.parts.cut import IllegalCutError, split
 from autopipe.functions.subgraph import fed_by, needed_ops, origin

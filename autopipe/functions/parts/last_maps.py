@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, dropwhile, zip_longest
 from typing import Any, NamedTuple
 
+from autopipe.functions.analysis.ranges import know_length
+from autopipe.functions.analysis.work import work_of
 from autopipe.functions.function import Function
 from autopipe.functions.joined.inlined import inlined
-from autopipe.functions.known.ranges import know_length
-from autopipe.functions.known.work import work_of
 from autopipe.functions.memo import remembered
 from autopipe.functions.source import written_at
 from autopipe.functions.subgraph import called_graphs, copy_into_trace, origin, specs, stand_ins, trace

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from autopipe.functions.analysis.effects import described
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import described
 from autopipe.functions.memo import remembered
 from autopipe.functions.parts.cut import IllegalCutError, split
 from autopipe.functions.parts.fixed_part import changes_between_epochs, cheapest_cut

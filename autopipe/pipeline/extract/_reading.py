@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 from autopipe.functions.function import Function, describe_callable
 from autopipe.functions.joined.inlined import inlined
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.lines import line_of_tracing, with_line
 from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.serialized import HiddenArgumentError
+from autopipe.pipeline.source_lines import line_of_tracing, with_line
 
 __all__ = [
     "ORDERS_IN_TURN",

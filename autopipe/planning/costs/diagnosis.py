@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from autopipe.figures import rate_text
-from autopipe.functions.known.effects import effects
+from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.planning.costs.cache_sizes import CacheSize, cache_sizes
 from autopipe.planning.costs.ceiling import Ceiling, ceiling

@@ -16,9 +16,9 @@ from typing import Any
 from autopipe.arguments import number
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.by_itself import has_autotune
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
+from autopipe.pipeline.tensorflow_rewrites import has_autotune
 from autopipe.pipeline.text import stage
 from autopipe.planning.costs.own_caches import OwnCaches
 from autopipe.planning.costs.profile import Profile, StageProfile, Stretch

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
+from autopipe.environment import processors, release
+from autopipe.functions.analysis.effects import Effects, effects
+from autopipe.functions.analysis.fingerprint import function_fingerprint
+from autopipe.functions.analysis.order_inside import op_of_free_order
+from autopipe.functions.analysis.resources import fixed_table_reads
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import Effects, effects
-from autopipe.functions.known.fingerprint import function_fingerprint
-from autopipe.functions.known.order_inside import op_of_free_order
-from autopipe.functions.known.resources import fixed_table_reads
 from autopipe.functions.subgraph import with_called
-from autopipe.here import processors, release
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.literal import literal
 from autopipe.pipeline.signature import signature

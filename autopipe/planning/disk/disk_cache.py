@@ -28,7 +28,7 @@ from pathlib import Path
 from autopipe.errors import ArgumentError
 from autopipe.pipeline import ir
 from autopipe.pipeline.signature import signature
-from autopipe.pipeline.whole import whole
+from autopipe.pipeline.whole_caches import whole
 from autopipe.planning.disk.attempts import (
     ENDED,
     NAME,

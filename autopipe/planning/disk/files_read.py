@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
 from autopipe.functions.subgraph import copy_into_trace, specs, stand_ins, trace, with_called
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from autopipe.here import boot_id
+from autopipe.environment import boot_id
 
 __all__ = ["ATTEMPT", "DRAFT", "LOCK", "here", "is_old", "place", "remove_if_free", "writer", "writer_lives"]
 

@@ -13,10 +13,10 @@ from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from autopipe.functions.known.csv_rows import has_a_line_for_each_row
-from autopipe.functions.known.effects import effects
-from autopipe.functions.known.rows import who_mixes_rows
-from autopipe.functions.known.work import inner_work
+from autopipe.functions.analysis.csv_rows import has_a_line_for_each_row
+from autopipe.functions.analysis.effects import effects
+from autopipe.functions.analysis.rows import who_mixes_rows
+from autopipe.functions.analysis.work import inner_work
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.cache_files import writing_none

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+from autopipe.functions.analysis.effects import effects
+from autopipe.functions.analysis.fingerprint import function_fingerprint
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
-from autopipe.functions.known.fingerprint import function_fingerprint
 from autopipe.functions.memo import remembered
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from autopipe.functions.known.effects import effects
+from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.planning.memory.machine import Machine

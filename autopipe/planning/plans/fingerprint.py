@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from autopipe.functions.analysis.fingerprint import function_fingerprint
 from autopipe.functions.function import Function
-from autopipe.functions.known.fingerprint import function_fingerprint
 from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.literal import literal

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from autopipe.figures import bytes_text
+from autopipe.functions.analysis.effects import effects
+from autopipe.functions.analysis.rows import who_mixes_rows
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
-from autopipe.functions.known.rows import who_mixes_rows
 from autopipe.functions.parts.fixed_part import split_before_growth
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.shared_caches import who_takes_a_part

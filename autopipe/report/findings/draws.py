@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
 from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.repeatable import varies_by_epoch

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.by_itself import does_by_itself
 from autopipe.pipeline.signature import signature
+from autopipe.pipeline.tensorflow_rewrites import does_by_itself
 from autopipe.report.findings._base import Finding, Look, Seen, at, before
 
 __all__ = ["LOOKS"]

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects
-from autopipe.functions.known.order_inside import (
+from autopipe.functions.analysis.effects import effects
+from autopipe.functions.analysis.order_inside import (
     op_of_free_order,
     op_that_counts,
     op_that_ignores,
     op_without_end,
 )
+from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.repeatable import reads_files
 from autopipe.pipeline.seeds import is_reseeded

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from autopipe.functions.analysis.failures import may_fail
 from autopipe.functions.function import Function
-from autopipe.functions.known.failures import may_fail
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.failing import who_may_fail
 from autopipe.pipeline.signature import signature

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from autopipe.functions.analysis.effects import Effects, effects
+from autopipe.functions.analysis.rounding import jumps
+from autopipe.functions.analysis.rows import who_mixes_rows
+from autopipe.functions.analysis.work import work_of
 from autopipe.functions.batched.vectorize import why_not_vectorizable
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import Effects, effects
-from autopipe.functions.known.rounding import jumps
-from autopipe.functions.known.rows import who_mixes_rows
-from autopipe.functions.known.work import work_of
 from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.draws import draw_first
 from autopipe.functions.parts.fixed_part import first_change, fixed_work, split_fixed_part

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from autopipe.functions.analysis.effects import effects
+from autopipe.functions.analysis.order_inside import op_that_an_option_frees, op_that_ignores
 from autopipe.functions.function import Function
 from autopipe.functions.joined.numbered import opens_one_file
-from autopipe.functions.known.effects import effects
-from autopipe.functions.known.order_inside import op_that_an_option_frees, op_that_ignores
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.repeatable import reads_files
 from autopipe.pipeline.signature import signature

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from autopipe.functions.analysis.effects import effects, is_stateful
+from autopipe.functions.analysis.failures import may_fail
 from autopipe.functions.function import Function
-from autopipe.functions.known.effects import effects, is_stateful
-from autopipe.functions.known.failures import may_fail
 from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.by_itself import does_by_itself
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.signature import Signature, signature
+from autopipe.pipeline.tensorflow_rewrites import does_by_itself
 from autopipe.pipeline.text import stage
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.rules._base import Keeps, Proof, Site

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from autopipe.runtime.dataset import OptimizedDataset
-from autopipe.runtime.reading import Reading
+from autopipe.runtime.readings import Reading
 
 __all__ = ["NextEpoch"]
 

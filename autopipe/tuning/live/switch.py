@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from autopipe.runtime.reading import Reading
+from autopipe.runtime.readings import Reading
 from autopipe.tuning.live.next_epoch import NextEpoch
 from autopipe.tuning.search.search import Search
 

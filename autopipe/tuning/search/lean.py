@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from autopipe.here import processors
+from autopipe.environment import processors
 from autopipe.tuning.search.distributions import AUTOMATIC, SWITCH, listed
 
 __all__ = ["leaner"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.batched.batchable_part import split_batchable_part
-from autopipe.functions.known.effects import effects
 from autopipe.pipeline.extract import function_of
 
 Dataset = tf.data.Dataset

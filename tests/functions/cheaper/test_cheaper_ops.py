@@ -6,9 +6,9 @@ import tensorflow as tf
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from autopipe.functions.analysis.failures import may_fail
 from autopipe.functions.cheaper import cheaper_ops as module
 from autopipe.functions.cheaper.cheaper_ops import cheaper_ops
-from autopipe.functions.known.failures import may_fail
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract, function_of
 from autopipe.pipeline.ir import Map

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.cheaper.compiled import _ARITHMETIC, compile_ending, is_compiled
-from autopipe.functions.known.effects import effects
 from autopipe.pipeline.extract import function_of
 
 IMAGES = tf.data.Dataset.from_tensors(np.zeros((40, 40, 3), np.float32))

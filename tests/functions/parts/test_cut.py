@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from retuning import flat
 
+from autopipe.functions.analysis.effects import effects
 from autopipe.functions.batched.vectorize import vectorize
-from autopipe.functions.known.effects import effects
 from autopipe.functions.parts.cut import IllegalCutError, split
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build

@@ -9,7 +9,7 @@ from profiles import cost_of, profile_of
 
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
-from autopipe.pipeline.lines import noting_lines
+from autopipe.pipeline.source_lines import noting_lines
 from autopipe.planning.costs.ceiling import Ceiling
 from autopipe.planning.costs.cost import Bound
 from autopipe.planning.costs.diagnosis import Diagnosis, diagnose

@@ -16,8 +16,8 @@ from rich.console import Console
 import autopipe
 from autopipe.errors import ArgumentError, DatasetError
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.by_itself import has_autotune
 from autopipe.pipeline.extract import extract
+from autopipe.pipeline.tensorflow_rewrites import has_autotune
 from autopipe.planning.costs import profiling
 from autopipe.planning.costs.profile import Stretch
 from autopipe.planning.costs.profiling import Looks, profile, profile_tree

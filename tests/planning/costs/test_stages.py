@@ -14,7 +14,7 @@ from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import stage
 from autopipe.planning.costs.stages import counters_in, model_of
-from autopipe.runtime.ending import telling_its_end
+from autopipe.runtime.end_of_data import telling_its_end
 from autopipe.runtime.requests import Requests
 from autopipe.telemetry.stall import StallCounter, metered
 

@@ -1,0 +1,132 @@
+"""Whether a memory cache lacks an element that failed: by how many it must hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from autopipe.functions.analysis.rows import who_mixes_rows
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.signature import signature
+
+__all__ = ["Whole", "all_come_through", "whole"]
+
+# Each leaves a gap where an element fails, and gives no other in its place, as a take or a batch in the midst would.
+# Of a skip there are fewer then in any case: TensorFlow begins to count anew.
+_LEAVES_A_GAP = (
+    ir.AssertCardinality | ir.Concatenate | ir.Enumerate | ir.FilesReader | ir.Filter | ir.FlatMap | ir.Interleave
+    | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Range | ir.Shuffle | ir.Skip | ir.TensorSlices
+    | ir.Tensors | ir.Zip
+)  # fmt: skip
+_HANDING_ALL_ON = (
+    ir.AssertCardinality | ir.Cache | ir.Concatenate | ir.Enumerate | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch
+    | ir.Repeat | ir.Shuffle | ir.Skip | ir.ThreadPool
+)  # fmt: skip
+_ONE_FOR_ONE = ir.Enumerate | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Shuffle
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a cache holds if none of its elements failed.
+
+    Attributes:
+        number: of its elements; or of the rows of all, where they are batches: one that failed is missing in those,
+            while there may be as many batches.
+        in_rows: whether it is that of rows.
+    """
+
+    number: int
+    in_rows: bool = False
+
+    def is_in(self, cached: Any) -> bool:
+        """Return whether a dataset of what the cache holds has so many."""
+        import tensorflow as tf
+
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        def with_rows(so_far: Any, *element: Any) -> Any:
+            return so_far + tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]
+
+        if not self.number:
+            return True
+        if self.in_rows:
+            return int(cached.reduce(tf.constant(0, tf.int64), with_rows)) == self.number
+        return len(list(cached.skip(self.number - 1))) == 1
+
+
+def whole(cache: ir.Cache, pipeline: ir.Node) -> Whole | None:
+    """Return what a cache of a pipeline holds if no element failed; ``None`` where a number does not tell.
+
+    Args:
+        cache: the cache.
+        pipeline: all of it: how many elements there are may be asserted after the cache.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> def of(dataset):
+    ...     cache = extract(dataset.cache())
+    ...     return whole(cache, cache)
+    >>> numbers = tf.data.Dataset.range(10).map(lambda x: x + 1)
+    >>> of(numbers), of(numbers.batch(4))
+    (Whole(number=10, in_rows=False), Whole(number=10, in_rows=True))
+    >>> of(numbers.batch(4, drop_remainder=True)) is of(numbers.take(4)) is None
+    True
+    """
+    import tensorflow as tf
+
+    kept = cache.input
+    batch = _batch_of_rows(kept)
+    if batch is None:
+        number = _number_without_gaps(kept, _number_asserted_after(cache, pipeline))
+        return None if number is None else Whole(number)
+    number = _number_without_gaps(batch.input)
+    if number is None or not isinstance(tf.nest.flatten(signature(kept).element_spec)[0], tf.TensorSpec):
+        return None
+    # One of those that are dropped would take the place of an element that failed.
+    dropped = number % batch.batch_size if batch.drop_remainder else 0
+    return None if dropped else Whole(number, in_rows=True)
+
+
+def all_come_through(pipeline: ir.Node) -> bool:
+    """Return whether who takes all elements of a pipeline takes all that its caches hold, or hears of one that failed.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> cached = tf.data.Dataset.range(10).cache()
+    >>> [all_come_through(extract(cached.batch(4, drop_remainder=dropped))) for dropped in (False, True)]
+    [True, False]
+    """
+    after = (node for node in trees.walk(pipeline) if any(map(list, map(trees.keeping, node.inputs))))
+    return all(isinstance(node, _HANDING_ALL_ON) or _batches_all(node) for node in after)
+
+
+def _batches_all(node: ir.Node) -> bool:
+    if not isinstance(node, ir.Batch | ir.PaddedBatch):
+        return False
+    number = signature(node.input).cardinality
+    return not node.drop_remainder or (number >= 0 and number % node.batch_size == 0)
+
+
+def _batch_of_rows(kept: ir.Node) -> ir.Batch | ir.PaddedBatch | None:
+    """Return the batch whose rows come through to the end; what happens to each does not change how many there are."""
+    while isinstance(kept, ir.Prefetch | ir.Shuffle) or (isinstance(kept, ir.Map) and who_mixes_rows(kept.fn) is None):
+        kept = kept.input
+    return kept if isinstance(kept, ir.Batch | ir.PaddedBatch) else None
+
+
+def _number_asserted_after(cache: ir.Cache, pipeline: ir.Node) -> int | None:
+    for node in trees.walk(pipeline):
+        if isinstance(node, ir.AssertCardinality):
+            below = node.input
+            while isinstance(below, _ONE_FOR_ONE):
+                below = below.input
+            if below == cache:
+                return node.count
+    return None
+
+
+def _number_without_gaps(kept: ir.Node, asserted: int | None = None) -> int | None:
+    """Return how many elements there are if none failed: one that did is missing in the number then."""
+    if not all(isinstance(node, _LEAVES_A_GAP) for node in trees.walk(kept)):
+        return None
+    number = signature(kept).cardinality if asserted is None else asserted
+    return number if number >= 0 else None

@@ -1,0 +1,151 @@
+"""Who reads an optimized dataset, and who is told of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.tensorflow_rewrites import does_by_itself, has_autotune
+from autopipe.runtime.caches.filling import passing, while_filling
+from autopipe.runtime.requests import Requests
+from autopipe.runtime.taker import Taker
+
+if TYPE_CHECKING:
+    from autopipe.runtime.caches.memories import Memories
+    from autopipe.telemetry.stall import StallCounter
+
+__all__ = ["Observer", "Reading", "Stages", "observe", "observers", "stop_observing", "tree_after"]
+
+Stages: TypeAlias = tuple[ir.Unary, ...]
+"""What somebody put after an optimized dataset, in the order it runs."""
+
+
+def tree_after(tree: ir.Node, stages: Stages) -> ir.Node:
+    """Return a pipeline with stages after it."""
+    for stage in stages:
+        tree = stage.on(tree)
+    return tree
+
+
+class Observer(Protocol):
+    """Is told of every iterator over an optimized dataset; pipelines made while one listens are metered."""
+
+    def reading_started(self, reading: Reading) -> None:
+        """Take note of a new iterator."""
+        ...
+
+
+# Weak, so that a callback left behind by a fit() that raised is not told for ever.
+_observers: weakref.WeakSet[Any] = weakref.WeakSet()
+# Trainings in other threads begin and end meanwhile.
+_observing = threading.Lock()
+
+
+def observe(observer: Observer) -> None:
+    """Tell ``observer`` of every iterator made from now on."""
+    with _observing:
+        _observers.add(observer)
+
+
+def stop_observing(observer: Observer) -> None:
+    """Tell ``observer`` no more."""
+    with _observing:
+        _observers.discard(observer)
+
+
+def observers() -> tuple[Observer, ...]:
+    """Return those who are told now."""
+    with _observing:
+        return tuple(_observers)
+
+
+@dataclass(eq=False)
+class Reading:
+    """One iterator over an optimized dataset.
+
+    Attributes:
+        dataset: which one, an ``OptimizedDataset``.
+        after: the stages that somebody put after it, in the order they run.
+        knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
+        memories: where its memory caches keep their elements.
+        requests: what its consumer asked for, where those, or its files, are to take note of its end; else ``None``.
+        files: where it keeps what its disk caches hold, in the order of the tree.
+        writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
+        iterator: the iterator, or ``None`` once it is gone.
+        stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
+        handed_out: whether somebody asked for it; if not, it was started early.
+        fills: whether it has shuffles that do not wait for those to be full.
+        passes: whether it fills no cache that rules put there, since those before it were left midway.
+        as_written: whether it then runs the pipeline as its author wrote it, with the author's caches.
+        began: when it did, by the monotonic clock.
+        taker: the thread that takes its elements.
+        tuner: who tunes it, or ``None``.
+    """
+
+    dataset: Any
+    after: Stages
+    knobs: dict[str, int]
+    memories: Memories
+    requests: Requests | None = None
+    files: tuple[str, ...] = ()
+    writes: bool = False
+    iterator: Callable[[], Any] = lambda: None
+    stall: StallCounter | None = None
+    handed_out: bool = True
+    fills: bool = False
+    passes: bool = False
+    as_written: bool = False
+    began: float = field(default_factory=time.monotonic)
+    taker: Taker = field(default_factory=Taker)
+    tuner: Callable[[], Any] = lambda: None
+
+    @property
+    def tree(self) -> ir.Node:
+        """The stages that the iterator runs, to the last one, with the knobs of the dataset: its own may be others."""
+        return tree_after(self.run(self.dataset.tree), self.after)
+
+    def run(self, tree: ir.Node) -> ir.Node:
+        """Return the stages that the iterator runs of a pipeline, before those that somebody put after it."""
+        if self.as_written:
+            written: ir.Node = self.dataset.written
+            return written
+        if self.passes:
+            return passing(tree, self.after) or tree
+        return while_filling(tree, self.after) if self.fills else tree
+
+    def has_stages_of(self, other: Reading) -> bool:
+        """Return whether it runs the stages that another one does, perhaps with other knobs."""
+        ours, theirs = ((each.dataset, each.after, each.fills, each.passes, each.as_written) for each in (self, other))
+        return ours == theirs
+
+    @property
+    def notes(self) -> bool:
+        """Whether its caches are to take note of its end."""
+        return self.requests is not None
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether its memory caches take more elements: also where one iterator serves all epochs this tells the end.
+
+        Of what memoized maps hold it tells only if it is asked again and again.
+        """
+        given = self.stall.read().batches if self.stall else 0
+        return not (self.memories.are_filled and self.dataset.results_have_settled(given))
+
+    @cached_property
+    def counts_its_stages(self) -> bool:
+        """Whether TensorFlow counts what each stage does: not without its AUTOTUNE."""
+        return has_autotune(self.tree)
+
+    @property
+    def ends_synchronously(self) -> bool:
+        """Whether TensorFlow would put a prefetch of its own at the end of that."""
+        last = trees.last_stage(self.tree)
+        asynchronous = isinstance(last, ir.Prefetch) or last.is_parallel
+        return not asynchronous and does_by_itself(self.tree, "inject_prefetch")

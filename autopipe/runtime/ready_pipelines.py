@@ -1,0 +1,100 @@
+"""Pipelines that are ready for iterators: with their files, their meter and what else an iterator needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from autopipe.pipeline import ir
+from autopipe.runtime.caches.memories import Memories
+from autopipe.runtime.readings import Reading, Stages
+from autopipe.runtime.requests import Requests
+from autopipe.telemetry.stall import StallCounter
+
+__all__ = ["ReadyPipeline", "ReadyPipelines", "filling_at_once"]
+
+
+@dataclass
+class ReadyPipeline:
+    """One for iterators that come one after another; those of which nothing is noted may run it at once.
+
+    Attributes:
+        tree, after, files, memories, early: what it was made for.
+        pipeline: what the iterators run.
+        requests: counts what its iterator is asked for, or ``None``; then iterators may run it side by side.
+        stall: meters it; the one of the latest iterator.
+        iterator: the latest iterator.
+        asked: is done once nobody asks any more what its latest iterator, which is gone, would have given next.
+    """
+
+    tree: ir.Node
+    after: Stages
+    files: tuple[str, ...]
+    memories: Memories
+    early: bool
+    pipeline: Any
+    requests: Requests | None
+    stall: StallCounter | None
+    iterator: Callable[[], Any] = lambda: None
+    asked: Future[bool] | None = None
+
+    def may_serve(self, trees_in_use: Sequence[ir.Node], reading: Reading) -> bool:
+        """Return whether it may be needed again, now that such an iterator is asked for."""
+        same_pipeline = self.tree in trees_in_use and self.after in ((), reading.after)
+        return same_pipeline and self.files == reading.files and self.memories is reading.memories
+
+    def serves(self, tree: ir.Node, reading: Reading, *, early: bool, metered: bool) -> bool:
+        """Return whether this iterator may run it now."""
+        made_for = (self.tree, self.after, self.early, self.stall is not None, self.requests is not None)
+        if made_for != (tree, reading.after, early, metered, reading.notes):
+            return False
+        if self.asked is not None and not self.asked.done():
+            return False
+        return self.iterator() is None or not (metered or reading.notes)
+
+
+class ReadyPipelines:
+    """Those that iterators before ran: TensorFlow has rewritten them already."""
+
+    def __init__(self) -> None:
+        self._made: list[ReadyPipeline] = []
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def one_for(
+        self, reading: Reading, tree: ir.Node, trees_in_use: Sequence[ir.Node], *, early: bool, metered: bool
+    ) -> ReadyPipeline | None:
+        """Return one that an iterator may run; those that no other will need are let go."""
+        self._made = [each for each in self._made if each.may_serve(trees_in_use, reading)]
+        for ready in self._made:
+            if ready.serves(tree, reading, early=early, metered=metered):
+                ready.stall = ready.stall.hand_on() if ready.stall is not None else None
+                if ready.requests is not None:
+                    ready.requests.begin()
+                return ready
+        return None
+
+    def add(self, ready: ReadyPipeline) -> None:
+        """Take one that was made for an iterator, for those after it."""
+        self._made.append(ready)
+
+    def clear(self) -> None:
+        """Let all go."""
+        self._made.clear()
+
+
+def filling_at_once(dataset: Any) -> Any:
+    """Return a dataset whose iterators fill their buffers before the first element is asked for.
+
+    It holds what the dataset given holds: TensorFlow frees that otherwise.
+    """
+    options = tf.data.Options()
+    options.experimental_warm_start = True
+    started = dataset.with_options(options)
+    started._autopipe_owner = dataset
+    return started
