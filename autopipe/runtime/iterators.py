@@ -27,7 +27,7 @@ from autopipe.runtime.derived import built_after
 from autopipe.runtime.disposal import call_aside, dispose_aside
 from autopipe.runtime.end_of_data import telling_its_end
 from autopipe.runtime.one_more import ask_for_one_more
-from autopipe.runtime.readings import Reading, Stages, observers, tree_after
+from autopipe.runtime.readings import Form, Reading, Stages, observers, tree_after
 from autopipe.runtime.ready_pipelines import ReadyPipeline, ReadyPipelines, filling_at_once
 from autopipe.runtime.repoint import (
     MOST_HELD,
@@ -133,30 +133,25 @@ class Iterators:
         writes = not self._stores.are_whole(files)
         unfilled = not memories.full
         watched = unfilled and not files
-        left = watched and self._departures.are_usual and not memories.some_are_filled
-        as_written = left and self._stores.filled_in_vain and may_run_as_written(dataset.written, after)
-        passes = as_written or (left and passing(tree, after) is not None)
-        fills = unfilled and not passes and while_filling(tree, after) is not tree
+        form = self._form_for(dataset, tree, after, memories, watched=watched) if unfilled else Form.PLAIN
         # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
-        notes = writes or fills or passes or (unfilled and memories.must_end)
-        if as_written:
-            memories = self._stores.memories_as_written(dataset.written)
-        elif passes:
-            memories = self._stores.no_memories
+        notes = writes or form is not Form.PLAIN or (unfilled and memories.must_end)
+        match form:
+            case Form.AS_WRITTEN:
+                memories = self._stores.memories_as_written(dataset.written)
+            case Form.PASSING:
+                memories = self._stores.no_memories
         requests = Requests() if notes else None
-        reading = Reading(
-            dataset,
-            after,
-            knob_values(tree),
-            memories,
-            requests,
-            files,
-            writes,
-            fills=fills,
-            passes=passes,
-            as_written=as_written,
-        )
+        reading = Reading(dataset, after, knob_values(tree), memories, requests, files, writes, form=form)
         return reading, watched
+
+    def _form_for(self, dataset: Any, tree: ir.Node, after: Stages, memories: Memories, *, watched: bool) -> Form:
+        if watched and self._departures.are_usual and not memories.some_are_filled:
+            if self._stores.filled_in_vain and may_run_as_written(dataset.written, after):
+                return Form.AS_WRITTEN
+            if passing(tree, after) is not None:
+                return Form.PASSING
+        return Form.PLAIN if while_filling(tree, after) is tree else Form.FILLING
 
     def _make(self, tree: ir.Node, built: Any, reading: Reading, *, early: bool) -> ReadyPipeline:
         reading.stall = StallCounter() if observers() else None
@@ -215,7 +210,7 @@ class Iterators:
         iterator = reading.iterator()
         if iterator is None or reading.writes:
             return None
-        if reading.as_written:
+        if reading.form is Form.AS_WRITTEN:
             # It has none of these knobs.
             return None
         knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
@@ -255,48 +250,61 @@ class Iterators:
         keeps_nothing = not reading.memories.caches and not reading.notes
         if keeps_nothing and knobs == reading.knobs and was_never_read(iterator) and restore_new(iterator, state):
             return True
-        can_fill = while_filling(tree, reading.after) is not tree
-        noted, counted = reading.notes, reading.stall is not None
-        for kind, counts, notes in product(self._kinds(reading, tree), (counted, not counted), (noted, not noted)):
-            passes, as_written, memories = kind
-            form = replace(
-                reading,
-                knobs=knobs,
-                memories=memories(),
-                requests=Requests(saved.given, saved.in_vain) if notes or passes else None,
-                stall=StallCounter() if counts else None,
-                fills=notes and can_fill and not passes,
-                passes=passes,
-                as_written=as_written,
-            )
-            pipeline = self._pipeline_of(form, tree)
+        for other in self._readings_like(reading, tree, knobs, saved):
+            pipeline = self._pipeline_of(other, tree)
             if restore(iterator, state, pipeline, aside=_ends_aside(reading)):
-                if not (passes and reading.passes and _is_uncounted(pipeline)):
-                    self._departures.forget(iterator)
-                if passes and form.requests is not None:
-                    number = int(pipeline.cardinality())
-                    if number >= 0:
-                        self._departures.watch(iterator, partial(read_to_end, form.requests, number))
-                    _goes_on_as(reading, form)
-                    return True
-                form.memories.note_readers_of(reading.memories)
-                # Of one that had given its last element, no other tells that.
-                has_ended = not saved.in_vain and saved.given == int(pipeline.cardinality())
-                if not notes or (has_ended and all_come_through(form.tree)):
-                    form.memories.note_whole()
-                self._stores.adopt(reading.memories, form.memories)
-                _goes_on_as(reading, form)
+                self._go_on_restored(reading, other, pipeline, saved)
                 return True
         return False
 
-    def _kinds(self, reading: Reading, tree: ir.Node) -> Iterator[tuple[bool, bool, Callable[[], Memories]]]:
-        """Yield what an iterator may be: whether it passes, whether as it was written, and what makes its memories."""
-        yield False, False, self._stores.empty_memories
+    def _readings_like(
+        self, reading: Reading, tree: ir.Node, knobs: dict[str, int], saved: Progress
+    ) -> Iterator[Reading]:
+        """Yield what the reading of the other iterator may have been: only whether its state fits tells which."""
+        noted, counted = reading.notes, reading.stall is not None
+        forms = tuple(self._forms(reading, tree))
+        for form, counts, notes in product(forms, (counted, not counted), (noted, not noted)):
+            passes = form in (Form.PASSING, Form.AS_WRITTEN)
+            yield replace(
+                reading,
+                knobs=knobs,
+                memories=self._memories_restored(form, reading),
+                requests=Requests(saved.given, saved.in_vain) if notes or passes else None,
+                stall=StallCounter() if counts else None,
+                form=Form.PLAIN if form is Form.FILLING and not notes else form,
+            )
+
+    def _forms(self, reading: Reading, tree: ir.Node) -> Iterator[Form]:
+        yield Form.PLAIN if while_filling(tree, reading.after) is tree else Form.FILLING
         if passing(tree, reading.after) is not None:
-            yield True, False, lambda: self._stores.no_memories
-        written = reading.dataset.written
-        if may_run_as_written(written, reading.after):
-            yield True, True, lambda: Memories(written)
+            yield Form.PASSING
+        if may_run_as_written(reading.dataset.written, reading.after):
+            yield Form.AS_WRITTEN
+
+    def _memories_restored(self, form: Form, reading: Reading) -> Memories:
+        match form:
+            case Form.AS_WRITTEN:
+                return Memories(reading.dataset.written)
+            case Form.PASSING:
+                return self._stores.no_memories
+        return self._stores.empty_memories()
+
+    def _go_on_restored(self, reading: Reading, other: Reading, pipeline: Any, saved: Progress) -> None:
+        """Take over how the other iterator read; what its caches hold now may be all there is."""
+        iterator, number = reading.iterator(), int(pipeline.cardinality())
+        if not (other.passes and reading.passes and number < 0):
+            self._departures.forget(iterator)
+        if other.passes:
+            if other.requests is not None and number >= 0:
+                self._departures.watch(iterator, partial(read_to_end, other.requests, number))
+        else:
+            other.memories.note_readers_of(reading.memories)
+            # Of one that had given its last element, no other tells that.
+            has_ended = not saved.in_vain and saved.given == number
+            if not other.notes or (has_ended and all_come_through(other.tree)):
+                other.memories.note_whole()
+            self._stores.adopt(reading.memories, other.memories)
+        _goes_on_as(reading, other)
 
     def _state_of(self, reading: Reading, iterator: Any) -> Any:
         """Return where an iterator is; ``None`` where TensorFlow cannot say so, or takes too long to."""
@@ -357,10 +365,9 @@ class Iterators:
         return dataset
 
 
-def _goes_on_as(reading: Reading, form: Reading) -> None:
-    reading.knobs, reading.memories = form.knobs, form.memories
-    reading.requests, reading.stall = form.requests, form.stall
-    reading.fills, reading.passes, reading.as_written = form.fills, form.passes, form.as_written
+def _goes_on_as(reading: Reading, other: Reading) -> None:
+    reading.knobs, reading.memories, reading.form = other.knobs, other.memories, other.form
+    reading.requests, reading.stall = other.requests, other.stall
 
 
 def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: Any, resource: Any) -> None:

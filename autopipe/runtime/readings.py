@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from autopipe.runtime.caches.memories import Memories
     from autopipe.telemetry.stall import StallCounter
 
-__all__ = ["Observer", "Reading", "Stages", "observe", "observers", "stop_observing", "tree_after"]
+__all__ = ["Form", "Observer", "Reading", "Stages", "observe", "observers", "stop_observing", "tree_after"]
 
 Stages: TypeAlias = tuple[ir.Unary, ...]
 """What somebody put after an optimized dataset, in the order it runs."""
@@ -31,6 +32,15 @@ def tree_after(tree: ir.Node, stages: Stages) -> ir.Node:
     for stage in stages:
         tree = stage.on(tree)
     return tree
+
+
+class Form(Enum):
+    """Which form of its pipeline an iterator runs."""
+
+    PLAIN = "the stages as they stand"
+    FILLING = "shuffles do not wait until the caches are full"
+    PASSING = "no cache that rules put there is filled, since iterators before it were left midway"
+    AS_WRITTEN = "as its author wrote it, with the author's caches, since iterators before it were left midway"
 
 
 class Observer(Protocol):
@@ -80,9 +90,7 @@ class Reading:
         iterator: the iterator, or ``None`` once it is gone.
         stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
         handed_out: whether somebody asked for it; if not, it was started early.
-        fills: whether it has shuffles that do not wait for those to be full.
-        passes: whether it fills no cache that rules put there, since those before it were left midway.
-        as_written: whether it then runs the pipeline as its author wrote it, with the author's caches.
+        form: which form of the pipeline it runs.
         began: when it did, by the monotonic clock.
         taker: the thread that takes its elements.
         tuner: who tunes it, or ``None``.
@@ -98,9 +106,7 @@ class Reading:
     iterator: Callable[[], Any] = lambda: None
     stall: StallCounter | None = None
     handed_out: bool = True
-    fills: bool = False
-    passes: bool = False
-    as_written: bool = False
+    form: Form = Form.PLAIN
     began: float = field(default_factory=time.monotonic)
     taker: Taker = field(default_factory=Taker)
     tuner: Callable[[], Any] = lambda: None
@@ -112,17 +118,25 @@ class Reading:
 
     def run(self, tree: ir.Node) -> ir.Node:
         """Return the stages that the iterator runs of a pipeline, before those that somebody put after it."""
-        if self.as_written:
-            written: ir.Node = self.dataset.written
-            return written
-        if self.passes:
-            return passing(tree, self.after) or tree
-        return while_filling(tree, self.after) if self.fills else tree
+        match self.form:
+            case Form.AS_WRITTEN:
+                written: ir.Node = self.dataset.written
+                return written
+            case Form.PASSING:
+                return passing(tree, self.after) or tree
+            case Form.FILLING:
+                return while_filling(tree, self.after)
+        return tree
 
     def has_stages_of(self, other: Reading) -> bool:
         """Return whether it runs the stages that another one does, perhaps with other knobs."""
-        ours, theirs = ((each.dataset, each.after, each.fills, each.passes, each.as_written) for each in (self, other))
+        ours, theirs = ((each.dataset, each.after, each.form) for each in (self, other))
         return ours == theirs
+
+    @property
+    def passes(self) -> bool:
+        """Whether it fills no cache that rules put there."""
+        return self.form in (Form.PASSING, Form.AS_WRITTEN)
 
     @property
     def notes(self) -> bool:

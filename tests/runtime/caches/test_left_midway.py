@@ -17,6 +17,7 @@ from autopipe.planning.plans.plan import Plan
 from autopipe.rules import Keeps
 from autopipe.runtime.caches.left_midway import Departures, answer, read_to_end
 from autopipe.runtime.dataset import OptimizedDataset
+from autopipe.runtime.readings import Form
 from autopipe.runtime.requests import Requests
 from sides import AlwaysFaster, apply
 
@@ -318,14 +319,14 @@ def test_what_the_first_element_does_not_fill_is_passed_by():
     leave(dataset)
     iterator = iter(dataset)
     assert passes(iterator)
-    assert not iterator._autopipe_reading.as_written
+    assert iterator._autopipe_reading.form is not Form.AS_WRITTEN
 
 
 def test_the_cache_of_the_author_is_let_go_once_the_one_in_its_place_is_full():
     dataset = moved(with_a_cache([]))
     leave(dataset)
     iterator = iter(dataset)
-    assert iterator._autopipe_reading.as_written
+    assert iterator._autopipe_reading.form is Form.AS_WRITTEN
     held = weakref.ref(iterator._autopipe_reading.memories)
     assert numbers(iterator) == ALL
     del iterator
