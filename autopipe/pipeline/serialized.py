@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
 
-__all__ = ["HiddenArgumentError", "enumerate_start", "graph_of", "hidden_attribute"]
+__all__ = ["HiddenArgumentError", "enumerate_start", "fixed_choices", "graph_of", "hidden_attribute"]
 
 _LARGEST_GRAPH_BYTES = 64 * 2**20
 
@@ -45,6 +46,63 @@ def enumerate_start(pair: Any) -> int | None:
         return None
     start, stop, step = (int(tf.make_ndarray(nodes[name].attr["value"].tensor)) for name in ranges[0].input)
     return start if (stop, step) == (tf.int64.max, 1) else None
+
+
+def fixed_choices(variant: Any) -> ir.Node | None:
+    """Return the choices of ``choose_from_datasets``; ``None`` unless they are a range or a list, perhaps repeated.
+
+    It marks them ``replicate_on_split``, and hands them on as a variant tensor that Python cannot look into.
+    """
+    if not hasattr(variant, "_autopipe_choices"):
+        # Whoever reads the pipeline again gets the same datasets: by those it is known to be the same.
+        variant._autopipe_choices = _read_choices(variant)
+    choices: ir.Node | None = variant._autopipe_choices
+    return choices
+
+
+def _read_choices(variant: Any) -> ir.Node | None:
+    import tensorflow as tf
+
+    try:
+        nodes = {node.name: node for node in graph_of(variant).node}
+    except tf.errors.OpError:
+        return None
+    (result,) = (node for node in nodes.values() if node.op == "_Retval")
+    return _choices(nodes, result.input[0])
+
+
+def _choices(nodes: Mapping[str, Any], name: str) -> ir.Node | None:
+    import tensorflow as tf
+
+    node = nodes[name]
+    if node.op == "RepeatDataset":
+        repeated, (count,) = _choices(nodes, node.input[0]), _constants(nodes, node)
+        return ir.Repeat(input=repeated, count=max(int(count), -1)) if repeated and count else None
+    if node.op not in ("RangeDataset", "TensorSliceDataset") or not node.attr["replicate_on_split"].b:
+        return None
+    values = _constants(nodes, node)
+    if node.op == "RangeDataset":
+        start, stop, step = map(int, values)
+        variant = tf.raw_ops.RangeDataset(
+            start=start, stop=stop, step=step, output_types=[tf.int64], output_shapes=[[]], replicate_on_split=True
+        )
+        return ir.Range(dataset=_numbers(variant), start=start, stop=stop, step=step)
+    components = tuple(map(tf.constant, values))
+    variant = tf.raw_ops.TensorSliceDataset(components=components, output_shapes=[[]], replicate_on_split=True)
+    return ir.TensorSlices(dataset=_numbers(variant), components=components)
+
+
+def _constants(nodes: Mapping[str, Any], node: Any) -> list[Any]:
+    import tensorflow as tf
+
+    inputs = map(nodes.__getitem__, node.input)
+    return [tf.make_ndarray(each.attr["value"].tensor) for each in inputs if each.op == "Const"]
+
+
+def _numbers(variant: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.int64))
 
 
 def hidden_attribute(dataset: Any, source: ir.Node, op_type: str, attribute: str, *functions: Function) -> Any:

@@ -9,7 +9,9 @@ from autopipe.optimizer import rewrite
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
+from autopipe.pipeline.serialized import graph_of
 from autopipe.pipeline.text import stage, tree_lines
+from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.plans.fingerprint import fingerprint
 from autopipe.rules import Keeps, catalogue
 from autopipe.verify import compare
@@ -57,6 +59,49 @@ def test_the_parts_and_what_draws_among_them_are_read():
 def test_numbers_that_change_with_every_iterator_are_not_read():
     assert opaque(mixed(few, many)) == []
     assert opaque(mixed(few, many, rerandomize_each_iteration=True)) == ["RandomDataset"]
+
+
+FIXED = {
+    "  range(0, 2)": Dataset.range(2),
+    "  repeat(4)": Dataset.range(2).repeat(4),
+    "  tensor_slices": Dataset.from_tensor_slices(tf.constant([1, 0, 0], tf.int64)),
+    "  repeat()": Dataset.from_tensor_slices(tf.constant([1, 0], tf.int64)).repeat(),
+}
+
+
+@pytest.mark.parametrize(("last", "choices"), FIXED.items())
+def test_choices_that_are_a_range_or_a_list_are_read(last, choices):
+    dataset = Dataset.choose_from_datasets([few, many], choices)
+    tree = extract(dataset)
+    lines = tree_lines(tree)
+    assert lines[lines.index("branch 1") - 1] == last
+    assert opaque(dataset) == []
+    assert extract(dataset) == tree
+    assert compare(dataset, build(tree), Keeps.SEQUENCE, epochs=2) is None
+
+
+@pytest.mark.parametrize(
+    "choices", [Dataset.range(2).shuffle(2), Dataset.range(2).map(lambda x: 1 - x), Dataset.range(2).repeat(0)]
+)
+def test_other_choices_are_not_read(choices):
+    assert opaque(Dataset.choose_from_datasets([few, many], choices)) == ["VariantDataset"]
+
+
+def test_what_a_distribution_splits_is_marked_as_tensorflow_does():
+    dataset = Dataset.choose_from_datasets([few, many], Dataset.range(2).repeat(4))
+
+    def marks(graph):
+        return [node.attr["replicate_on_split"].b for node in graph.node if node.op == "RangeDataset"]
+
+    assert marks(graph_of(build(extract(dataset)))) == marks(graph_of(dataset)) == [True, False, False]
+
+
+@pytest.mark.parametrize("keeps", Keeps)
+def test_a_pipeline_of_fixed_choices_is_measured_as_a_whole(keeps):
+    dataset = Dataset.choose_from_datasets([few.map(heavy), many.map(heavy)], Dataset.range(2).repeat(4)).batch(3)
+    optimized = autopipe.optimize(dataset, keeps=keeps.name.lower(), seconds=2)
+    assert compare(dataset, optimized, Keeps.SEQUENCE, epochs=3) is None
+    assert who_would_see(extract(dataset)) is None
 
 
 @pytest.mark.parametrize("stop", [False, True])

@@ -258,8 +258,7 @@ def test_build_gives_back_the_sequence_that_was_extracted(name, files):
 @pytest.mark.parametrize("name", PIPELINES)
 def test_the_tree_of_a_rebuilt_transformation_is_opaque_nowhere_it_was_read(name, files):
     tree = extract(PIPELINES[name](files))
-    hidden_choices = {"choose_from", "choose_until_one_ends", "choose_of_unlike_shapes"}
-    allowed = {"concatenate_applied", "concatenate_to_itself", "rebatch_many", *hidden_choices}
+    allowed = {"concatenate_applied", "concatenate_to_itself", "rebatch_many"}
 
     opaque = [node for node in trees.walk(tree) if isinstance(node, ir.Opaque)]
 

@@ -19,7 +19,7 @@ from autopipe.pipeline.extract._reading import (
     opaque,
     scalar,
 )
-from autopipe.pipeline.serialized import enumerate_start, hidden_attribute
+from autopipe.pipeline.serialized import enumerate_start, fixed_choices, hidden_attribute
 
 __all__ = ["STAGES"]
 
@@ -242,7 +242,7 @@ def _zip(ds: Any) -> ir.Node:
 
 def _choose_from(ds: Any) -> ir.Node:
     return ir.ChooseFrom(
-        choices=node_of(ds._selector_input),
+        choices=fixed_choices(ds._selector_input) or node_of(ds._selector_input),
         parts=tuple(map(node_of, ds._data_inputs)),
         stop_on_empty=bool(ds._stop_on_empty_dataset),
         element_spec=ds.element_spec,
