@@ -37,6 +37,8 @@ def times_as_large(node: ir.Node, sizes: Sequence[int]) -> float:
         node: what makes something of the elements of files.
         sizes: the bytes of its first elements. Where they are all alike and the records are not, nothing grows.
     """
+    import tensorflow as tf
+
     source, of_each = without_buffers(node), 1
     while isinstance(source, _IN_TURN):
         of_each *= getattr(source, "batch_size", 1)
@@ -44,7 +46,9 @@ def times_as_large(node: ir.Node, sizes: Sequence[int]) -> float:
     kind = _kind_of_files(source)
     if kind is None:
         return 1.0
-    lengths = [len(record.numpy()) for record in take_sample(source, len(sizes) * of_each)]
+    # Where maps were taken out of a reader, it gives its records as the only parts of tuples.
+    records = (tf.nest.flatten(element) for element in take_sample(source, len(sizes) * of_each))
+    lengths = [len(record.numpy()) for (record,) in records]
     if len(set(sizes)) == 1 < len(set(lengths)):
         return 1.0
     of_all = bytes_in_files(source) / max(most_elements(source), 1) - BYTES_BESIDE[kind]

@@ -3,10 +3,13 @@
 import pytest
 import tensorflow as tf
 
+import autopipe
+from autopipe.pipeline import ir
 from autopipe.pipeline.extract import extract
 from autopipe.planning.measuring.file_bytes import times_as_large
 from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.planning.measuring.samples import bytes_of
+from sides import apply
 
 Dataset = tf.data.Dataset
 SMALL, LARGE = [b"x" * 200] * 200, [b"x" * 20_000] * 200
@@ -71,6 +74,18 @@ def test_what_a_reader_makes_of_records_is_not_taken_to_grow_with_them(tmp_path)
 
     names = Dataset.from_tensor_slices(write(tmp_path, [*SMALL, *LARGE]))
     assert growth(names.interleave(labels)) == 1
+
+
+@pytest.mark.parametrize("reader", ["interleave", "flat_map"])
+def test_records_grow_as_well_where_maps_were_taken_out_of_their_reader(reader, tmp_path):
+    names = Dataset.from_tensor_slices(write(tmp_path, [*SMALL, *LARGE]))
+    read = getattr(names, reader)(lambda name: tf.data.TFRecordDataset(name).map(wide))
+    opened = apply("map_after_interleave", read.cache()).after
+    assert isinstance(opened, ir.Cache)
+    assert isinstance(opened.input, ir.Map)
+    assert 40 < times_as_large(opened.input, [800, 804]) < 60
+    cached = autopipe.optimize(read.cache().batch(2), keeps="sequence")
+    assert sum(map(bytes_of, cached.unbatch())) == sum(map(bytes_of, read))
 
 
 def test_what_stands_beside_records_in_a_file_is_no_growth(tmp_path):
