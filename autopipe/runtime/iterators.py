@@ -24,7 +24,7 @@ from autopipe.runtime.caches.memories import Memories
 from autopipe.runtime.caches.stores import Stores
 from autopipe.runtime.checkpoints import Progress, make_savable
 from autopipe.runtime.derived import built_after
-from autopipe.runtime.disposal import call_aside, dispose_aside
+from autopipe.runtime.disposal import call_aside, dispose_aside, number_given
 from autopipe.runtime.end_of_data import telling_its_end
 from autopipe.runtime.one_more import ask_for_one_more
 from autopipe.runtime.readings import Form, Reading, Stages, observers, tree_after
@@ -97,9 +97,7 @@ class Iterators:
         iterator = iter(ready.pipeline)
         ready.iterator = reading.iterator = weakref.ref(iterator)
         reading.stall, reading.requests = ready.stall, ready.requests
-        asks = reading.passes and _is_uncounted(ready.pipeline) and _ends_aside(reading)
-        ended: Future[bool] | None = Future() if asks else None
-        ready.asked = ended
+        ended: Future[bool] | None = Future() if reading.passes and _ends_aside(reading) else None
         self._see_off(iterator, reading, ready.pipeline, ended)
         if ended is not None:
             self._departures.watch(iterator, partial(answer, ended))
@@ -134,15 +132,16 @@ class Iterators:
         unfilled = not memories.full
         watched = unfilled and not files
         form = self._form_for(dataset, tree, after, memories, watched=watched) if unfilled else Form.PLAIN
-        # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
-        notes = writes or form is not Form.PLAIN or (unfilled and memories.must_end)
         match form:
             case Form.AS_WRITTEN:
                 memories = self._stores.memories_as_written(dataset.written)
             case Form.PASSING:
                 memories = self._stores.no_memories
-        requests = Requests() if notes else None
-        reading = Reading(dataset, after, knob_values(tree), memories, requests, files, writes, form=form)
+        reading = Reading(dataset, after, knob_values(tree), memories, None, files, writes, form=form)
+        # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
+        notes = writes or form is Form.FILLING or (unfilled and memories.must_end)
+        if _must_count(reading, notes=notes):
+            reading.requests = Requests()
         return reading, watched
 
     def _form_for(self, dataset: Any, tree: ir.Node, after: Stages, memories: Memories, *, watched: bool) -> Form:
@@ -193,12 +192,13 @@ class Iterators:
 
     def _find_end(self, reading: Reading, ended: Future[bool] | None, like: Any, resource: Any) -> None:
         """Find out whether a consumer, who is gone, took all there is of an unknown number: then there is no more."""
-        found, requests = False, reading.requests
+        found, number = False, int(like.cardinality())
         try:
-            if ended is not None and requests is not None:
-                found = requests.in_vain > 0
-                given = 0 if found or resource is None else requests.given
-                if self._departures.may_be_all(given) and not may_give_nothing_for_ever(reading.tree):
+            if resource is not None:
+                given = None if reading.restored else number_given(resource)
+                if given is not None and number >= 0:
+                    found = given >= number
+                elif self._departures.may_be_all(given) and not may_give_nothing_for_ever(reading.tree):
                     found = isinstance(ask_for_one_more(resource, like, began=reading.began), tf.errors.OutOfRangeError)
                     self._departures.note(given, found)
             _note_taken(self._stores, reading)
@@ -247,7 +247,7 @@ class Iterators:
         values = {knob.name: saved.knobs[knob.name] for knob in known if knob.accepts(saved.knobs[knob.name])}
         knobs = reading.knobs | values
         tree = with_knobs(reading.dataset.tree, knobs)
-        keeps_nothing = not reading.memories.caches and not reading.notes
+        keeps_nothing = not reading.memories.caches and not reading.notes and not reading.passes
         if keeps_nothing and knobs == reading.knobs and was_never_read(iterator) and restore_new(iterator, state):
             return True
         for other in self._readings_like(reading, tree, knobs, saved):
@@ -261,18 +261,20 @@ class Iterators:
         self, reading: Reading, tree: ir.Node, knobs: dict[str, int], saved: Progress
     ) -> Iterator[Reading]:
         """Yield what the reading of the other iterator may have been: only whether its state fits tells which."""
-        noted, counted = reading.notes, reading.stall is not None
+        noted, metered = reading.notes, reading.stall is not None
         forms = tuple(self._forms(reading, tree))
-        for form, counts, notes in product(forms, (counted, not counted), (noted, not noted)):
-            passes = form in (Form.PASSING, Form.AS_WRITTEN)
-            yield replace(
+        for form, meters, notes in product(forms, (metered, not metered), (noted, not noted)):
+            other = replace(
                 reading,
                 knobs=knobs,
                 memories=self._memories_restored(form, reading),
-                requests=Requests(saved.given, saved.in_vain) if notes or passes else None,
-                stall=StallCounter() if counts else None,
+                requests=None,
+                stall=StallCounter() if meters else None,
                 form=Form.PLAIN if form is Form.FILLING and not notes else form,
             )
+            if _must_count(other, notes=notes):
+                other.requests = Requests(saved.given, saved.in_vain)
+            yield other
 
     def _forms(self, reading: Reading, tree: ir.Node) -> Iterator[Form]:
         yield Form.PLAIN if while_filling(tree, reading.after) is tree else Form.FILLING
@@ -292,10 +294,10 @@ class Iterators:
     def _go_on_restored(self, reading: Reading, other: Reading, pipeline: Any, saved: Progress) -> None:
         """Take over how the other iterator read; what its caches hold now may be all there is."""
         iterator, number = reading.iterator(), int(pipeline.cardinality())
-        if not (other.passes and reading.passes and number < 0):
+        if not (other.passes and reading.passes and other.requests is None):
             self._departures.forget(iterator)
         if other.passes:
-            if other.requests is not None and number >= 0:
+            if other.requests is not None:
                 self._departures.watch(iterator, partial(read_to_end, other.requests, number))
         else:
             other.memories.note_readers_of(reading.memories)
@@ -368,6 +370,7 @@ class Iterators:
 def _goes_on_as(reading: Reading, other: Reading) -> None:
     reading.knobs, reading.memories, reading.form = other.knobs, other.memories, other.form
     reading.requests, reading.stall = other.requests, other.stall
+    reading.restored = True
 
 
 def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: Any, resource: Any) -> None:
@@ -384,8 +387,16 @@ def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: 
         asked.set_result(None)
 
 
-def _is_uncounted(pipeline: Any) -> bool:
-    return int(pipeline.cardinality()) < 0
+def _must_count(reading: Reading, *, notes: bool) -> bool:
+    """Return whether the pipeline of an iterator has to count what it gives, which makes starting it slow.
+
+    TensorFlow counts that too, and can be asked before the iterator is gone, if it is let go aside.
+
+    Args:
+        reading: its reading.
+        notes: whether its caches, or its files, are to take note of its end.
+    """
+    return not _ends_aside(reading) if reading.passes else notes
 
 
 def _note_taken(stores: Stores, reading: Reading) -> None:

@@ -91,6 +91,7 @@ class Reading:
         stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
         handed_out: whether somebody asked for it; if not, it was started early.
         form: which form of the pipeline it runs.
+        restored: whether it goes on over another pipeline, or from where another iterator was.
         began: when it did, by the monotonic clock.
         taker: the thread that takes its elements.
         tuner: who tunes it, or ``None``.
@@ -107,6 +108,7 @@ class Reading:
     stall: StallCounter | None = None
     handed_out: bool = True
     form: Form = Form.PLAIN
+    restored: bool = False
     began: float = field(default_factory=time.monotonic)
     taker: Taker = field(default_factory=Taker)
     tuner: Callable[[], Any] = lambda: None

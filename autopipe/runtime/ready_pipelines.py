@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,6 @@ class ReadyPipeline:
         requests: counts what its iterator is asked for, or ``None``; then iterators may run it side by side.
         stall: meters it; the one of the latest iterator.
         iterator: the latest iterator.
-        asked: is done once nobody asks any more what its latest iterator, which is gone, would have given next.
     """
 
     tree: ir.Node
@@ -40,7 +38,6 @@ class ReadyPipeline:
     requests: Requests | None
     stall: StallCounter | None
     iterator: Callable[[], Any] = lambda: None
-    asked: Future[bool] | None = None
 
     def may_serve(self, trees_in_use: Sequence[ir.Node], reading: Reading) -> bool:
         """Return whether it may be needed again, now that such an iterator is asked for."""
@@ -51,8 +48,6 @@ class ReadyPipeline:
         """Return whether this iterator may run it now."""
         made_for = (self.tree, self.after, self.early, self.stall is not None, self.requests is not None)
         if made_for != (tree, reading.after, early, metered, reading.notes):
-            return False
-        if self.asked is not None and not self.asked.done():
             return False
         return self.iterator() is None or not (metered or reading.notes)
 

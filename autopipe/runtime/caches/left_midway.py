@@ -45,13 +45,13 @@ class Departures:
         """Count an iterator no more."""
         self._watched = [each for each in self._watched if each[0]() is not iterator]
 
-    def may_be_all(self, given: int) -> bool:
+    def may_be_all(self, given: int | None) -> bool:
         """Return whether so many elements may be all there are of an unknown number; none are not."""
-        return given > self._not_all
+        return given is None or given > self._not_all
 
-    def note(self, given: int, ended: bool) -> None:
+    def note(self, given: int | None, ended: bool) -> None:
         """Take note of whether so many are all."""
-        if not ended:
+        if given is not None and not ended:
             self._not_all = max(self._not_all, given)
 
     @property

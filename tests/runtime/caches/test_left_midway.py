@@ -224,12 +224,16 @@ def test_who_takes_all_of_an_unknown_number_and_no_more_is_asked_for_its_end():
 
 
 def test_what_keeps_nothing_serves_nobody_after_it_was_given_the_state_of_another(tmp_path):
-    saving = mixing([], "a part of an unknown number")
+    def of_an_unknown_number():
+        names = MIXED["a part of an unknown number"](Dataset.range(COUNT))
+        return caching(reading_nothing_ahead(names.map(work).batch(4)))
+
+    saving = of_an_unknown_number()
     leave(saving)
     iterator = iter(saving)
     next(iterator)
     path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved"))
-    dataset = mixing([], "a part of an unknown number")
+    dataset = of_an_unknown_number()
     other = iter(dataset)
     tf.train.Checkpoint(iterator=other).read(path).assert_consumed()
     next(other)
@@ -352,3 +356,27 @@ def test_training_after_looks_at_a_batch_finds_the_cache_of_the_author_full():
         next(iter(dataset.take(1)))
     assert [numbers(dataset) for _ in range(2)] == [ALL] * 2
     assert sorted(calls) == ALL
+
+
+def test_starting_one_that_keeps_nothing_makes_no_function_that_counts():
+    dataset = in_order()
+    leave(dataset)
+    iterator = iter(dataset)
+    assert passes(iterator)
+    assert not iterator._autopipe_reading.notes
+
+
+@pytest.mark.parametrize("take", [3, COUNT // 4], ids=["some", "all"])
+def test_what_a_traced_consumer_took_tells_whether_it_came_to_the_end(take):
+    dataset = in_order()
+    leave(dataset)
+
+    def consume(iterator):
+        traced = tf.function(lambda: next(iterator))
+        for _ in range(take):
+            traced()
+
+    consume(iter(dataset))
+    gc.collect()
+    wait_for_disposal()
+    assert passes(iter(dataset)) == (take == 3)
