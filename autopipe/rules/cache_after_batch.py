@@ -11,7 +11,7 @@ def cache_after_batch(node: Node) -> Rewrite | None:
 
     Where nothing mixes elements between a cache and a batch, as in data to validate with, every epoch stacks the same
     batches anew: each element is handed over by itself and copied. A cache of the batches hands out each at once, and
-    copies nothing. It takes: nobody else who reads the cache (they would not find elements any more), no
+    copies nothing. It needs: nobody else who reads the cache (they would not find elements any more), no
     ``ignore_errors`` downstream, a memory cache (a file may hold elements already), nothing downstream that stops
     before the last batch was asked for (where that is smaller, elements have come to their end before), and batches
     that fit, with their padding.

@@ -22,7 +22,7 @@ def cache_after_zip(node: Node) -> Rewrite | None:
     Caches on the sides of a zip hand over elements that are put side by side anew in every epoch, and nothing that
     follows can be cached with them: images and captions that are zipped and batched are copied into batches each time.
     One cache of both holds the same, and may then stand after the batch. A side without a cache is kept too where it
-    gives the same in every epoch and is small beside the others. It takes: caches of one known number of elements, all
+    gives the same in every epoch and is small beside the others. It needs: caches of one known number of elements, all
     of which the zip takes (one that is never full keeps nothing, and holds what another epoch draws anew), nobody else
     who reads them, no ``ignore_errors`` downstream, memory caches (a file may hold elements already), and nothing
     downstream that stops early.

@@ -16,7 +16,7 @@ def cache_fewer_bytes(node: Node) -> Rewrite | None:
 
     A cache of floats that were bytes takes four times the memory. f is cut where its result takes the fewest
     bytes; what comes after the cut is arithmetic, which costs little, but in every epoch, so that memory must be
-    short. It takes: a cache that as written is above the RAM budget, and below it after the cut; a memory cache, and
+    short. It needs: a cache that as written is above the RAM budget, and below it after the cut; a memory cache, and
     no ``ignore_errors`` downstream.
     """
     match node:

@@ -30,7 +30,7 @@ def cache_fixed_work_on_disk(node: Node) -> Rewrite | None:
     As ``cache_fixed_work``, where memory is too small and the user named a folder with ``disk_cache=``. What is kept
     there is found again by the next run too: its file is named by all that decides its elements (functions, constants,
     the files read with their sizes and times, versions), is read only once it is whole, and never written twice.
-    It takes: what ``cache_fixed_work`` takes, a cache above the RAM budget that fits the disk, contents that can be
+    It needs: what ``cache_fixed_work`` needs, a cache above the RAM budget that fits the disk, contents that can be
     known for sure, one place of the pipeline that reads it, and elements that cost more to make than to read back.
     """
     match node:

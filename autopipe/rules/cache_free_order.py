@@ -36,7 +36,7 @@ def cache_free_order(node: Node) -> Rewrite | None:
     shuffle then mixes all that the cache holds, in every epoch anew, and in the first as many as its author wrote.
     Where no shuffle upstream but only what was ready first decided the order, it goes on mixing as many in each. The
     shuffle may stand before the map too, which is then cut as ``cache_fixed_work`` cuts it. Where no map works but what
-    reads the files, as ``make_csv_dataset`` parses rows, these are kept. It takes: upstream no stage that makes
+    reads the files, as ``make_csv_dataset`` parses rows, these are kept. It needs: upstream no stage that makes
     something of the order, and none that takes it from a seed; no repeat downstream, under which one iterator would
     read the cache that it has filled itself; little time to read all elements before an epoch begins, beside making
     them, or no more than its author's shuffle took to fill; and else what ``cache_fixed_work`` takes.

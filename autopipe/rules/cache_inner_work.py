@@ -22,7 +22,7 @@ def cache_inner_work(node: Node) -> Rewrite | None:
     of many, as by ``make_csv_dataset``; a filter asks, a scan sums up, the datasets that a ``flat_map`` opens map and
     filter by themselves. A ``zip`` of sides that may end apart, as two files of text, allows of no cache on them, but
     after it one can stand. What comes out of such a stage is kept in memory, in place of what a cache right before it
-    holds. It takes: elements that are the same in every epoch and fit the RAM budget, work that costs more than
+    holds. It needs: elements that are the same in every epoch and fit the RAM budget, work that costs more than
     reading its result from memory, no cache that serves it already, nobody else who reads the one before it, and
     downstream no ``ignore_errors`` and nothing that stops before the end.
     """

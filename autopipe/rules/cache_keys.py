@@ -26,7 +26,7 @@ def cache_keys(node: Node) -> Rewrite | None:
 
     ``group_by_window``, and with it ``bucket_by_sequence_length``, works out the key of one element after the other, in
     one thread, which for elements out of a cache is most of the work. Stored in the cache beside its element, a key is
-    worked out once. A shuffle or repeat may stand between: these do not look at elements. It takes: a key that is the
+    worked out once. A shuffle or repeat may stand between: these do not look at elements. It needs: a key that is the
     same for the same element each time, nobody else who reads the cache (they would not hold the same any more), no
     ``ignore_errors`` downstream, a memory cache (a file may hold elements without keys), and room for the keys.
     """

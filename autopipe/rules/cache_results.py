@@ -38,7 +38,7 @@ def cache_results(node: Node) -> Rewrite | None:
     that fail, no cache can serve. But elements can be numbered where each epoch still has the same ones, before all
     that only moves or chooses them, and what f gives for a number be kept: for as many as are read, in any order. Those
     of files that are shuffled, or read several at once, are numbered in their file. An element that fails is tried
-    again the next time, as before. It takes: a source that is the same in every epoch, results that all fit the RAM
+    again the next time, as before. It needs: a source that is the same in every epoch, results that all fit the RAM
     budget, no error of a map before f in what f ignores under an ``ignore_errors`` or where the sequence is promised,
     and work that costs more than finding its result.
     """

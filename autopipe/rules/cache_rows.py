@@ -55,7 +55,7 @@ def cache_rows(node: Node) -> Rewrite | None:
     whatever the others are, as a text vectorization or a lookup does, its rows can: they are made once, by the batch as
     before, and shuffled and batched again. Of an f that draws random numbers this is done with what comes before the
     first draw. Where only whole batches are made, the last is filled up with rows of the first, which are dropped; an f
-    that may fail is refused then if some rows are left over, since it would fail on those. It takes: only ops in f that
+    that may fail is refused then if some rows are left over, since it would fail on those. It needs: only ops in f that
     are known to treat rows apart, the same results on a sample in batches with other neighbours, and what
     ``cache_fixed_work`` takes.
     """

@@ -36,7 +36,7 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
     Where one side is shuffled by itself, as the negatives of triplets are, each epoch pairs others, and no cache of the
     pairs can serve. But what f does with one side alone, such as reading and decoding its image, is the same in every
     epoch: each side is numbered where it still has the same elements, and what f gives for a number of that side is
-    kept. What needs several sides, or draws, runs again. It takes: plain tensors, and on each side with such work
+    kept. What needs several sides, or draws, runs again. It needs: plain tensors, and on each side with such work
     what ``cache_results`` takes.
     """
     import tensorflow as tf

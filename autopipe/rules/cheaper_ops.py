@@ -15,7 +15,7 @@ def cheaper_ops(node: Node) -> Rewrite | None:
 
     Some ops are slow in TensorFlow, where others give the same bits: ``x[..., ::-1]`` takes six times as long as
     ``tf.reverse``, ``x - [r, g, b]`` four times as long as on whole rows of an image, and ``tf.where`` copies what it
-    could hand on. It takes: such an op on many numbers, the same bits on a sample where f draws nothing, and a
+    could hand on. It needs: such an op on many numbers, the same bits on a sample where f draws nothing, and a
     measured gain.
     """
     match node:

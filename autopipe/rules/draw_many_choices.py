@@ -16,7 +16,7 @@ def draw_many_choices(node: Node) -> Rewrite | None:
 
     ``sample_from_datasets`` draws two numbers for each element, and calls a function with them that draws which dataset
     it is taken from: for cheap elements that is most of the work. One call draws many choices as well, each by itself
-    and with the same weights, only others. It takes: no seed of the author's, and weights that do not change.
+    and with the same weights, only others. It needs: no seed of the author's, and weights that do not change.
     """
     match node:
         case ChooseFrom(choices=Map(input=Batch(batch_size=2, input=RandomNumbers(seeded=False))) as choosing):

@@ -11,7 +11,7 @@ def drop_idle_stage(node: Node) -> Rewrite | None:
 
     ``take(-1)``, ``skip(0)``, ``repeat(1)``, ``shard(1, 0)``, ``shuffle(1)`` and ``prefetch(0)`` hand every element
     on as it came, at the cost of a call each, and hide stages from the rules that look for neighbours. So does a
-    prefetch between a parallel map, which runs ahead by itself, and a shuffle or batch. It takes: nothing, but for that
+    prefetch between a parallel map, which runs ahead by itself, and a shuffle or batch. It needs: nothing, but for that
     one, in place of which the end may read ahead, and for ``prefetch(0)``, which keeps TensorFlow from reading ahead by
     itself where it comes last, nobody who could see that elements are made early; and for ``repeat(1)`` after a seeded
     shuffle, no option that keeps TensorFlow from dropping it by itself, since it draws an order more.

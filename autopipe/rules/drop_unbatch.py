@@ -9,7 +9,7 @@ from autopipe.rules._obligations import NoErrorIsIgnored, NoOrderDrawnEarly, One
 def drop_unbatch(node: Node) -> Rewrite | None:
     """batch(b) | unbatch  ->  nothing
 
-    Elements that are stacked and taken apart again are what they were, each copied twice. It takes: dense elements of
+    Elements that are stacked and taken apart again are what they were, each copied twice. It needs: dense elements of
     one known shape, since a batch of others fails or pads, a batch that leaves no remainder out, no ``ignore_errors``
     downstream (a bad element took its batch with it, and would no longer), and nothing upstream that could be seen to
     be read to another place: whole batches are taken no longer.

@@ -16,7 +16,7 @@ def filter_before_map(node: Node) -> Rewrite | None:
     Elements that p drops need not go through f. What p looks at is computed from the input of f: where f passes it
     through, that is nothing; where not, that part of f runs twice on elements that stay. The same elements stay, in
     the same order. Where p looks at a sum that TensorFlow may take in another order, an element at the very limit may
-    be judged otherwise, which needs keeps="training". It takes: a p, and the part of f it looks at, that only
+    be judged otherwise, which needs keeps="training". It needs: a p, and the part of f it looks at, that only
     compute; an f of which nobody sees that it runs less often; no error that would be lost; and a measured gain,
     which depends on how many elements p drops.
     """

@@ -15,7 +15,7 @@ def free_order(node: Node) -> Rewrite | None:
 
     Calls that run at once are handed over in order, so a slow element holds up those behind it. Where an unseeded
     shuffle follows, with nothing between that makes something of the order, elements may as well come when they are
-    ready: the same elements come in every epoch, in an order that was random already. It takes: a shuffle that
+    ready: the same elements come in every epoch, in an order that was random already. It needs: a shuffle that
     reshuffles in each epoch, and that all elements are taken, or mixed, before some are: of others, or of datasets
     without end, there would be more of those that are made quickly.
     """

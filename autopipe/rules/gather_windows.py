@@ -20,7 +20,7 @@ def gather_windows(node: Node) -> Rewrite | None:
 
     A window over arrays in memory is known by the position it begins at, and is gathered from there in one step: not
     as a dataset of its own that is read element by element. Stages behind it can then shuffle positions and gather
-    whole batches. The number of windows becomes known, and with it the steps of an epoch. It takes: a function that
+    whole batches. The number of windows becomes known, and with it the steps of an epoch. It needs: a function that
     batches each window whole and does nothing else, windows that are all of one size, and arrays that are in the
     memory of the host, or fit there once more.
     """

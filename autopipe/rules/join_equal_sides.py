@@ -22,7 +22,7 @@ def join_equal_sides(node: Node) -> Rewrite | None:
 
     Two views of each image, as contrastive learning takes them, are two pipelines of the same files: each reads and
     decodes all of them, and a cache on each side holds them twice. One map gives both views, and does once what f and
-    g both do before they draw. Batches and shuffles after f and g are made of both at once. It takes: equal sides but
+    g both do before they draw. Batches and shuffles after f and g are made of both at once. It needs: equal sides but
     for their maps, shuffles with a seed (each side has its own order otherwise), maps with equal arguments, nothing in
     f or g that leaves traces, plain tensors, for two that draw from generators no batch or shuffle after them unless it
     is free which element gets which draw, no ``ignore_errors`` downstream, which would zip others after an error,

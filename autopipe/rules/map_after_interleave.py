@@ -20,7 +20,7 @@ def map_after_interleave(node: Node) -> Rewrite | None:
     What a stage does with each element of the datasets that it reads is its own affair: no other rule sees into it. A
     map at the end of these does the same after the stage, in the same order, since it gives one element for each. What
     it was told of x goes with each element. The same is done with what ``flat_map`` reads, and ``group_by_window``. It
-    takes: an f that does work, and of which nobody sees when it does it, no ``ignore_errors`` downstream that may hear
+    needs: an f that does work, and of which nobody sees when it does it, no ``ignore_errors`` downstream that may hear
     of it, and where datasets are read at once, what goes into f taking little more memory than what f gives, in whose
     place it waits.
     """

@@ -29,7 +29,7 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
 
     What is zipped of arrays in memory, ranges, and arrays repeated without end is a function of the position alone,
     which stages behind it may shuffle positions for, and call for whole batches. Keras' windows of
-    ``timeseries_dataset_from_array`` are such: six stages and three zips for each. It takes: nothing in the functions
+    ``timeseries_dataset_from_array`` are such: six stages and three zips for each. It needs: nothing in the functions
     from which the order of calls could be seen, sources of one length, plain tensors as results, arrays in the memory
     of the host (or that fit there once more), no ``ignore_errors`` downstream, which would zip others after an error,
     and no error of a map in what a later one ignores where the sequence is promised.

@@ -9,7 +9,7 @@ from autopipe.rules._obligations import AsWellKnown, HoldsFewWhole, NoErrorIsIgn
 def rebatch(node: Node) -> Rewrite | None:
     """unbatch | batch(b)  ->  rebatch(b)
 
-    Batches of another size are cut from the old ones in slices, not element by element. It takes: dense elements of
+    Batches of another size are cut from the old ones in slices, not element by element. It needs: dense elements of
     one known shape, a type and a number of elements that are known as well afterwards (TensorFlow forgets the number
     where the old batches had a fixed size), no ``ignore_errors`` downstream (a bad batch would take its neighbours with
     it), and downstream nothing that holds some batches and not their neighbours, as a shuffle or what comes after a

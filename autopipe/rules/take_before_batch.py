@@ -11,7 +11,7 @@ def take_before_batch(node: Node) -> Rewrite | None:
     """batch(b) | take(n)  ->  take(n * b) | batch(b)
 
     The first n batches are the first n * b elements. Nothing after them is stacked ahead then, and a map before them
-    need not run for it; what is cached of that map is read to its end. It takes: no ``ignore_errors`` downstream (a
+    need not run for it; what is cached of that map is read to its end. It needs: no ``ignore_errors`` downstream (a
     batch that fails was counted as one).
     """
     counted = counted_in_elements(node) if isinstance(node, Take) else None

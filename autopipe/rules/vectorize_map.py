@@ -22,7 +22,7 @@ from autopipe.rules._obligations import (
 def vectorize_map(node: Node) -> Rewrite | None:
     """map(f) | batch(b)  ->  batch(b) | map(vectorized f)
 
-    One call per batch instead of one per element: the cost of a call is paid b times less often. It takes: f stateless
+    One call per batch instead of one per element: the cost of a call is paid b times less often. It needs: f stateless
     (two images of a batch must not share one random draw), elements of one known shape (so that they can be stacked
     before f as after it), a batched form of every op of f, no ``ignore_errors`` downstream (one bad element would
     take its batch with it), results so small that calls cost something beside the work, the same results on a
