@@ -1,5 +1,3 @@
-"""The callback named as this file."""
-
 from __future__ import annotations
 
 import time

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline import trees
 from autopipe.pipeline.ir import Cache, Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule

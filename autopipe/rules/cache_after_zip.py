@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline import trees
 from autopipe.pipeline.ir import Cache, Node, SharedCache, Zip
 from autopipe.pipeline.signature import signature

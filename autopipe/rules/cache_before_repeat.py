@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Cache, Node, Repeat
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import InMemory, NoErrorIsIgnored, SameEveryEpoch

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.analysis.work import does_work
 from autopipe.functions.parts.cut import IllegalCutError

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Cache, Node
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._inner_work import LEAST_SAVED_SECONDS, works_inside

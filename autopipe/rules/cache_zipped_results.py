@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from math import prod
 from typing import Any
 

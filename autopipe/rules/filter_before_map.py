@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.effects import effects
 from autopipe.functions.analysis.rounding import rounds_alike
 from autopipe.functions.joined.predicate import ask_before

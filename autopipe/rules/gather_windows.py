@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.rounding import jumps_after_regrouping
 from autopipe.pipeline.ir import Map, Node, Prefetch, Zip
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence

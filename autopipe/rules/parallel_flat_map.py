@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline.ir import FlatMap, Node
 from autopipe.rules._ahead import HELD_IN_TURN, in_turn

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.files import read_one
 from autopipe.pipeline.ir import FilesReader, Node
 from autopipe.pipeline.signature import signature

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import End, Node, Prefetch
 from autopipe.pipeline.trees import last_stage
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline.ir import Map, Node, Shard, Skip, Take
 from autopipe.rules._base import Keeps, Rewrite, rule

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Node, Take
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._counted import counted_in_elements
