@@ -18,7 +18,7 @@ from sides import AlwaysFaster, apply, assert_no_match, assert_refuses, assert_r
 RULE = "merge_zipped_maps"
 Dataset = tf.data.Dataset
 SERIES = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
-NOTICED = "somebody may notice that it runs on other elements or in another order"
+NOTICED = "it could be noticed that it runs on other elements or in another order"
 
 
 def square(x):
@@ -215,4 +215,4 @@ def test_refuses_to_lose_an_error_in_a_side_that_a_later_map_ignores_where_the_s
 def test_refuses_under_ignore_errors():
     failing = Dataset.range(9).map(lambda x: 6 // x)
     dataset = Dataset.zip((failing, Dataset.range(9).map(square))).ignore_errors()
-    assert_refuses(RULE, dataset, "ignore_errors() leaves them out")
+    assert_refuses(RULE, dataset, "ignore_errors() would drop them too")

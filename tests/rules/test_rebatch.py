@@ -79,7 +79,7 @@ def test_refuses_what_is_not_a_plain_tensor():
 
 
 def test_refuses_where_errors_are_ignored():
-    assert_refuses(RULE, batches().unbatch().batch(3).ignore_errors(), "ignore_errors() leaves them out")
+    assert_refuses(RULE, batches().unbatch().batch(3).ignore_errors(), "ignore_errors() would drop them too")
     dataset = batches().ignore_errors().unbatch().batch(3)
     assert_rewrites(RULE, dataset, f"{BEFORE} | ignore_errors() | rebatch(3)")
 
@@ -97,7 +97,7 @@ def test_refuses_where_errors_are_ignored():
 def test_refuses_to_hold_large_batches_for_some_small_ones_cut_from_them(after, held):
     large = tf.data.Dataset.range(3).map(lambda x: tf.zeros([2**12 + tf.cast(x, tf.int32), 2**11]))
     written = large.unbatch().batch(16)
-    refused = f"{held} would be held with 33,5"
+    refused = f"{held} would be held, at 33,5"
     assert_refuses(RULE, after(written), refused, answers=SampleMeasurements())
     assert apply(RULE, written.prefetch(2).cache(), answers=SampleMeasurements()).steps
 
