@@ -21,7 +21,7 @@ from autopipe.functions.subgraph import called_graphs, fed_by, origin
 
 __all__ = ["jumps", "jumps_after", "jumps_after_arithmetic", "jumps_after_regrouping", "rounds_alike"]
 
-# Ops that give floats, and do not give nearly the same for nearly the same, or no number where that is a little more.
+# Ops whose result may jump, or become NaN, when their input changes by a rounding error.
 _JUMPS = frozenset(
     "Acos Acosh Angle Asin Atan2 Atanh Bitcast Ceil Cholesky CropAndResize DivNoNan DrawBoundingBoxes "
     "DrawBoundingBoxesV2 Eig Erfinv ExtractGlimpse ExtractGlimpseV2 FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars "
