@@ -9,7 +9,7 @@ def prefetch_at_end(node: Node) -> Rewrite | None:
     """...  ->  ... | prefetch(AUTOTUNE)
 
     The pipeline makes the next element while the model trains on this one. The sequence is the same. It needs:
-    nothing upstream that could be seen to run ahead, such as a variable that a map counts in.
+    nothing upstream that could be seen to run ahead, such as a map that counts in a variable.
     """
     if not isinstance(node, End) or isinstance(last_stage(node.input), Prefetch):
         return None

@@ -14,7 +14,7 @@ def shuffle_before_map(node: Node) -> Rewrite | None:
     comes right after the shuffle, f goes after both: as one stage, they fill the buffer for the next epoch while this
     one still trains. It needs: nothing in f that could be seen to run in another order (draws without a seed are others
     then, which needs keeps="training"), no ``ignore_errors`` downstream, a buffer that takes little more memory with
-    what goes into f, or less, and after a repeat of a seeded shuffle nobody who could see that elements are made early.
+    what goes into f, or less, and after a repeat of a seeded shuffle, that elements can be made early unobserved.
     """
     found = shuffled_map(node)
     if found is None:

@@ -25,8 +25,7 @@ def shuffle_fewer_bytes(node: Node) -> Rewrite | None:
     largest. f is cut where its result takes the fewest bytes. A shuffle never looks at elements, so the order is the
     same, also with a seed. Where a repeat comes right after the shuffle, the rest of f goes after both. It needs: fewer
     bytes at the cut than on both sides of f, nothing in f that could be seen to run in another order, no
-    ``ignore_errors`` downstream, and after a repeat of a seeded shuffle nobody who could see that elements are made
-    early.
+    ``ignore_errors`` downstream, and after a repeat of a seeded shuffle, that elements can be made early unobserved.
     """
     found = shuffled_map(node)
     parts = split_before_growth(found[1].fn) if found else None

@@ -8,9 +8,9 @@ from autopipe.rules._obligations import ErrorsEndEpoch
 def take_before_batch(node: Node) -> Rewrite | None:
     """batch(b) | take(n)  ->  take(n * b) | batch(b)
 
-    The first n batches are the first n * b elements. Nothing after them is stacked ahead then, and a map before them
-    need not run for it; what is cached of that map is read to its end. It needs: no ``ignore_errors`` downstream (a
-    batch that fails was counted as one).
+    The first n batches are the first n * b elements. Nothing after them is then stacked ahead, and no map before them
+    runs for it; a cache of such a map is read to its end. It needs: no ``ignore_errors`` downstream (a batch that fails
+    was counted as one).
     """
     counted = counted_in_elements(node) if isinstance(node, Take) else None
     if counted is None:
