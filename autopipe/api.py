@@ -216,8 +216,8 @@ def _read(dataset: Any) -> tuple[ir.Node, str]:
         first = next((node for node in trees.inputs_first(tree) if signature(node).cardinality == 0), tree)
         raise DatasetError(
             f"A dataset must have elements, but the one received is empty: {stage(first)} gives none. Look at what it "
-            "reads, as a file pattern that matches nothing, or at its arguments, as a take(0), or a batch larger than "
-            "the dataset with drop_remainder=True."
+            "reads, such as a file pattern that matches nothing, or at its arguments, such as take(0) or a batch that "
+            "is larger than the dataset, with drop_remainder=True."
         )
     return tree, fingerprint(tree)
 

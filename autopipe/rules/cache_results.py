@@ -70,7 +70,7 @@ class _Kept(NamedTuple):
         after: what becomes of the site.
         exact: whether it gives the same bits.
         jump: an op that may make more of another rounding.
-        losing: functions of which a later one ignores what may fail.
+        losing: functions whose possible failures a later one ignores.
     """
 
     cached: Map

@@ -90,7 +90,7 @@ def _down_to_sources(node: Node) -> Iterator[Node]:
 
 
 def _losing_errors(node: Node, places: tuple[int, ...]) -> Iterator[Function]:
-    """Yield the functions of which errors are lost, where some of the flat tensors of ``node`` are asked for."""
+    """Yield the functions whose errors are lost, where some of the flat tensors of ``node`` are asked for."""
     match node:
         case Map(fn=fn):
             if loses_errors(fn, places):

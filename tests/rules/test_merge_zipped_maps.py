@@ -188,7 +188,7 @@ def test_sums_that_go_on_in_the_next_map_must_be_unseen():
     (step,) = apply(RULE, dataset).steps
     assert step.keeps is Keeps.ELEMENTS
     whole = Dataset.zip((floats.map(lambda x: tf.cast(x, tf.int64)), Dataset.range(60)))
-    assert_refuses(RULE, whole, "its own Cast may make")
+    assert_refuses(RULE, whole, "its own Cast may turn")
 
 
 def with_quotient(x):

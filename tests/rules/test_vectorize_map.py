@@ -113,12 +113,12 @@ def clipped_but_for_no_number(x):
 )
 @pytest.mark.parametrize("keeps", [Keeps.TRAINING, Keeps.ELEMENTS])
 def test_refuses_what_makes_of_other_last_bits_or_of_an_overflow_another_number(function, keeps):
-    assert_refuses(RULE, numbers().map(function).batch(8), "its own Cast may make", keeps)
+    assert_refuses(RULE, numbers().map(function).batch(8), "its own Cast may turn", keeps)
 
 
 @pytest.mark.parametrize(
     ("keeps", "reason"),
-    [(Keeps.SEQUENCE, "since floats may round differently in a batch"), (Keeps.ELEMENTS, "its own Cast may make")],
+    [(Keeps.SEQUENCE, "since floats may round differently in a batch"), (Keeps.ELEMENTS, "its own Cast may turn")],
 )
 def test_refuses_to_make_small_whole_numbers_of_complex_ones_that_overflow(keeps, reason):
     spectrum = tf.data.Dataset.from_tensor_slices(tf.complex(tf.range(0.0, 500.0, 99), 1.0))

@@ -178,7 +178,7 @@ def _kinds_by_op(fn: Function) -> dict[Any, set[str]]:
 
 
 def _captured_datasets(graph: Any) -> set[Any]:
-    """Return the ops by which a graph takes in datasets from outside, of which it does not show what they do."""
+    """Return the ops by which a graph takes in datasets from outside, whose stages it does not show."""
     import tensorflow as tf
 
     return {inside.op for _, inside in graph.captures if inside.dtype == tf.variant}

@@ -63,7 +63,7 @@ class ZipErrorsEndEpoch:
     def check(self, site: Site) -> Proof:
         """Look between here and the consumer for ``ignore_errors``, and for a ``parallel_interleave``.
 
-        With the error of a batch, a zip also reports its end, and a ``parallel_interleave`` takes note of the end only.
+        With the error of a batch, a zip also reports its end, and a ``parallel_interleave`` sees the end only.
         """
         hearing = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.LegacyInterleave))
         found = next((node for node in hearing if site.node in trees.walk(node)), None)
