@@ -50,24 +50,24 @@ def optimize(
         keeps: what must stay: ``"sequence"`` (same values, same order), ``"elements"`` (same elements in every
             epoch; order may differ where it was free already, floats may round differently) or ``"training"``
             (also what leaves SGD equivalent: sharper epoch boundaries, other draws of a random augmentation, a variable
-            that is assigned in mid-epoch some dozens of elements later).
+            assigned in mid-epoch that takes effect some dozens of elements later).
         plan: a plan, or the path of one, made by ``autopipe tune``: its rules and knobs are applied, and what
-            it found to be faster is not measured again. Of its promise and ``keeps`` the stronger one counts. On a
-            machine with other cores, its parallel calls and threads are scaled with them; ``explain()`` says so.
+            it found to be faster is not measured again. The stronger of its promise and ``keeps`` counts. On a machine
+            with more or fewer cores, its parallel calls and threads are scaled to match; ``explain()`` says so.
         ram_budget: bytes of memory that may be added for caches; by default half of what the process can get, and 0
-            for no new cache. With room for that, memory that batches leave stays with the process for the next ones:
-            from before measuring on and until the process ends, also where an error is raised after that.
+            for no new cache. Where it has room for that, the process keeps memory that batches free for the next ones:
+            from before measuring until the process ends, even if an error is raised after that.
         disk_cache: a folder where caches that are too large for memory may be kept, also for the next run. What is
-            found there is read only if nothing that decides its elements has changed since. What is whole stays there
-            until you delete it.
+            found there is read only if nothing that decides its elements has changed since. A complete cache stays
+            there until you delete it.
         rules: the names of the rules that may be used (``autopipe rules`` lists them); by default all.
-        seconds: how long to measure on the pipeline's own elements, at the most; it mostly takes less. What was begun
-            then is finished: of elements that take a second each, the dozen it needs are waited for. With 0 only what
-            is certain without measuring is done, in a fraction of a second; and what a plan says, if there is one, of
-            which samples still prove that it is safe here.
         verify: also read two epochs of both pipelines, and of the written one again, and compare what was promised.
             Each reading takes 10 seconds at the most, or 10,000 elements of each epoch: half a minute on large data,
             and longer where a difference is found.
+        seconds: how long to measure on the pipeline's own elements, at the most; it mostly takes less. A measurement
+            that has begun is finished, so slow elements may take longer: at a second each, the dozen it needs take
+            twelve. With 0 nothing is measured, which takes a fraction of a second: only what is certain is done, and
+            what a plan says; samples still prove that the plan is safe here.
 
     Returns:
         A ``tf.data.Dataset`` with ``explain()``, ``plan``, ``knobs``, ``retune()`` and ``original``.
@@ -101,13 +101,13 @@ def optimize(
     if freed is not None and freed.kept:
         keep_freed_memory()
     rewriting = _rewriting(tree, given, rules, promised, measurements)
-    # The samples are gone with them.
+    # This frees the samples.
     del measurements
     done = _done(identity, promised, rewriting, given)
     _check_knobs(rewriting, done)
     if asked_to_verify:
         rewriting = _verified(rewriting, OptimizedDataset(dataset, rewriting, done))
-    # Measuring needs much memory for a moment, which caches that are filled from other threads do not find again.
+    # Measuring needs much memory for a moment, which caches filled from other threads could not use again.
     if seconds > 0:
         give_back_free_memory()
     optimized = OptimizedDataset(dataset, rewriting, done, disk, freed)
@@ -135,8 +135,8 @@ def explain(
         seconds: how long to run the pipeline for the cost of its stages; 0 leaves the costs out. By default 2, and 0
             where Python code, or a variable it assigns, would show that it was run.
         consumer: what takes its elements, such as ``autopipe.tuning.consumer.ModelSteps(model)``; with it, as many
-            seconds more are spent to see how long each step waits, and how fast the steps were if input cost nothing.
-        measuring_seconds: as ``seconds`` of :func:`optimize`, of which the report says what it would do.
+            seconds again are spent to see how long each step waits, and how fast steps would be if input were free.
+        measuring_seconds: as ``seconds`` of :func:`optimize`, to tell what that would do.
 
     Returns:
         The account; printed, it is a report.
@@ -216,8 +216,8 @@ def _read(dataset: Any) -> tuple[ir.Node, str]:
         first = next((node for node in trees.inputs_first(tree) if signature(node).cardinality == 0), tree)
         raise DatasetError(
             f"A dataset must have elements, but the one received is empty: {stage(first)} gives none. Look at what it "
-            "reads, as a file pattern that matches nothing, or at its arguments, as a take(0), or a batch larger than "
-            "the dataset with drop_remainder=True."
+            "reads, such as a file pattern that matches nothing, or at its arguments, such as take(0) or a batch that "
+            "is larger than the dataset, with drop_remainder=True."
         )
     return tree, fingerprint(tree)
 
@@ -287,8 +287,8 @@ def _warn_of_disk_caches(tree: ir.Node, disk: DiskCache | None) -> None:
 
     if disk is None and caches_on_disk(tree):
         warnings.warn(
-            "A dataset of which something is kept on disk must be told where when it is optimized again, but got no "
-            "disk_cache, so all of that is made anew in every epoch. Give it the same disk_cache.",
+            "This dataset keeps a cache on disk, but optimize() was called again without disk_cache=, so what that "
+            "cache holds is made anew in every epoch. Pass the same disk_cache.",
             stacklevel=3,
         )
 

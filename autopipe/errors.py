@@ -65,7 +65,7 @@ class SearchError(AutopipeError, RuntimeError):
 
 
 class StorageError(AutopipeError, OSError):
-    """The storage of a study cannot be reached any more, or somebody keeps it locked."""
+    """The storage of a study cannot be reached any more, or another process keeps it locked."""
 
 
 class TargetError(AutopipeError, LookupError):

@@ -67,7 +67,7 @@ def heavy_decode() -> tf.data.Dataset:
 
 
 def python_function() -> tf.data.Dataset:
-    """Return one that computes in Python, which holds its lock."""
+    """Return one that computes in Python, which holds the GIL."""
 
     def count(x):
         total = 0

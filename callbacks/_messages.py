@@ -10,13 +10,13 @@ def unseen(name: str) -> str:
     return (
         f"{name} follows a dataset that autopipe.optimize() returned, but this training reads none. Train from it "
         "itself, or from what batch, filter, map, padded_batch, prefetch, repeat, skip and with_options make of it "
-        "(repeat() without end, of files, only if assert_cardinality() says what they hold), under no distribution "
-        "strategy, and in a loop of your own by an iterator made within it."
+        "(repeat() without end, of files, only if assert_cardinality() says what they hold), without a distribution "
+        "strategy; in a loop of your own, make the iterator inside the callback's context."
     )
 
 
 def no_elements(name: str) -> str:
-    """Return that it saw one of which nothing came: it is empty, or not what was trained on."""
+    """Return that it saw one that gave no elements: it is empty, or not what was trained on."""
     return (
         f"{name} follows a dataset that autopipe.optimize() returned, but the one that this training began to read "
         "gave no elements. See whether its files are empty or its filters leave nothing, and whether it is what you "

@@ -14,7 +14,7 @@ _Written: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
 class TrainedOn:
-    """Those of which steps were told; a dataset that nobody else holds is forgotten."""
+    """The datasets that steps were told of; one that is not referenced elsewhere is forgotten."""
 
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[Any, set[_Written]] = WeakKeyDictionary()
@@ -23,7 +23,7 @@ class TrainedOn:
         return bool(self._known)
 
     def add(self, reading: Reading) -> None:
-        """Take note that a step was told of an iterator."""
+        """Note that a step was told of an iterator."""
         self._known.setdefault(reading.dataset, set()).add(_written(reading))
 
     def may_be(self, reading: Reading) -> bool:
@@ -37,5 +37,5 @@ def reads_the_same(one: Reading, other: Reading) -> bool:
 
 
 def _written(reading: Reading) -> _Written:
-    """Return the stages after a dataset as somebody wrote them: a loop may make them anew for each epoch."""
+    """Return the stages after a dataset as they were written: a loop may make them anew for each epoch."""
     return tuple((stage(each), each.line) for each in reading.after)

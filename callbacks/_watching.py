@@ -80,7 +80,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self.on_train_end()
 
     def step(self) -> None:
-        """Take note that a training step has ended; only in a loop of one's own, since Keras tells by itself."""
+        """Note that a training step has ended; only in a loop of one's own, since Keras reports steps by itself."""
         if not self._in_loop:
             self._warn_outside_loop()
             return
@@ -136,7 +136,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._follow(reading)
 
     def _first_step_ended(self) -> None:
-        """Take note of what is trained on, and follow it from its beginning if it is another than it seemed to be."""
+        """Note what is trained on, and follow it from its beginning if it is another than it seemed to be."""
         unstepped, self._unstepped = self._unstepped, []
         read = [each for each in unstepped if _lives(each[0]) and _batches(each[0])]
         reading, began = (read or unstepped)[-1]
@@ -156,7 +156,7 @@ class WatchingCallback(keras.callbacks.Callback):
         return [self._reading, *self._beside] if self._reading is not None else self._beside
 
     def _first_step_of_fit_ended(self) -> None:
-        """Take note of what is trained on, and follow it if somebody made another iterator just before."""
+        """Note what is trained on, and follow it if another iterator was made just before."""
         before, made = self._at_first_step, self._made_for_epoch()
         self._at_first_step, self._beside = {}, []
         gave = [reading for reading in before if _batches(reading) > before[reading]]
@@ -174,7 +174,7 @@ class WatchingCallback(keras.callbacks.Callback):
             self._step_begun = True
 
     def _forget_followed(self) -> None:
-        """Leave out an iterator that nobody trains on, as if it had not been followed."""
+        """Leave out an iterator that is not trained on, as if it had not been followed."""
         followed, self._reading = self._reading, None
         if followed in self._readings:
             self._readings.remove(followed)
@@ -190,7 +190,7 @@ class WatchingCallback(keras.callbacks.Callback):
         return thread != self._thread and thread in trainings
 
     def _is_beside_training(self, reading: Reading) -> bool:
-        """Return whether somebody reads it in the midst of an epoch: another dataset, or in another thread."""
+        """Return whether it is read in mid-epoch, from another dataset or in another thread."""
         followed = self._reading
         if followed is None or followed.iterator() is None:
             return False
@@ -249,7 +249,7 @@ class WatchingCallback(keras.callbacks.Callback):
         """Leave out a stretch of an epoch."""
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Take note that the step before has ended.
+        """Note that the step before has ended.
 
         With JAX and PyTorch, Keras calls what callbacks do at the end of a step beside the next one; but only if none
         of them has a method for it that must not run on another thread, as what is done here must not.
@@ -262,7 +262,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._steps_begin()
 
     def _return_to_epoch(self) -> None:
-        """Follow the iterator of the epoch again, where somebody has read the same dataset beside it meanwhile."""
+        """Follow the iterator of the epoch again, where the same dataset was read beside it meanwhile."""
         if self._in_loop:
             return
         if self._steps_to_tell:
@@ -327,7 +327,7 @@ class WatchingCallback(keras.callbacks.Callback):
     def _taken(self) -> StallReading:
         """Return the waiting and the batches of this ``fit``: Keras makes an iterator, or two, for every epoch.
 
-        Of those that are gone only the sums are kept: a long training makes thousands.
+        For iterators that are gone only the sums are kept: a long training makes thousands.
         """
         gone = [reading for reading in self._readings if not _lives(reading)]
         self._readings = [reading for reading in self._readings if reading not in gone]

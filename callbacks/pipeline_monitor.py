@@ -1,5 +1,3 @@
-"""The callback named as this file."""
-
 from __future__ import annotations
 
 import time
@@ -28,7 +26,7 @@ class PipelineMonitor(WatchingCallback):
     epoch, all 0 to 1, and ``steps_per_second``, so that ``History``, ``CSVLogger`` and ``TensorBoard`` show them. The
     dataset given to ``fit`` must be one that ``autopipe.optimize`` returned; with ``rules=()`` it is the pipeline as
     it was written. In a training loop of your own it is a context manager, and is told of every step with ``step()``.
-    Of several trainings at once, in threads, each needs a monitor of its own.
+    Several trainings at once, in threads, need a monitor each.
 
     Args:
         verbose: 1 prints these figures, and what each stage cost, when training ends.
@@ -52,7 +50,7 @@ class PipelineMonitor(WatchingCallback):
     def _reset(self) -> None:
         super()._reset()
         self._looks: Looks | None = None
-        # Of the iterators that run the same stages, the first one's: a tuner makes other stages of them in its stead.
+        # That of the first iterator: a tuner may give later ones other stages.
         self._tree: ir.Node | None = None
         self._batches_in_step = 1
         self._epochs: list[Epoch] = []
@@ -65,9 +63,9 @@ class PipelineMonitor(WatchingCallback):
     def profile(self) -> Profile | None:
         """What each stage costs in this training, so far; ``None`` before there is anything to tell.
 
-        The figures are those of :func:`autopipe.profile`, at the pace of the model. The first two epochs
-        are looked at, and so many of the later ones as 0.02% of the time is enough for. There are none where
-        ``options.autotune.enabled`` is ``False``.
+        The figures are those of :func:`autopipe.profile`, at the pace of the model. The first two epochs are measured,
+        and as many of the later ones as fit into 0.02% of the time. There are none where ``options.autotune.enabled``
+        is ``False``.
         """
         seen = [*self._epochs, *([self._looks.epoch()] if self._looks else [])]
         return profile_of(self._tree, seen) if self._tree and any(e.looks for e in seen) else None
@@ -120,7 +118,7 @@ class PipelineMonitor(WatchingCallback):
         return self._looked_at < _ALWAYS_LOOKED_AT or self._seconds_for_looks < most
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Take note that the step before has ended; by itself, since every call is felt in a step of a millisecond."""
+        """Note that the step before has ended; inline, since each call counts in a step of a millisecond."""
         self._return_to_epoch()
         if self._step_begun:
             self._step_ended()

@@ -1,5 +1,3 @@
-"""The callback named as this file."""
-
 from __future__ import annotations
 
 import math
@@ -47,19 +45,19 @@ class PipelineTuner(WatchingCallback):
 
     The pipeline as it stands is the first incumbent. Each challenger that Optuna proposes runs for a short window
     of steps between two windows of the incumbent, and stays only if it is better than both by more than they
-    differ, and no slower; one that is far slower is ended early. Where training does not wait for data, smaller
-    numbers are tried, and kept if nothing is lost. Every element is still seen exactly once per epoch. When the search
-    ends, or ``fit`` does, the best knobs found stay in the dataset, and one line is printed. Should training wait
-    again for good later, because another job took the cores, say, the search begins anew.
+    differ, and no slower; one that is far slower is ended early. Where training does not wait for data, smaller numbers
+    are tried, and kept if they cost nothing. Every element is still seen exactly once per epoch. When the search ends,
+    or ``fit`` does, the best knobs found stay in the dataset, and one line is printed. If training later comes to wait
+    for good, because another job took the cores, say, the search begins anew.
 
-    Once the best knobs are found, the iterator of each epoch starts before the one before it ends, so that its buffers
-    are full when it is its turn.
+    Once the best knobs are found, the iterator of each epoch starts before the previous one ends, so that its buffers
+    are full when its turn comes.
 
-    The iterator that fills a memory cache says nothing about the others: with one in the pipeline, and more epochs to
-    come, the search begins when nothing more comes into the cache, or another iterator is read.
+    An iterator that fills a memory cache tells nothing about later ones. So with such a cache in the pipeline, and more
+    epochs to come, the search begins when the cache stops growing, or another iterator is read.
 
-    In a training loop of your own, the tuner is a context manager, and is told of every step with :meth:`step`. Of
-    several trainings at once, in threads, each needs a tuner of its own.
+    In a training loop of your own, the tuner is a context manager, and is told of every step with :meth:`step`. Several
+    trainings at once, in threads, need a tuner each.
 
     Args:
         trials: challengers to measure at the most.
@@ -68,20 +66,27 @@ class PipelineTuner(WatchingCallback):
             (steps per second), or ``"auto"``: the GPU where there is one, else ``"busy"``.
         window_seconds: the least length of a window. Where the GPU's utilization counts, it is at least five of the
             spans over which the driver averages that; they last 1/6 to 1 s.
-        most_loss: the share of all time that trials may lose, beyond what they won; the next one waits for it. Where
+        most_loss: the share of all time that trials may lose, beyond what they won; each trial waits until it may.
+        Where training waits for data for less than a tenth of the time, the share shrinks in proportion, down to a
+        fifth, since there is less to win; not with ``objective="rate"`` or ``math.inf``. What the first trial loses is
+        not known in advance: in a short training of long steps it may be more.
             training waits for data for less than a tenth of the time it is so much less, down to a fifth: there is
             that much less to win. With ``objective="rate"``, and where it is ``math.inf``, it is what it is. What the
             first loses is not known before: in a short training of long steps it may be more.
         ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. No more
+        calls and buffers are tried than fit into it, where the types tell how large their elements are; a challenger
+        that exceeds it all the same is taken back when the next step ends. Growth between two epochs does not count:
+        that is a cached validation dataset, or a checkpoint.
             calls and buffers are tried than it has room for, where the types tell how large their elements are, and a
             challenger that crosses it all the same is taken back when the next step ends. What the process grows by
             between two epochs does not count: that is a validation dataset that is cached, or a checkpoint.
         seed: for Optuna's sampler.
-        study: an Optuna study that maximizes: it proposes, and is told; by default one in memory. One whose trials
+        study: an Optuna study that maximizes, which proposes settings and records results; by default one in memory. A
+        study whose trials chose among other values for the same knobs is not used, with a warning.
             chose among other values for the same knobs is left alone, with a warning.
         plan: where to write the plan at the end.
         verbose: 0 prints nothing.
-        on_trial: told of each ``autopipe.tuning.search.trial.Trial``.
+        on_trial: called with each ``autopipe.tuning.search.trial.Trial``.
 
     Raises:
         ArgumentError: if an argument breaks its law.
@@ -204,7 +209,7 @@ class PipelineTuner(WatchingCallback):
         self._filling = not self._last_epoch and (self.dataset is None or not self.dataset.caches_are_full)
 
     def _follow(self, reading: Reading) -> None:
-        """Count the steps of the iterator before, which nobody looked at yet; a challenger has this one too."""
+        """Count the steps of the previous iterator that were not looked at yet; a challenger has this one too."""
         self._count_steps()
         self._steps.look_at_next()
         super()._follow(reading)

@@ -46,7 +46,7 @@ def make_photographs(folder: Path, count: int = 1600) -> None:
     for name in photographs:
         (folder / name).mkdir(parents=True, exist_ok=True)
     crops = list(_crops(photographs, folder, count))
-    # Pillow lets go of Python's lock while it resizes and encodes.
+    # Pillow releases the GIL while it resizes and encodes.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for _ in track(pool.map(_Crop.save, crops), f"Making {count} JPEG files", total=count, transient=True):
             pass

@@ -27,7 +27,7 @@ def from_toml(path: str | os.PathLike[str]) -> SearchSpace:
 
     Each ``[[knob]]`` of the file names knobs by a pattern, in which ``*`` stands for anything, and what they may be:
     ``values``, or a range from ``low`` to ``high``. With ``log = true`` a range is tried by doubling; else at 16 places
-    at the most. Of two patterns that match a knob, the first holds. What a knob cannot be is left out.
+    at the most. If two patterns match a knob, the first applies. Values that a knob cannot have are left out.
 
     Raises:
         ArgumentError: if the file cannot be read or breaks this form; and, when a search asks the space, if a pattern

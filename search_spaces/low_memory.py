@@ -1,4 +1,4 @@
-"""The space named as this file: for a machine whose memory is needed elsewhere."""
+"""A space for a machine whose memory is needed elsewhere."""
 
 from __future__ import annotations
 

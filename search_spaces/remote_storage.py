@@ -1,4 +1,4 @@
-"""The space named as this file: for files and objects that take long to arrive, and little to compute."""
+"""A space for files and objects that take long to arrive and little to compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The space named as this file: every knob there is, for a search that has the time."""
+"""Every knob there is, for a search that has the time."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_of_a_dataset_without_elements_the_stage_is_told_that_gives_none(empty, 
 
 def test_a_function_that_always_raises_is_shown_with_its_error_and_the_remedy():
     dataset = Dataset.from_tensor_slices(["a", "b"]).cache().map(always_failing)
-    with pytest.raises(DatasetError, match="every one tried in .*always_failing.* raised: .*Mend the function"):
+    with pytest.raises(DatasetError, match="every one tried in .*always_failing.* raised: .*Fix the function"):
         autopipe.optimize(dataset)
 
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import autopipe
-from autopipe.cli.rules import markdown_table
+from autopipe.cli.rules import markdown
 from autopipe.rules import catalogue
 
 ROOT = Path(__file__).parents[1]
@@ -17,9 +17,9 @@ README = (ROOT / "README.md").read_text()
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
-def test_the_rule_table_is_that_of_the_code():
+def test_the_rules_are_those_of_the_code():
     """``autopipe rules --markdown`` prints what has to stand there."""
-    assert "\n".join(markdown_table(catalogue())) in (ROOT / "docs/rules.md").read_text()
+    assert "\n".join(markdown(catalogue())) in (ROOT / "docs/rules.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -23,7 +23,7 @@ MeasuringOption = Annotated[
         "--seconds",
         min=0,
         callback=finite,
-        help="How long to measure on the pipeline's elements at the most; with 0 only what is certain is done.",
+        help="The most seconds to spend measuring the pipeline's elements; 0 does only what is certain.",
     ),
 ]
 MeasureOption = Annotated[
@@ -33,7 +33,7 @@ MeasureOption = Annotated[
         metavar="SECONDS",
         min=0,
         callback=finite,
-        help="How long to measure at the most what autopipe would do; with 0 only what is certain is said.",
+        help="The most seconds to spend measuring what autopipe would do; 0 reports only what is certain.",
     ),
 ]
 

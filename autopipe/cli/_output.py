@@ -30,7 +30,7 @@ class _Output(io.FileIO):
             raise
         except OSError as error:
             raise OutputError(
-                f"What a command prints must be written, but the output could not be ({error}). Lead it elsewhere."
+                f"What a command prints must be written, but the output could not be ({error}). Redirect it elsewhere."
             ) from error
 
 

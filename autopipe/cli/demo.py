@@ -1,5 +1,3 @@
-"""The command named as this file."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The command named as this file."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -17,23 +15,25 @@ from autopipe.quiet import load_tensorflow
 if TYPE_CHECKING:
     from autopipe.rules import Rule
 
-__all__ = ["markdown_table", "rules"]
+__all__ = ["markdown", "rules"]
 
 _HEADINGS = ("rule", "before", "after", "keeps", "must prove")
 
 
 def rules(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also say why each rule is safe.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the table, and what must be proved, as Markdown.")
+    ] = False,
 ) -> None:
     """List the rules by which autopipe rewrites pipelines, what each of them keeps and what it must prove."""
-    if verbose and markdown:
+    if verbose and as_markdown:
         raise typer.BadParameter("draws no table of Markdown; give one of the two.", param_hint="--verbose")
     load_tensorflow()
     from autopipe.rules import catalogue
 
-    if markdown:
-        typer.echo("\n".join(markdown_table(catalogue())))
+    if as_markdown:
+        typer.echo("\n".join(markdown(catalogue())))
         return
     draw(_table(catalogue()))
     if verbose:
@@ -42,13 +42,17 @@ def rules(
             draw(Padding(Text(" ".join(rule.argument.split())), (0, 0, 0, 2)))
 
 
-def markdown_table(listed: Iterable[Rule]) -> list[str]:
-    """Return the lines of the table as ``docs/rules.md`` shows it."""
-    rows = []
+def markdown(listed: Iterable[Rule]) -> list[str]:
+    """Return the lines of ``docs/rules.md`` that tell what rules do, and what each of their obligations means."""
+    rows: list[str] = []
+    said: dict[str, str] = {}
     for rule in listed:
         name, before, after, *rest = (cell.replace("|", "\\|") for cell in _cells(rule))
         rows.append(f"| `{name}` | `{before}` | `{after}` | {' | '.join(rest)} |")
-    return [f"| {' | '.join(_HEADINGS)} |", "|---|---|---|---|---|", *rows]
+        said |= rule.sentences
+    table = [f"| {' | '.join(_HEADINGS)} |", "|---|---|---|---|---|", *rows]
+    meanings = [f"- `{name}`: {said[name].replace('``', '`')}" for name in sorted(said)]
+    return [*table, "", "What must be proved:", "", *meanings]
 
 
 def _table(listed: Iterable[Rule]) -> Table:

@@ -1,5 +1,3 @@
-"""The command named as this file."""
-
 from __future__ import annotations
 
 from typing import Annotated

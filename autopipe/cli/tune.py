@@ -1,5 +1,3 @@
-"""The command named as this file."""
-
 from __future__ import annotations
 
 import os
@@ -63,11 +61,11 @@ def tune(
     step_ms: StepOption = None,
     trials: Annotated[int, typer.Option(min=1, help="Settings to try, in all processes that share the study.")] = 40,
     seconds: Annotated[
-        float, typer.Option(min=0, callback=finite, help="Time for trials, at the most; caches are filled besides.")
+        float, typer.Option(min=0, callback=finite, help="The most time for trials; filling caches is not counted.")
     ] = 120.0,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0, callback=finite, help="The same in minutes; it outranks --seconds.", show_default=False),
+        typer.Option(min=0, callback=finite, help="The same in minutes; overrides --seconds.", show_default=False),
     ] = None,
     space: Annotated[
         str, typer.Option(help="A search space by its name ([bold]autopipe spaces[/] lists them), or a TOML file.")
@@ -83,7 +81,7 @@ def tune(
     ] = None,
     study: Annotated[str | None, typer.Option(help="The name of the study; by default that of the target.")] = None,
     sampler: Annotated[Sampler, typer.Option(help="How Optuna proposes.")] = Sampler.TPE,
-    pruner: Annotated[Pruner, typer.Option(help="How it gives a trial up early.")] = Pruner.MEDIAN,
+    pruner: Annotated[Pruner, typer.Option(help="How it ends a trial early.")] = Pruner.MEDIAN,
     seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="For the sampler.", show_default=False)] = None,
     numbers_only: Annotated[
         bool, typer.Option("--numbers-only", help="Search parallel calls and buffers, not which rules are applied.")
@@ -95,14 +93,14 @@ def tune(
             min=1,
             max=_MOST_ISOLATED,
             callback=finite,
-            help="Run each trial in a process of its own and kill it after so long: one that takes all memory or "
-            "hangs is a failed trial, not the end.",
+            help="Run each trial in a process of its own and kill it after so long: if it takes all memory or hangs, "
+            "only that trial fails.",
             show_default=False,
         ),
     ] = None,
     keeps: KeepsOption = Promise.TRAINING,
 ) -> None:
-    """Search the best structure and the best numbers for a pipeline on this machine, and write them to a plan."""
+    """Search for the best structure and numbers for a pipeline on this machine, and write them to a plan."""
     arguments = parse_arguments(arg)
     refuse_both(model, step_ms)
     # What is loaded may go to another folder.
@@ -110,7 +108,7 @@ def tune(
     chosen_space = os.path.abspath(space) if space.endswith(".toml") else space
     if not os.path.isdir(file.parent):
         raise typer.BadParameter(
-            f"must be in a folder that is there, but there is no {str(output.parent)!r}.", param_hint="-o"
+            f"must be in a folder that exists, but there is no {str(output.parent)!r}.", param_hint="-o"
         )
     if not os.access(file.parent, os.W_OK):
         raise typer.BadParameter(f"must be in a folder that can be written to, but got {output}.", param_hint="-o")
@@ -213,7 +211,7 @@ def _leave_gpus_to_trials() -> None:
     """Keep TensorFlow from taking nearly all of their memory in this process, which uses none of it."""
     import tensorflow as tf
 
-    # Where it runs already, as in a program of somebody else's, it is too late.
+    # Where TensorFlow runs already, as in another program, it is too late.
     with suppress(RuntimeError):
         tf.config.set_visible_devices([], "GPU")
 

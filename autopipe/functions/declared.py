@@ -1,4 +1,4 @@
-"""Python code whose author declares what autopipe cannot see: that it gives the same every time, unnoticed."""
+"""Python code whose author declares what autopipe cannot see: that it is deterministic, without side effects."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _MARK = "_autopipe_stateless"
 
 
 def stateless(function: _Callable) -> _Callable:
-    """Declare that Python code gives the same for the same arguments, every time, and nobody else notices that it runs.
+    """Declare that the result of Python code depends only on its arguments, and that it has no side effects.
 
     autopipe cannot look into Python code, and so leaves every ``tf.py_function``, ``tf.numpy_function`` and
     ``Dataset.from_generator`` where it is: it might draw random numbers, count its calls, or read what changes. With
     this declaration, a decorator, its results may be cached, and it may run in several threads at once, ahead of
     training, in another order or not at all.
 
-    Declare it only of a function that gives the same for the same arguments (a generator: the same elements in every
-    epoch), does nothing that anybody else could notice, and may be called from several threads. One that draws from
-    ``random`` or ``numpy.random`` does not, though it keeps nothing itself: its first draws would be cached, and come
-    again in every epoch. For ``tf.numpy_function``, ``stateful=False`` says the same to TensorFlow, and autopipe
-    believes that too.
+    Declare it only of a function that gives the same result for the same arguments (a generator: the same elements in
+    every epoch), has no side effects, and may be called from several threads. A function that draws from ``random`` or
+    ``numpy.random`` does not qualify, though it keeps no state itself: its first draws would be cached, and come again
+    in every epoch. For ``tf.numpy_function``, ``stateful=False`` says the same to TensorFlow, and autopipe relies on
+    that too.
 
     Args:
         function: what is handed to TensorFlow, or to be handed. A method is declared for all objects of its class.

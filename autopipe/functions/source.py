@@ -31,7 +31,7 @@ def written_at(op: Any) -> str | None:
 def copy_source(op: Any, copy: Any) -> None:
     """Note on a copy which op was written: its own traceback ends in our code.
 
-    Of few ops anybody asks where they were written, and to look through a traceback takes longer than to copy an op.
+    Where an op was written is rarely asked for, and searching a traceback takes longer than copying an op.
     """
     setattr(copy, _COPIED, getattr(op, _COPIED, op))
 

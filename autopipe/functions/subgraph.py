@@ -140,7 +140,7 @@ def copy_into_trace(
         also: ops of it that must run too, though no wanted tensor depends on them.
         done: ops of it that have run already, in a function before this one.
         replace: ops of it, and what is called instead of copying each: with the new inputs, giving the new outputs.
-        same: ops of it of which none is copied, since an earlier op gives the same; that one.
+        same: ops that are not copied, each with the earlier op that gives the same.
         on_copy: told of every new op.
         without: attributes of ops that their copies do not get.
     """

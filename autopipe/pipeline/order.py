@@ -1,4 +1,4 @@
-"""Whether the order in which a stage gives its elements reaches anybody, and who may let it go."""
+"""Whether the order in which a stage gives its elements matters downstream, and which stages may give it up."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _deciding(node: ir.Node) -> list[ir.Node]:
 def varies_by_epoch(tree: ir.Node) -> bool:
     """Return whether its author wants epochs to differ: by a draw or a shuffle, not by which call is ready first.
 
-    What is drawn below a cache is drawn once. Epochs that do not fill the cache differ by that, but nobody wants it.
+    What is drawn below a cache is drawn once. Epochs that do not fill the cache differ by that, but it is not wanted.
     """
     if isinstance(tree, ir.Cache):
         return False

@@ -1,4 +1,4 @@
-"""Memory caches that stay their author's: what they hold would be other elements if it were made once more."""
+"""Memory caches that stay the author's: made again, they would hold other elements."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ _BY_POSITION = (ir.Enumerate, ir.Scan, ir.Shard, ir.Skip, ir.Take, ir.TakeWhile,
 
 
 def leave_shared_caches(tree: ir.Node, *, files_may_change: bool = False) -> ir.Node:
-    """Return a pipeline in which such caches, and all before them, are read as one.
+    """Return a pipeline in which such caches, with all stages before them, are one stage that is left alone.
 
-    ``files.shuffle(n).cache()`` is split by ``take`` and ``skip`` into data to train on and to validate with, or read
-    once for predictions and once for labels: that these share nothing, or belong together, is owed to all of them
-    reading one cache. Another cache would hold another order. And what Python code gives, as that of a stream, may be
-    had only once.
+    ``files.shuffle(n).cache()`` is split by ``take`` and ``skip`` into training and validation data, or read once for
+    predictions and once for labels: these do not overlap, or stay aligned, only because all of them read one cache.
+    Another cache would hold another order. And what Python code gives, as from a stream, may be available only once.
 
     Args:
         tree: the pipeline.
@@ -66,14 +65,14 @@ def who_takes_a_part(cache: ir.Cache, tree: ir.Node) -> ir.Node | None:
 
 
 def _why_it_is_left(cache: ir.Cache, tree: ir.Node, files_may_change: bool) -> str | None:
-    """Return why a cache is not to be filled once more; ``None`` if it may be."""
+    """Return why a cache must not be filled again; ``None`` if it may be."""
     if _is_drawn(cache, tree):
-        return "what it holds was drawn, or put in an order, for all who read it, whoever fills it"
+        return "what it holds was drawn, or put in an order, once for all datasets that read it"
     if (witness := who_leaves_traces(cache.input)) is not None:
-        return f"it may be full already, and to make once more what it holds could be noticed, since {witness}"
+        return f"it may be full already, and it could be noticed that its elements are made again, since {witness}"
     if files_may_change and reads_files(cache.input) and (taking := who_takes_a_part(cache, tree)) is not None:
         rest = f"{stage(taking)} takes a part of that, and another dataset may take the rest"
-        return f"what it holds was read from files for whoever filled it; {rest}"
+        return f"what it holds was read from files for the dataset that filled it; {rest}"
     return None
 
 
@@ -91,7 +90,7 @@ def _read_in_order(taking: ir.Node) -> Iterator[ir.Cache]:
 
 
 def _is_drawn(cache: ir.Cache, tree: ir.Node) -> bool:
-    """Return whether elements, or their order, may be others where they are made once more."""
+    """Return whether elements, or their order, may differ if they are made again."""
     freed = trees.frees_order(tree)
     return any(_draws(node) or (freed and _may_be_freed(node)) for node in trees.walk_through(cache.input))
 

@@ -10,7 +10,7 @@ __all__ = ["who_is_saved_no_more"]
 def who_is_saved_no_more(tree: ir.Node, before: ir.Node) -> ir.Node | None:
     """Return a stage for which iterators are not saved, or restored, by a symbolic checkpoint that they were before.
 
-    ``None`` if there is none, or nobody asked for such checkpoints.
+    ``None`` if there is none, or such checkpoints were not asked for.
 
     A cache and a rebatch refuse to be saved so. A parallel interleave is saved, but some that are restored wait for
     ever.

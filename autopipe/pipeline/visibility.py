@@ -1,4 +1,4 @@
-"""Whether anybody could see that a pipeline runs: earlier than asked, or once more, as for a sample."""
+"""Whether it can be observed that a pipeline runs earlier than asked, or once more, as for a sample."""
 
 from __future__ import annotations
 

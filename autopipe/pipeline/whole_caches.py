@@ -11,8 +11,8 @@ from autopipe.pipeline.signature import signature
 
 __all__ = ["Whole", "all_come_through", "whole"]
 
-# Each leaves a gap where an element fails, and gives no other in its place, as a take or a batch in the midst would.
-# Of a skip there are fewer then in any case: TensorFlow begins to count anew.
+# Each leaves a gap where an element fails, and gives no other in its place, as a take or a batch would.
+# A skip gives fewer then in any case: TensorFlow begins to count anew.
 _LEAVES_A_GAP = (
     ir.AssertCardinality | ir.Concatenate | ir.Enumerate | ir.FilesReader | ir.Filter | ir.FlatMap | ir.Interleave
     | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Range | ir.Shuffle | ir.Skip | ir.TensorSlices
@@ -87,7 +87,7 @@ def whole(cache: ir.Cache, pipeline: ir.Node) -> Whole | None:
 
 
 def all_come_through(pipeline: ir.Node) -> bool:
-    """Return whether who takes all elements of a pipeline takes all that its caches hold, or hears of one that failed.
+    """Return whether a consumer of all elements gets all that the caches hold, or the error of one that failed.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

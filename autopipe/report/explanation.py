@@ -39,7 +39,7 @@ class Explanation:
         plan: the rules applied and the knobs.
         diagnosis: what limits the pipeline as written, if it was measured.
         freed: what becomes of the memory of a batch, if that is for the C library to say.
-        witness: why it was not measured, where nobody said how long to: who would have seen it run.
+        witness: why it was not measured, where no time to do so was given: what would have seen it run.
     """
 
     rewriting: Rewriting

@@ -1,4 +1,4 @@
-"""Printing in the midst of somebody else's program, whose output may be anything, and into a text."""
+"""Printing inside another program, whose output may be anything, and into a text."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def callable_of(fn: Function) -> Callable[..., Any] | None:
 
 
 def window_size_of(fn: Function) -> int | None:
-    """Return the number of which TensorFlow made the function of a window's size; ``None`` of other functions."""
+    """Return the number that TensorFlow made the function of a window's size from; ``None`` for others."""
     import tensorflow as tf
 
     size = tf.get_static_value(_held_by(callable_of(fn), _GROUPING).get("window_size"))
@@ -41,7 +41,7 @@ def window_size_of(fn: Function) -> int | None:
 
 
 def reader_of(called: Callable[..., Any]) -> ir.FilesReader | None:
-    """Return the reader of many files of which autopipe made a function that reads one; ``None`` of other functions."""
+    """Return the reader of many files that autopipe made a function for one file from; ``None`` for others."""
     reader = _held_by(called, "autopipe.pipeline.files").get("reader")
     return reader if isinstance(reader, ir.FilesReader) else None
 
@@ -93,7 +93,7 @@ def _importable(module: ModuleType) -> str:
 
 
 def apart(node: ir.Node) -> ir.Node:
-    """Return a map of two functions, of which autopipe made one, as two maps: they give the same."""
+    """Return a map whose function autopipe made of two as two maps: they give the same."""
     if not isinstance(node, ir.Map):
         return node
     made: ir.Node = node.input

@@ -41,7 +41,7 @@ def shown_if_long(what: str, after: float = _LONG_SECONDS) -> Iterator[None]:
 
 
 def _is_at_a_terminal() -> bool:
-    """Return whether somebody sees it; standard error may be closed, none, or anything that can be written to."""
+    """Return whether it is seen; standard error may be closed, missing, or anything that can be written to."""
     with suppress(AttributeError, ValueError):
         return bool(sys.stderr.isatty())
     return False

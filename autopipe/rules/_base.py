@@ -35,7 +35,7 @@ class Keeps(enum.IntEnum):
 
     TRAINING = 0
     """Also what leaves SGD equivalent: sharper epoch boundaries, other draws of a random augmentation, and a variable
-    that is assigned in mid-epoch some dozens of elements later."""
+    assigned in mid-epoch that takes effect some dozens of elements later."""
     ELEMENTS = 1
     """The same elements in every epoch; other order only where it was free already; float rounding."""
     SEQUENCE = 2
@@ -49,7 +49,7 @@ class Phase(enum.IntEnum):
     """When rules are tried: a later one only where no earlier one applies, since it hides the shapes they look for."""
 
     OPEN = 0
-    """What a stage does inside becomes a stage that others can see."""
+    """What a stage does inside becomes a stage of its own, visible to other rules."""
     JOIN = 1
     """What two branches do alike becomes one."""
     ARRANGE = 2
@@ -57,7 +57,7 @@ class Phase(enum.IntEnum):
     BATCH = 3
     """Work on single elements becomes work on batches."""
     GATHER = 4
-    """Whole batches are taken from arrays in memory, or left out before they are made."""
+    """Whole batches are gathered from arrays in memory, or skipped before they are made."""
     OVERLAP = 5
     """Calls and reads run at once and ahead of the consumer."""
 
@@ -68,9 +68,9 @@ class Proof:
 
     Attributes:
         holds: whether it does.
-        because: the sentence that says why; empty where nobody would want to know.
-        keeps: the most that is kept where it holds only because no more is demanded.
-        timed: whether a time decided it, which comes out differently now and then.
+        because: the sentence that says why; empty where it would not interest the user.
+        keeps: the strongest promise under which it holds.
+        timed: whether a timing decided it, which may differ from run to run.
     """
 
     holds: bool
@@ -136,8 +136,8 @@ class Measurements(Protocol):
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         """Return the median ratio of the speeds of after and before on a sample of ``over``, and an interval around it.
 
-        Where that is ``None``, both have no end, and run from their sources.
-        Its ends are order statistics, between which the true median lies two times in three.
+        Where ``over`` is ``None``, both have no end, and run from their sources. The ends of the interval are order
+        statistics; the true median lies between them two times in three.
         """
         ...
 
@@ -164,7 +164,7 @@ class Site:
 class Obligation(Protocol):
     """Something that must be proved before a rewrite may happen. Unknown is a failure.
 
-    One that is asked for where the sequence is not kept may have ``lets_differ``: what may differ from it.
+    An obligation of rules that do not keep the sequence may have ``lets_differ``: how the result may differ from it.
     """
 
     def check(self, site: Site) -> Proof:
@@ -206,16 +206,21 @@ class Rule:
 
     @property
     def obligations(self) -> tuple[str, ...]:
-        """The names of what it may ask to be proved, in the order of its code."""
+        """The names of the obligations it may have, in the order of its code."""
         return tuple(self._obligations)
 
     @property
+    def sentences(self) -> dict[str, str]:
+        """The first line of each obligation's docstring, by the name of the obligation."""
+        return {name: (each.__doc__ or "").splitlines()[0] for name, each in self._obligations.items()}
+
+    @property
     def measures(self) -> bool:
-        """Whether it may ask for something that is found by running a sample."""
+        """Whether it may have an obligation that is checked by running a sample."""
         return any(getattr(value, "measures", False) for value in self._obligations.values())
 
     def may_ask(self, obligation: type) -> bool:
-        """Return whether it may ask for a proof of that kind."""
+        """Return whether it may have that obligation."""
         return obligation in self._obligations.values()
 
     @cached_property

@@ -29,7 +29,7 @@ class Joined:
         after: what becomes of them.
         functions: those of their maps.
         merged: the functions in their place.
-        losing: those of which a later one on their side ignores what may fail.
+        losing: those whose possible failures a later one on their side ignores.
     """
 
     sources: tuple[Node, ...]

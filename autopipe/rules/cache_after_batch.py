@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Batch, Cache, Node, PaddedBatch
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import ErrorsEndEpoch, FitsMemory, InMemory, OneReader, ReadToItsEnd
@@ -9,12 +7,11 @@ from autopipe.rules._obligations import ErrorsEndEpoch, FitsMemory, InMemory, On
 def cache_after_batch(node: Node) -> Rewrite | None:
     """cache | batch(b)  ->  batch(b) | cache
 
-    Where nothing mixes elements between a cache and a batch, as in data to validate with, every epoch stacks the same
-    batches anew: each element is handed over by itself and copied. A cache of the batches hands out each at once, and
-    copies nothing. It takes: nobody else who reads the cache (they would not find elements any more), no
-    ``ignore_errors`` downstream, a memory cache (a file may hold elements already), nothing downstream that stops
-    before the last batch was asked for (where that is smaller, elements have come to their end before), and batches
-    that fit, with their padding.
+    Where nothing mixes elements between a cache and a batch, as in validation data, every epoch stacks the same batches
+    anew, element by element, with a copy of each. A cache of the batches hands each out whole, without a copy. It
+    needs: no other reader of the cache (it would find batches instead of elements), no ``ignore_errors`` downstream, a
+    memory cache (a file may hold elements already), nothing downstream that stops before the last batch was asked for
+    (a smaller last batch ends the elements, but not yet the batches), and batches that fit, with their padding.
     """
     match node:
         case Batch(input=Cache() as cache) | PaddedBatch(input=Cache() as cache):

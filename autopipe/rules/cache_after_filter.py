@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Cache, Filter, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import Deterministic, ErrorsSurface, InMemory, OneReader, ReadToItsEnd
@@ -9,10 +7,10 @@ from autopipe.rules._obligations import Deterministic, ErrorsSurface, InMemory, 
 def cache_after_filter(node: Node) -> Rewrite | None:
     """cache | filter(p)  ->  filter(p) | cache
 
-    A cache before a filter also holds what no epoch lets through, and every epoch asks p again about each element, in
-    one thread. It takes: p deterministic, nobody else who reads the cache (they would find fewer elements), no
-    ``ignore_errors`` downstream, a memory cache (a file may hold all elements already), and nothing downstream that
-    stops early: of how many elements pass, only the end tells that these were all.
+    A cache before a filter also holds what is never let through, and every epoch calls p again for each element, in one
+    thread. It needs: p deterministic, no other reader of the cache (it would find fewer elements), no ``ignore_errors``
+    downstream, a memory cache (a file may hold all elements already), and nothing downstream that stops early: only at
+    the end is it known how many elements pass.
     """
     match node:
         case Filter(input=Cache() as cache, predicate=predicate):

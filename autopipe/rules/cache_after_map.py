@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline import trees
 from autopipe.pipeline.ir import Cache, Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
@@ -22,10 +20,10 @@ def cache_after_map(node: Node) -> Rewrite | None:
 
     A cache below a map stores what goes into f, so f runs again on every element in every epoch. If f gives the
     same result for the same element each time, storing its results gives the same sequence, and f runs once. A
-    shuffle or repeat may stand between: these do not look at elements. It takes: f deterministic, nobody else who
-    reads the cache (they would not hold the same any more), no ``ignore_errors`` downstream, a memory cache (a file
-    may hold elements of the old place), and results that fit. Where a shuffle holds them they must be no larger than
-    what goes into f, and all of them be read: else f would run for all that the shuffle holds, in every epoch.
+    shuffle or repeat may stand between: these do not look at elements. It needs: f deterministic, no other reader of
+    the cache (it would hold something else), no ``ignore_errors`` downstream, a memory cache (a file may hold elements
+    of the old place), and results that fit. Where a shuffle holds them, they must be no larger than what goes into f,
+    and all of them must be read: otherwise f would run for all that the shuffle holds, in every epoch.
     """
     if not isinstance(node, Map):
         return None

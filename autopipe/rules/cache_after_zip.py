@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline import trees
 from autopipe.pipeline.ir import Cache, Node, SharedCache, Zip
 from autopipe.pipeline.signature import signature
@@ -19,13 +17,12 @@ from autopipe.rules._obligations import (
 def cache_after_zip(node: Node) -> Rewrite | None:
     """zip(a | cache, b | cache)  ->  zip(a, b) | cache
 
-    Caches on the sides of a zip hand over elements that are put side by side anew in every epoch, and nothing that
-    follows can be cached with them: images and captions that are zipped and batched are copied into batches each time.
-    One cache of both holds the same, and may then stand after the batch. A side without a cache is kept too where it
-    gives the same in every epoch and is small beside the others. It takes: caches of one known number of elements, all
-    of which the zip takes (one that is never full keeps nothing, and holds what another epoch draws anew), nobody else
-    who reads them, no ``ignore_errors`` downstream, memory caches (a file may hold elements already), and nothing
-    downstream that stops early.
+    With a cache on each side of a zip, elements are paired anew in every epoch, and no later stage is cached: images
+    and captions that are zipped and batched are copied into batches each time. One cache after the zip holds the same,
+    and may then move after the batch. A side without a cache is cached too if it gives the same in every epoch and is
+    small beside the others. It needs: caches with the same known number of elements, all taken by the zip (a cache that
+    is never full is made anew in every epoch), no other reader of them, no ``ignore_errors`` downstream, memory caches
+    (a file may hold elements already), and nothing downstream that stops early.
     """
     if not isinstance(node, Zip):
         return None

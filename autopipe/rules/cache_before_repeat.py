@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Cache, Node, Repeat
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import InMemory, NoErrorIsIgnored, SameEveryEpoch
@@ -11,7 +9,7 @@ def cache_before_repeat(node: Node) -> Rewrite | None:
 
     After a repeat, a cache holds n copies of every element; without an end it grows until the memory is full, and
     never once serves what it holds. Before the repeat it holds one copy and serves it from the second repetition on.
-    It takes: elements that are the same in every repetition, a memory cache (a file may hold elements of the old
+    It needs: elements that are the same in every repetition, a memory cache (a file may hold elements of the old
     place), and no ``ignore_errors`` downstream.
     """
     match node:

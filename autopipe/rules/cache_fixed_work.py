@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.analysis.work import does_work
 from autopipe.functions.parts.cut import IllegalCutError
@@ -27,9 +25,9 @@ def cache_fixed_work(node: Node) -> Rewrite | None:
     What f does before it first draws a random number is the same in every epoch. It is done once and kept in memory;
     only the rest runs again. f is cut where the fewest bytes have to be kept, and the cache stands before a shuffle or
     repeat that comes ahead of f, since these do not look at elements. If nothing in f changes, f is cached whole. In
-    the epoch that fills the cache, a shuffle of all elements stays where it was: the first of them does not wait for
-    the work on the last. It takes: everything upstream the same in every epoch, a cache that fits the RAM budget, work
-    that costs more than reading its result from memory, no cache that serves it already, and downstream no
+    the epoch that fills the cache, a shuffle of all elements stays where it was, so that the first element does not
+    wait for the work on the last. It needs: everything upstream the same in every epoch, a cache that fits the RAM
+    budget, work that costs more than reading its result from memory, no cache that serves it already, and downstream no
     ``ignore_errors`` and nothing that stops before the end.
     """
     match node:

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.analysis.work import does_work
 from autopipe.functions.parts.cut import IllegalCutError
@@ -27,11 +25,11 @@ from autopipe.rules._rounding import up_to_rounding
 def cache_fixed_work_on_disk(node: Node) -> Rewrite | None:
     """map(f)  ->  map(fixed part of f) | cache(on disk) | map(rest of f)
 
-    As ``cache_fixed_work``, where memory is too small and the user named a folder with ``disk_cache=``. What is kept
-    there is found again by the next run too: its file is named by all that decides its elements (functions, constants,
-    the files read with their sizes and times, versions), is read only once it is whole, and never written twice.
-    It takes: what ``cache_fixed_work`` takes, a cache above the RAM budget that fits the disk, contents that can be
-    known for sure, one place of the pipeline that reads it, and elements that cost more to make than to read back.
+    As ``cache_fixed_work``, where memory is too small and the user named a folder with ``disk_cache=``. The next run
+    finds the cache again: its file is named after everything that decides its elements (functions, constants, the files
+    read with their sizes and times, versions), is read only once it is whole, and is never written twice. It needs:
+    what ``cache_fixed_work`` needs, a cache above the RAM budget that fits the disk, contents that can be identified
+    with certainty, one place of the pipeline that reads it, and elements that cost more to make than to read back.
     """
     match node:
         case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True):

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -32,14 +30,14 @@ def cache_free_order(node: Node) -> Rewrite | None:
     """map(f) | shuffle(n)  ->  map(f) | cache | shuffle(all)
 
     Shuffled files that are read several at once give each epoch its own order, which a cache would keep for good. Where
-    an unseeded shuffle follows, with nothing between that makes something of the order, elements may come in any: the
-    shuffle then mixes all that the cache holds, in every epoch anew, and in the first as many as its author wrote.
-    Where no shuffle upstream but only what was ready first decided the order, it goes on mixing as many in each. The
-    shuffle may stand before the map too, which is then cut as ``cache_fixed_work`` cuts it. Where no map works but what
-    reads the files, as ``make_csv_dataset`` parses rows, these are kept. It takes: upstream no stage that makes
-    something of the order, and none that takes it from a seed; no repeat downstream, under which one iterator would
-    read the cache that it has filled itself; little time to read all elements before an epoch begins, beside making
-    them, or no more than its author's shuffle took to fill; and else what ``cache_fixed_work`` takes.
+    an unseeded shuffle follows, and nothing between depends on the order, elements may come in any order: from the
+    second epoch on, the shuffle mixes all that the cache holds, and in the first as many as its author wrote. Where no
+    shuffle upstream decided the order, but only what was ready first, it goes on mixing as many as written. The shuffle
+    may stand before the map too, which is then cut as ``cache_fixed_work`` cuts it. Where the work is not in a map but
+    in reading the files, as ``make_csv_dataset`` parses rows, the rows are kept. It needs: upstream no stage that
+    depends on the order, and none that takes it from a seed; no repeat downstream, with which one iterator would read
+    on from the cache that it filled itself; that reading all elements before an epoch takes little time beside making
+    them, or no more than filling the author's shuffle took; and otherwise what ``cache_fixed_work`` needs.
     """
     kept = _kept(node)
     if kept is None:

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Cache, Node
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._inner_work import LEAST_SAVED_SECONDS, works_inside
@@ -18,13 +16,13 @@ from autopipe.rules._obligations import (
 def cache_inner_work(node: Node) -> Rewrite | None:
     """flat_map(f)  ->  flat_map(f) | cache
 
-    Other stages than a map work too: a ``CsvDataset`` parses every line again in every epoch, and so does what is made
-    of many, as by ``make_csv_dataset``; a filter asks, a scan sums up, the datasets that a ``flat_map`` opens map and
-    filter by themselves. A ``zip`` of sides that may end apart, as two files of text, allows of no cache on them, but
-    after it one can stand. What comes out of such a stage is kept in memory, in place of what a cache right before it
-    holds. It takes: elements that are the same in every epoch and fit the RAM budget, work that costs more than
-    reading its result from memory, no cache that serves it already, nobody else who reads the one before it, and
-    downstream no ``ignore_errors`` and nothing that stops before the end.
+    Maps are not the only stages that do work: a ``CsvDataset``, or several in ``make_csv_dataset``, parses every line
+    again in every epoch; a filter, a scan, and the datasets inside a ``flat_map`` call functions of their own. Sides of
+    a ``zip`` that may have different lengths, such as two text files, allow no cache on each, but one after the zip.
+    What comes out of such a stage is kept in memory, in place of what a cache right before it holds. It needs: elements
+    that are the same in every epoch and fit the RAM budget, work that costs more than reading its result from memory,
+    no cache that serves it already, no other reader of the cache before it, and downstream no ``ignore_errors`` and
+    nothing that stops before the end.
     """
     if not works_inside(node):
         return None

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 from itertools import takewhile
 
@@ -24,10 +22,10 @@ from autopipe.rules._obligations import (
 def cache_keys(node: Node) -> Rewrite | None:
     """cache | group_by_window(key)  ->  map(with its key) | cache | group_by_window(stored key)
 
-    ``group_by_window``, and with it ``bucket_by_sequence_length``, works out the key of one element after the other, in
-    one thread, which for elements out of a cache is most of the work. Stored in the cache beside its element, a key is
-    worked out once. A shuffle or repeat may stand between: these do not look at elements. It takes: a key that is the
-    same for the same element each time, nobody else who reads the cache (they would not hold the same any more), no
+    ``group_by_window``, and with it ``bucket_by_sequence_length``, computes the keys of elements one after the other,
+    in one thread, which for cached elements is most of the work. Stored in the cache beside its element, a key is
+    computed once. A shuffle or repeat may stand between: these do not look at elements. It needs: a key that is the
+    same for the same element each time, no other reader of the cache (it would hold something else), no
     ``ignore_errors`` downstream, a memory cache (a file may hold elements without keys), and room for the keys.
     """
     if not isinstance(node, GroupByWindow) or is_stored(node.key_func):

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -35,12 +33,12 @@ def cache_results(node: Node) -> Rewrite | None:
 
     A cache holds one sequence, and only once it was read to its end. Where each epoch takes other elements of a
     shuffle, or draws them from several datasets, or leaves some out, or an ``ignore_errors`` downstream drops those
-    that fail, no cache can serve. But elements can be numbered where each epoch still has the same ones, before all
-    that only moves or chooses them, and what f gives for a number be kept: for as many as are read, in any order. Those
-    of files that are shuffled, or read several at once, are numbered in their file. An element that fails is tried
-    again the next time, as before. It takes: a source that is the same in every epoch, results that all fit the RAM
-    budget, no error of a map before f in what f ignores under an ``ignore_errors`` or where the sequence is promised,
-    and work that costs more than finding its result.
+    that fail, no cache can serve. But elements can be numbered upstream, where each epoch still has the same ones,
+    before stages that only reorder or select them. What f gives for a number is then kept: for as many as are read, in
+    any order. Elements of files that are shuffled, or read several at once, are numbered within their file. An element
+    that fails is tried again the next time, as before. It needs: a source that is the same in every epoch, results that
+    all fit the RAM budget, work that costs more than looking up its result and, under an ``ignore_errors`` or where the
+    sequence is promised, no map before f whose error is lost because f does not use its result.
     """
     if not isinstance(node, Map) or not is_plain(node):
         return None
@@ -72,7 +70,7 @@ class _Kept(NamedTuple):
         after: what becomes of the site.
         exact: whether it gives the same bits.
         jump: an op that may make more of another rounding.
-        losing: functions of which a later one ignores what may fail.
+        losing: functions whose possible failures a later one ignores.
     """
 
     cached: Map

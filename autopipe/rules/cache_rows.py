@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -51,13 +49,13 @@ _FEW = 3
 def cache_rows(node: Node) -> Rewrite | None:
     """shuffle(n) | batch(b) | map(f)  ->  batch(b) | map(f) | unbatch | cache | shuffle(n) | batch(b)
 
-    Batches of shuffled elements are others in every epoch, and cannot be cached. Where f does with each row the same
-    whatever the others are, as a text vectorization or a lookup does, its rows can: they are made once, by the batch as
-    before, and shuffled and batched again. Of an f that draws random numbers this is done with what comes before the
-    first draw. Where only whole batches are made, the last is filled up with rows of the first, which are dropped; an f
-    that may fail is refused then if some rows are left over, since it would fail on those. It takes: only ops in f that
-    are known to treat rows apart, the same results on a sample in batches with other neighbours, and what
-    ``cache_fixed_work`` takes.
+    Batches of shuffled elements differ in every epoch, and cannot be cached. But where f treats each row alike whatever
+    the others are, as a text vectorization or a lookup does, the rows can: they are made once, by the batch as before,
+    and then shuffled and batched again. If f draws random numbers, this is done with the part before the first draw.
+    Where only whole batches are made, the last one is filled up with rows of the first, which are then dropped. If some
+    rows are left over so, an f that may fail is refused, since it could fail on those. It needs: only ops in f that are
+    known to treat each row by itself, the same results on a sample in batches with other neighbours, and what
+    ``cache_fixed_work`` needs.
     """
     if not isinstance(node, Map) or not _is_plain(node):
         return None

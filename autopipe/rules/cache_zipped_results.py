@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -33,11 +31,11 @@ from autopipe.rules._rounding import up_to_rounding
 def cache_zipped_results(node: Node) -> Rewrite | None:
     """zip(a, b | shuffle) | map(f)  ->  zip(a | enumerate, b | enumerate | shuffle) | memoized_map(f of a) | map(rest)
 
-    Where one side is shuffled by itself, as the negatives of triplets are, each epoch pairs others, and no cache of the
-    pairs can serve. But what f does with one side alone, such as reading and decoding its image, is the same in every
-    epoch: each side is numbered where it still has the same elements, and what f gives for a number of that side is
-    kept. What needs several sides, or draws, runs again. It takes: plain tensors, and on each side with such work
-    what ``cache_results`` takes.
+    Where one side is shuffled by itself, as the negatives of triplets are, each epoch makes other pairs, and a cache of
+    the pairs is of no use. But what f does with one side alone, such as reading and decoding its image, is the same in
+    every epoch: each side is numbered upstream, where it still has the same elements, and what f gives for a number of
+    that side is kept. What needs several sides, or draws, runs again. It needs: plain tensors, and on each side with
+    such work what ``cache_results`` needs.
     """
     import tensorflow as tf
 

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.analysis.effects import effects
@@ -13,10 +11,10 @@ from autopipe.rules._obligations import Faster, SameBits, SameOnSample
 def cheaper_ops(node: Node) -> Rewrite | None:
     """map(f)  ->  map(f with cheaper ops)
 
-    Some ops are slow in TensorFlow, where others give the same bits: ``x[..., ::-1]`` takes six times as long as
+    Some ops are slow in TensorFlow, though others give the same bits: ``x[..., ::-1]`` takes six times as long as
     ``tf.reverse``, ``x - [r, g, b]`` four times as long as on whole rows of an image, and ``tf.where`` copies what it
-    could hand on. It takes: such an op on many numbers, the same bits on a sample where f draws nothing, and a
-    measured gain.
+    could pass on. It needs: such an op on many numbers, the same bits on a sample (unless f draws), and a measured
+    gain.
     """
     match node:
         case Map():

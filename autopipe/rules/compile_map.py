@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.analysis.rounding import jumps_after_arithmetic
@@ -15,8 +13,8 @@ def compile_map(node: Node) -> Rewrite | None:
     """map(f)  ->  map(f with its arithmetic compiled)
 
     Each op of f reads and writes a whole image; compiled by XLA, the arithmetic that f ends with goes over it once.
-    What f draws, reads and decodes stays as it is. It takes: arithmetic that cannot fail (XLA would hide it) and that
-    XLA does as TensorFlow does but for rounding, nothing downstream that makes more of rounding, tensors of known
+    What f draws, reads and decodes stays as it is. It needs: arithmetic that cannot fail (XLA would hide the error) and
+    that XLA does as TensorFlow does, except for rounding, nothing downstream that amplifies rounding, tensors of known
     shape, the same results on a sample, and a measured gain.
     """
     match node:

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.cheaper import crop
@@ -14,8 +12,8 @@ def crop_while_decoding(node: Node) -> Rewrite | None:
 
     Only the part of an image that is cropped from it is decoded. The window may be random or depend on the size of
     the image, which is read from the head of the file, but not on its pixels. It is decoded with a margin, so that
-    its border has the same bits. It takes: an image that is used for nothing but its size and one crop, no error
-    that would be lost (a damage outside the window is no longer met), and a measured gain.
+    its border has the same bits. It needs: an image that is used for nothing but its size and one crop, no error that
+    would be lost (damage outside the window is no longer noticed), and a measured gain.
     """
     match node:
         case Map():

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.batched.sampling import many_choices
@@ -14,9 +12,10 @@ _COUNT = 1024
 def draw_many_choices(node: Node) -> Rewrite | None:
     """random_numbers | batch(2) | map(choose)  ->  random_numbers | batch(2) | map(choose 1,024) | unbatch
 
-    ``sample_from_datasets`` draws two numbers for each element, and calls a function with them that draws which dataset
-    it is taken from: for cheap elements that is most of the work. One call draws many choices as well, each by itself
-    and with the same weights, only others. It takes: no seed of the author's, and weights that do not change.
+    ``sample_from_datasets`` draws two numbers for each element, and with them calls a function that draws which dataset
+    the element is taken from: for cheap elements that is most of the work. One call can draw many choices,
+    independently and with the same weights, though not the same ones. It needs: no seed of the author's, and weights
+    that do not change.
     """
     match node:
         case ChooseFrom(choices=Map(input=Batch(batch_size=2, input=RandomNumbers(seeded=False))) as choosing):

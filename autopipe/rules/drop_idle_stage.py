@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Batch, Map, Node, Prefetch, Repeat, Shard, Shuffle, Skip, Take
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import DrawsNoLess, ReadAheadUnseen
@@ -9,12 +7,12 @@ from autopipe.rules._obligations import DrawsNoLess, ReadAheadUnseen
 def drop_idle_stage(node: Node) -> Rewrite | None:
     """take(-1)  ->  nothing
 
-    ``take(-1)``, ``skip(0)``, ``repeat(1)``, ``shard(1, 0)``, ``shuffle(1)`` and ``prefetch(0)`` hand every element
-    on as it came, at the cost of a call each, and hide stages from the rules that look for neighbours. So does a
-    prefetch between a parallel map, which runs ahead by itself, and a shuffle or batch. It takes: nothing, but for that
-    one, in place of which the end may read ahead, and for ``prefetch(0)``, which keeps TensorFlow from reading ahead by
-    itself where it comes last, nobody who could see that elements are made early; and for ``repeat(1)`` after a seeded
-    shuffle, no option that keeps TensorFlow from dropping it by itself, since it draws an order more.
+    ``take(-1)``, ``skip(0)``, ``repeat(1)``, ``shard(1, 0)``, ``shuffle(1)`` and ``prefetch(0)`` pass every element on
+    unchanged, at the cost of a call each, and hide neighbouring stages from the rules. So does a prefetch between a
+    parallel map, which runs ahead by itself, and a shuffle or batch. It needs: mostly nothing. For such a prefetch, in
+    whose place the end may read ahead, and for a ``prefetch(0)`` at the end, which keeps TensorFlow from reading ahead
+    by itself, it must not be observable that elements are made early. For ``repeat(1)`` after a seeded shuffle, no
+    option may keep TensorFlow from dropping it by itself, since it draws one more order.
     """
     match node:
         case Shuffle(input=Prefetch(input=mapped)) | Batch(input=Prefetch(input=mapped)) if _runs_ahead(mapped):

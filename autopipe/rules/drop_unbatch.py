@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Batch, Node, Unbatch
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import NoErrorIsIgnored, NoOrderDrawnEarly, OneShape, ReadAheadUnseen
@@ -9,10 +7,10 @@ from autopipe.rules._obligations import NoErrorIsIgnored, NoOrderDrawnEarly, One
 def drop_unbatch(node: Node) -> Rewrite | None:
     """batch(b) | unbatch  ->  nothing
 
-    Elements that are stacked and taken apart again are what they were, each copied twice. It takes: dense elements of
+    Stacking elements and taking them apart again changes nothing, and copies each twice. It needs: dense elements of
     one known shape, since a batch of others fails or pads, a batch that leaves no remainder out, no ``ignore_errors``
-    downstream (a bad element took its batch with it, and would no longer), and nothing upstream that could be seen to
-    be read to another place: whole batches are taken no longer.
+    downstream (a bad element took its batch with it, and would no longer), and nothing upstream that shows how far it
+    was read: elements are no longer taken in whole batches.
     """
     match node:
         case Unbatch(input=Batch(drop_remainder=False) as batch):

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from math import prod
 from typing import Any
 
@@ -28,13 +26,13 @@ _TEXT_BYTES = 64 * 1024
 def filter_batches(node: Node) -> Rewrite | None:
     """filter(p) | batch(b)  ->  batch(k) | map(where p) | rebatch(b)
 
-    The predicate is asked once for k elements, and what passes is cut into the same batches: one call for k. The
-    first batch waits for k elements: 256, fewer where they are large, and at least b. It takes: elements of one known
-    shape, a p that only computes and has a batched form, nothing upstream that could be seen to run ahead, no seeded
-    shuffle that is repeated there, the same results on a sample, and a measured gain. Where something may fail, an
-    error comes up to k elements earlier than it did: the sequence is then not kept, and no ``ignore_errors`` or
-    ``take`` may be downstream. A p that may round otherwise in a batch, so that an element on the edge passes that did
-    not, needs keeps="training".
+    The predicate is called once for k elements, and what passes is cut into the same batches. The first batch waits for
+    k elements: 256, fewer where they are large, and at least b. It needs: elements of one known shape, a p that only
+    computes and has a batched form, nothing upstream that could be seen to run ahead, no seeded shuffle that is
+    repeated there, the same results on a sample, and a measured gain. Where something may fail, an error comes up to k
+    elements earlier than it did: the sequence is then not kept, and no ``ignore_errors`` or ``take`` may be downstream.
+    If p may round differently in a batch, so that an element at the threshold passes that did not before, that needs
+    keeps="training".
     """
     match node:
         case Batch(input=Filter(predicate=predicate) as filtered, batch_size=size):

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.effects import effects
 from autopipe.functions.analysis.rounding import rounds_alike
 from autopipe.functions.joined.predicate import ask_before
@@ -13,12 +11,12 @@ from autopipe.rules._obligations import CallsUnseen, Faster, NoErrorIsLost, Pure
 def filter_before_map(node: Node) -> Rewrite | None:
     """map(f) | filter(p)  ->  filter(p of f) | map(f)
 
-    Elements that p drops need not go through f. What p looks at is computed from the input of f: where f passes it
-    through, that is nothing; where not, that part of f runs twice on elements that stay. The same elements stay, in
-    the same order. Where p looks at a sum that TensorFlow may take in another order, an element at the very limit may
-    be judged otherwise, which needs keeps="training". It takes: a p, and the part of f it looks at, that only
-    compute; an f of which nobody sees that it runs less often; no error that would be lost; and a measured gain,
-    which depends on how many elements p drops.
+    Elements that p drops need not go through f. What p looks at is computed from the input of f. Where f only passes it
+    on, that costs nothing; otherwise that part of f runs twice for elements that stay. The same elements stay, in the
+    same order. Where p looks at a sum that TensorFlow may take in another order, an element right at the threshold may
+    be judged differently, which needs keeps="training". It needs: a p, and the part of f it looks at, that only
+    compute; an f that can run less often unobserved; no error that would be lost; and a measured gain, which depends on
+    how many elements p drops.
     """
     match node:
         case Filter(input=Map(synchronous=False) as mapped):

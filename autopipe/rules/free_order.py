@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.pipeline.ir import Interleave, Map, Node, Shuffle
@@ -13,11 +11,11 @@ from autopipe.rules._obligations import QuickOnesUnseen, Reshuffles
 def free_order(node: Node) -> Rewrite | None:
     """map(f, calls) .. shuffle  ->  map(f, calls, deterministic=False) .. shuffle
 
-    Calls that run at once are handed over in order, so a slow element holds up those behind it. Where an unseeded
-    shuffle follows, with nothing between that makes something of the order, elements may as well come when they are
-    ready: the same elements come in every epoch, in an order that was random already. It takes: a shuffle that
-    reshuffles in each epoch, and that all elements are taken, or mixed, before some are: of others, or of datasets
-    without end, there would be more of those that are made quickly.
+    Results of calls that run at once are handed on in order, so a slow element holds up those behind it. Where an
+    unseeded shuffle follows, and nothing between depends on the order, elements may as well come when they are ready:
+    the same elements come in every epoch, in an order that was random already. It needs: a shuffle that reshuffles in
+    each epoch, and that all elements are taken, or all are mixed before any is. Otherwise, as with datasets without
+    end, those that are made quickly would be taken more often.
     """
     match node:
         case Shuffle(seeded=False, mixes=True):

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.joined.gather import gather
@@ -15,12 +13,12 @@ from autopipe.rules._obligations import ArraysOnHost, Faster, NoOrderDrawnEarly,
 def gather_from_memory(node: Node) -> Rewrite | None:
     """tensor_slices | shuffle .. | batch(b)  ->  range | shuffle .. | batch(b) | map(gather)
 
-    Positions are shuffled and batched in place of rows, and each array is asked once for the rows of a batch, also
-    where arrays, or ranges, are zipped. What stands between (``shuffle``, ``repeat``, ``take``, ``skip``, ``shard``,
-    ``prefetch``) never looks at elements, so the same rows come in the same order, also with a seed. The arrays are not
-    copied. It takes: dense arrays that are in the memory of the host (or fit there once more), no order that is drawn
-    from a seed while an iterator reads on (the map reads ahead of its batches), and a measured gain, which grows with
-    their number and with b.
+    Positions are shuffled and batched instead of rows, and the rows of a batch are gathered from each array at once,
+    also where arrays, or ranges, are zipped. What stands between (``shuffle``, ``repeat``, ``take``, ``skip``,
+    ``shard``, ``prefetch``) never looks at elements, so the same rows come in the same order, also with a seed. The
+    arrays are not copied. It needs: dense arrays that are in the memory of the host (or fit there once more), no order
+    that is drawn from a seed while an iterator reads on (the map reads ahead of its batches), and a measured gain,
+    which grows with the number of arrays and with b.
     """
     if not isinstance(node, Batch):
         return None

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +16,11 @@ _MOST_PLACES = 2**20
 def gather_windows(node: Node) -> Rewrite | None:
     """window(n) | flat_map(w -> w.batch(n))  ->  range | map(gather)
 
-    A window over arrays in memory is known by the position it begins at, and is gathered from there in one step: not
-    as a dataset of its own that is read element by element. Stages behind it can then shuffle positions and gather
-    whole batches. The number of windows becomes known, and with it the steps of an epoch. It takes: a function that
-    batches each window whole and does nothing else, windows that are all of one size, and arrays that are in the
-    memory of the host, or fit there once more.
+    A window over arrays in memory is given by the position it begins at, and is gathered from there in one step, not as
+    a dataset of its own that is read element by element. Later stages can then shuffle positions and gather whole
+    batches. The number of windows becomes known, and with it that of the steps in an epoch. It needs: a function that
+    batches each window whole and does nothing else, windows that are all of one size, and arrays that are in the memory
+    of the host, or fit there once more.
     """
     match node:
         case FlatMap(input=Window(size=size, shift=shift, stride=stride) as window, fn=fn):

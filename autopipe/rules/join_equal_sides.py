@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.rounding import jumps_after_regrouping
 from autopipe.pipeline.ir import Map, Node, Prefetch, Zip
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
@@ -20,13 +18,14 @@ from autopipe.rules._rounding import up_to_rounding
 def join_equal_sides(node: Node) -> Rewrite | None:
     """zip(s | map(f), s | map(g))  ->  s | map(f and g)
 
-    Two views of each image, as contrastive learning takes them, are two pipelines of the same files: each reads and
-    decodes all of them, and a cache on each side holds them twice. One map gives both views, and does once what f and
-    g both do before they draw. Batches and shuffles after f and g are made of both at once. It takes: equal sides but
-    for their maps, shuffles with a seed (each side has its own order otherwise), maps with equal arguments, nothing in
-    f or g that leaves traces, plain tensors, for two that draw from generators no batch or shuffle after them unless it
-    is free which element gets which draw, no ``ignore_errors`` downstream, which would zip others after an error,
-    and no error of a map in what the next one on its side ignores where the sequence is promised.
+    Two views of each image, as in contrastive learning, are two pipelines of the same files: each reads and decodes all
+    of them, and a cache on each side holds them twice. One map gives both views, and does only once what f and g both
+    do before they draw. Batches and shuffles after f and g then act on both at once. It needs: sides that are equal
+    except for their maps, shuffles with a seed (each side has its own order otherwise), maps with equal arguments,
+    nothing in f or g that leaves traces, plain tensors, no ``ignore_errors`` downstream (which would zip others after
+    an error) and, if two maps draw from generators, no batch or shuffle after them unless it does not matter which
+    element gets which draw. Where the sequence is promised, no map may fail in something that the next map on its side
+    ignores.
     """
     if not isinstance(node, Zip) or len(node.parts) < 2:
         return None

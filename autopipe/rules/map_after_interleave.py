@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.analysis.effects import effects
@@ -17,12 +15,12 @@ from autopipe.rules._obligations import ErrorsSurface, LittleMoreAtOnce, NoNewRe
 def map_after_interleave(node: Node) -> Rewrite | None:
     """interleave(x -> d(x).map(f))  ->  interleave(x -> d(x)) | map(f)
 
-    What a stage does with each element of the datasets that it reads is its own affair: no other rule sees into it. A
-    map at the end of these does the same after the stage, in the same order, since it gives one element for each. What
-    it was told of x goes with each element. The same is done with what ``flat_map`` reads, and ``group_by_window``. It
-    takes: an f that does work, and of which nobody sees when it does it, no ``ignore_errors`` downstream that may hear
-    of it, and where datasets are read at once, what goes into f taking little more memory than what f gives, in whose
-    place it waits.
+    No other rule sees what a stage does with each element of the datasets that it opens. A map at the end of these
+    datasets does the same after the stage, in the same order, since it gives one element for each. What it uses of x is
+    passed along with each element. The same is done with the datasets of a ``flat_map``, and of a ``group_by_window``.
+    It needs: an f that does work, which may happen later unobserved, no ``ignore_errors`` downstream that its errors
+    may reach, and, where datasets are read at once, inputs of f that take little more memory than its results, in whose
+    place they wait.
     """
     match node:
         case FlatMap(fn=fn) | Interleave(fn=fn) | GroupByWindow(reduce_func=fn):

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.analysis.effects import effects
@@ -17,11 +15,11 @@ def merge_maps(node: Node) -> Rewrite | None:
     """map(f) | map(g)  ->  map(f then g)
 
     Each parallel map schedules a call for every element and waits to put results back in order; small functions cost
-    less than that. One call does both. The ops stay as they are, so the results do, bit for bit, unless a sum or
-    product of f goes on in g, which TensorFlow may then take in another order. It comes after the rules that look
-    for f or g alone. It takes: equal arguments of both maps (AUTOTUNE agrees with any number of calls), nothing in
-    f or g from which the order of calls could be seen, no ``ignore_errors`` downstream, no cache there (in a first
-    epoch alone, little is gained), no error of f in what g ignores where the sequence is promised, and a measured
+    less than that. One call does both. The ops stay the same, and so do the results, bit for bit, unless a sum or
+    product of f goes on in g, which TensorFlow may then take in another order. It comes after the rules that look for f
+    or g alone. It needs: equal arguments of both maps (AUTOTUNE agrees with any number of calls), nothing in f or g
+    from which the order of calls could be seen, no ``ignore_errors`` downstream, no cache there (little is gained in
+    the first epoch alone), where the sequence is promised no error of f in something that g ignores, and a measured
     gain.
     """
     match node:

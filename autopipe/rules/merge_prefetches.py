@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.pipeline.ir import AUTOTUNE, Node, Prefetch
@@ -10,8 +8,8 @@ from autopipe.rules._base import Keeps, Rewrite, rule
 def merge_prefetches(node: Node) -> Rewrite | None:
     """prefetch(a) | prefetch(b)  ->  prefetch(max(a, b))
 
-    Two buffers in a row hold the same elements one after the other, and two threads hand each element on. One buffer
-    of the larger size does: it reads no further ahead than both did. AUTOTUNE wins over a number. It takes: nothing.
+    Two buffers in a row hold the same elements one after the other, and two threads pass each element on. One buffer of
+    the larger size is enough, and reads no further ahead than both did. AUTOTUNE wins over a number. It needs: nothing.
     """
     match node:
         case Prefetch(input=Prefetch() as first):

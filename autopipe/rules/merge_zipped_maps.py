@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,12 +25,12 @@ _SOURCES = (*_BY_POSITION, Repeat)
 def merge_zipped_maps(node: Node) -> Rewrite | None:
     """zip(tensor_slices | map(f), tensor_slices | map(g))  ->  range | map(f and g)
 
-    What is zipped of arrays in memory, ranges, and arrays repeated without end is a function of the position alone,
-    which stages behind it may shuffle positions for, and call for whole batches. Keras' windows of
-    ``timeseries_dataset_from_array`` are such: six stages and three zips for each. It takes: nothing in the functions
-    from which the order of calls could be seen, sources of one length, plain tensors as results, arrays in the memory
-    of the host (or that fit there once more), no ``ignore_errors`` downstream, which would zip others after an error,
-    and no error of a map in what a later one ignores where the sequence is promised.
+    A zip of arrays in memory, ranges, and arrays repeated without end depends on the position alone: later stages can
+    shuffle positions, and call one function for whole batches. Keras' windows of ``timeseries_dataset_from_array`` are
+    an example: each takes six stages and three zips. It needs: nothing in the functions from which the order of calls
+    could be seen, sources of one length, plain tensors as results, arrays in the memory of the host (or that fit there
+    once more), no ``ignore_errors`` downstream (which would zip others after an error) and, where the sequence is
+    promised, no error of a map in something that a later one ignores.
     """
     if not isinstance(node, Zip) or not _is_positional(node):
         return None
@@ -92,7 +90,7 @@ def _down_to_sources(node: Node) -> Iterator[Node]:
 
 
 def _losing_errors(node: Node, places: tuple[int, ...]) -> Iterator[Function]:
-    """Yield the functions of which errors are lost, where some of the flat tensors of ``node`` are asked for."""
+    """Yield the functions whose errors are lost, where some of the flat tensors of ``node`` are asked for."""
     match node:
         case Map(fn=fn):
             if loses_errors(fn, places):

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.analysis.effects import effects
@@ -17,10 +15,11 @@ def overlap_waits(node: Node) -> Rewrite | None:
     """map(f)  ->  map(f, num_parallel_calls=64, use_unbounded_threadpool=True)
 
     A call that waits, as for an object of remote storage, needs a thread and no core. TensorFlow runs the calls of all
-    maps on as many threads as there are cores, whatever they ask for, and AUTOTUNE asks for no more. With threads of
-    its own many calls wait at once, and their results are put back in order. It takes: calls that wait for most of
-    their time, results that take little memory, nothing in f from which the order of calls could be seen, nothing
-    upstream that could be seen to run ahead, and a measured gain. A number of calls that the author chose stays.
+    maps on as many threads as there are cores, whatever number they ask for, and AUTOTUNE asks for no more than that.
+    With threads of its own many calls wait at once, and their results are put back in order. It needs: calls that wait
+    for most of their time, results that take little memory, nothing in f from which the order of calls could be seen,
+    nothing upstream that could be seen to run ahead, and a measured gain. A number of calls that the author chose
+    stays.
     """
     match node:
         case Map(num_parallel_calls=None | -1, synchronous=False, use_unbounded_threadpool=False) if _may_wait(node.fn):

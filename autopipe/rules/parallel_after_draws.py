@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.parts.cut import IllegalCutError
@@ -15,9 +13,9 @@ def parallel_after_draws(node: Node) -> Rewrite | None:
 
     A function that draws from a seed or from the generator of a Keras layer must draw in the order of its elements,
     and so TensorFlow calls it one element at a time. The draws are cheap; the work that uses them need not wait.
-    Every element gets the number it got before. It takes: draws that can be parted from the rest, a rest that only
-    computes, nobody who sees that draws run ahead (a generator may be shared, so that needs keeps="training"), and
-    no measured loss.
+    Every element gets the number it got before. It needs: draws that can be separated from the rest, a rest that only
+    computes, draws that can run ahead unobserved (a generator may be shared, so that needs keeps="training"), and no
+    measured loss.
     """
     match node:
         case Map(num_parallel_calls=None, synchronous=False) if draws_in_order(node.fn):

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.analysis.effects import effects
@@ -20,10 +18,10 @@ def parallel_calls_ahead(node: Node) -> Rewrite | None:
 
     AUTOTUNE makes no more calls at once than there are cores, so a core has nothing to do while the thread that hands
     out the next call wakes up, or while a result waits for a slower one before it. With calls to spare there is always
-    one. Of large results fewer are made at once, down to eight. Results are put back in order. It takes: calls on
-    single elements that no cache keeps the results of, results that take little memory, nothing in f from which the
-    order of calls could be seen, nothing upstream that could be seen to run ahead, and a measured gain. A number of
-    calls that the author chose stays.
+    one. For large results there are fewer calls, down to eight. Results are put back in order. It needs: calls on
+    single elements whose results no cache keeps, results that take little memory, nothing in f from which the order of
+    calls could be seen, nothing upstream that could be seen to run ahead, and a measured gain. A number of calls that
+    the author chose stays.
     """
     match node:
         case Map(num_parallel_calls=None | -1, synchronous=False, use_unbounded_threadpool=False) if _is_eligible(node):

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline.ir import FlatMap, Node
 from autopipe.rules._ahead import HELD_IN_TURN, in_turn
@@ -12,9 +10,9 @@ def parallel_flat_map(node: Node) -> Rewrite | None:
     """flat_map(f)  ->  interleave(f, cycle_length=1, num_parallel_calls=AUTOTUNE)
 
     One dataset is read to its end before the next begins, so the sequence is the same; meanwhile the next ones are
-    opened and their first elements read. It takes: an f that reads files (else there is nothing to wait for) and
-    from which nobody sees that it runs ahead, nothing upstream that could be seen to, no ``ignore_errors``
-    downstream, elements that take little memory, and a measured gain.
+    opened and their first elements read. It needs: an f that reads files (otherwise there is nothing to wait for) and
+    can run ahead unobserved, as can all that is upstream, no ``ignore_errors`` downstream, elements that take little
+    memory, and a measured gain.
     """
     match node:
         case FlatMap(fn=fn) if effects(fn).file_reads:

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.environment import processors
@@ -16,9 +14,9 @@ def parallel_interleave(node: Node) -> Rewrite | None:
 
     The datasets that take turns are read at once, and their elements are put back in turn: with the same cycle and
     block length, the sequence is the same. Where no cycle length was given, it is the number of processors, as
-    TensorFlow takes it. It takes: an f from which nobody sees that it runs ahead, nothing upstream that could be seen
-    to, no ``ignore_errors`` downstream, elements that take little memory, and a measured gain, since handing over
-    elements in memory costs more than reading them.
+    TensorFlow takes it. It needs: an f that can run ahead unobserved, as can all that is upstream, no ``ignore_errors``
+    downstream, elements that take little memory, and a measured gain, since handing over elements in memory costs more
+    than reading them.
     """
     match node:
         case Interleave(num_parallel_calls=None):

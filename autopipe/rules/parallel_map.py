@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.analysis.effects import effects
@@ -16,8 +14,9 @@ def parallel_map(node: Node) -> Rewrite | None:
     Calls of f run at once and their results are put back in order, so the sequence is the same. TensorFlow does
     this by itself for functions without state; it does not for those that draw random numbers without a seed, or
     read a variable. They are changed too under keeps="training", unless measured slower: which element gets which draw
-    changes, and a value assigned in mid-epoch reaches elements up to some dozens later. It takes: nothing in f from
-    which the order of calls could be seen, and nothing upstream that could be seen to run further ahead than it does.
+    changes, and a value assigned in mid-epoch takes effect up to some dozens of elements later. It needs: nothing in f
+    from which the order of calls could be seen, and nothing upstream that could be seen to run further ahead than it
+    does.
     """
     match node:
         case Map(use_inter_op_parallelism=False):

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.files import read_one
 from autopipe.pipeline.ir import FilesReader, Node
 from autopipe.pipeline.signature import signature
@@ -14,9 +12,9 @@ def parallel_reads(node: Node) -> Rewrite | None:
 
     A reader of many files reads one to its end before it opens the next. So does this, and the sequence is the same,
     but the next files are opened and their beginnings read meanwhile, which hides the time they take to arrive or to
-    be decompressed. It takes: more than one file, names that may be read ahead, no ``ignore_errors`` downstream,
-    elements that take little memory, and a measured gain, since files in memory are read faster than they are handed
-    over.
+    be decompressed. It needs: more than one file, names that may be read ahead, no ``ignore_errors`` downstream,
+    elements that take little memory, and a measured gain, since files in memory are read faster than their elements are
+    handed over.
     """
     match node:
         case FilesReader(num_parallel_reads=None) if signature(node.input).cardinality != 1:

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Batch, Node, Rebatch, Unbatch
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import AsWellKnown, HoldsFewWhole, NoErrorIsIgnored, OneShape
@@ -9,11 +7,11 @@ from autopipe.rules._obligations import AsWellKnown, HoldsFewWhole, NoErrorIsIgn
 def rebatch(node: Node) -> Rewrite | None:
     """unbatch | batch(b)  ->  rebatch(b)
 
-    Batches of another size are cut from the old ones in slices, not element by element. It takes: dense elements of
-    one known shape, a type and a number of elements that are known as well afterwards (TensorFlow forgets the number
-    where the old batches had a fixed size), no ``ignore_errors`` downstream (a bad batch would take its neighbours with
-    it), and downstream nothing that holds some batches and not their neighbours, as a shuffle or what comes after a
-    filter may, where the old ones are larger: each slice holds the whole old batch.
+    Batches of another size are cut from the old ones in slices, not element by element. It needs: dense elements of
+    one known shape, a type and a number of elements that stay as well known (TensorFlow forgets the number where the
+    old batches had a fixed size), no ``ignore_errors`` downstream (a bad batch would take its neighbours with it), and
+    downstream nothing that holds some batches and not their neighbours, as a shuffle or what comes after a filter may,
+    where the old ones are larger: each slice holds the whole old batch.
     """  # noqa: D402  it names a stage, not this function
     match node:
         case Batch(input=Unbatch() as unbatch):

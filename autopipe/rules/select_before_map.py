@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline.ir import Map, Node, Shard, Skip, Take
 from autopipe.rules._base import Keeps, Rewrite, rule
@@ -11,9 +9,9 @@ def select_before_map(node: Node) -> Rewrite | None:
     """map(f) | shard(n, i)  ->  shard(n, i) | map(f)
 
     What ``shard``, ``skip`` or ``take`` leaves out need not be computed first. They count elements and never look at
-    them, so those that stay are the same, in the same order. It takes: nothing in f that could be seen to run on
-    fewer elements (draws without a seed are others then, which needs keeps="training"), and errors that nobody
-    counts on: one in an element that is left out can no longer surface.
+    them, so those that stay are the same, in the same order. It needs: nothing in f that could be seen to run on fewer
+    elements (draws without a seed are then others, which needs keeps="training"), and no error that must surface: one
+    in an element that is left out no longer can.
     """
     match node:
         case Take() | Skip() | Shard() if isinstance(node.input, Map) and node.input.preserve_cardinality:

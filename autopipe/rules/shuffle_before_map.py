@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline.ir import Node
 from autopipe.rules._base import Keeps, Rewrite, rule
@@ -14,9 +12,9 @@ def shuffle_before_map(node: Node) -> Rewrite | None:
     The buffer holds what goes into f, and the first element waits for n reads instead of n calls of f. A shuffle
     picks places in its buffer and never looks at elements, so the order is the same, also with a seed. Where a repeat
     comes right after the shuffle, f goes after both: as one stage, they fill the buffer for the next epoch while this
-    one still trains. It takes: nothing in f that could be seen to run in another order (draws without a seed are others
+    one still trains. It needs: nothing in f that could be seen to run in another order (draws without a seed are others
     then, which needs keeps="training"), no ``ignore_errors`` downstream, a buffer that takes little more memory with
-    what goes into f, or less, and after a repeat of a seeded shuffle nobody who could see that elements are made early.
+    what goes into f, or less, and after a repeat of a seeded shuffle, that elements can be made early unobserved.
     """
     found = shuffled_map(node)
     if found is None:

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Node, Repeat, Shuffle
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._obligations import RepeatedAtOnce, Reshuffles
@@ -11,8 +9,8 @@ def shuffle_before_repeat(node: Node) -> Rewrite | None:
 
     A shuffle after a repeat mixes epochs: some elements come twice before others come once. Shuffled first, every
     epoch holds every element exactly once, in a new order each time. The epochs become sharper, which is why this
-    needs keeps="training"; a seed asks for the exact order and so refuses it. It takes: a shuffle that reshuffles in
-    each epoch, and no option that keeps TensorFlow from making one stage of the two, since each epoch would then wait
+    needs keeps="training"; a seed asks for the exact order and so refuses it. It needs: a shuffle that reshuffles in
+    each epoch, and no option that keeps TensorFlow from fusing the two into one stage, since each epoch would then wait
     for the buffer to fill.
     """
     match node:

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
@@ -25,10 +23,9 @@ def shuffle_fewer_bytes(node: Node) -> Rewrite | None:
     Where f makes its elements smaller before arithmetic makes them larger again (a photograph becomes a small image
     of bytes, then of floats), neither order of map and shuffle is good: the buffer holds the largest or the second
     largest. f is cut where its result takes the fewest bytes. A shuffle never looks at elements, so the order is the
-    same, also with a seed. Where a repeat comes right after the shuffle, the rest of f goes after both. It takes: fewer
+    same, also with a seed. Where a repeat comes right after the shuffle, the rest of f goes after both. It needs: fewer
     bytes at the cut than on both sides of f, nothing in f that could be seen to run in another order, no
-    ``ignore_errors`` downstream, and after a repeat of a seeded shuffle nobody who could see that elements are made
-    early.
+    ``ignore_errors`` downstream, and after a repeat of a seeded shuffle, that elements can be made early unobserved.
     """
     found = shuffled_map(node)
     parts = split_before_growth(found[1].fn) if found else None

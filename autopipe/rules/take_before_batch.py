@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from autopipe.pipeline.ir import Node, Take
 from autopipe.rules._base import Keeps, Phase, Rewrite, rule
 from autopipe.rules._counted import counted_in_elements
@@ -10,9 +8,9 @@ from autopipe.rules._obligations import ErrorsEndEpoch
 def take_before_batch(node: Node) -> Rewrite | None:
     """batch(b) | take(n)  ->  take(n * b) | batch(b)
 
-    The first n batches are the first n * b elements. Nothing after them is stacked ahead then, and a map before them
-    need not run for it; what is cached of that map is read to its end. It takes: no ``ignore_errors`` downstream (a
-    batch that fails was counted as one).
+    The first n batches are the first n * b elements. Nothing after them is then stacked ahead, and no map before them
+    runs for it; a cache of such a map is read to its end. It needs: no ``ignore_errors`` downstream (a batch that fails
+    was counted as one).
     """
     counted = counted_in_elements(node) if isinstance(node, Take) else None
     if counted is None:

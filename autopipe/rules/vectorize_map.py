@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.batched.exact import computes_exactly, jumps_in_batch
@@ -22,13 +20,13 @@ from autopipe.rules._obligations import (
 def vectorize_map(node: Node) -> Rewrite | None:
     """map(f) | batch(b)  ->  batch(b) | map(vectorized f)
 
-    One call per batch instead of one per element: the cost of a call is paid b times less often. It takes: f stateless
+    One call per batch instead of one per element: the cost of a call is paid b times less often. It needs: f stateless
     (two images of a batch must not share one random draw), elements of one known shape (so that they can be stacked
     before f as after it), a batched form of every op of f, no ``ignore_errors`` downstream (one bad element would
     take its batch with it), results so small that calls cost something beside the work, the same results on a
-    sample, and a measured gain, since some functions are slower on batches. Parallel calls are as many as AUTOTUNE
-    makes: as many as there were on elements would hold as many batches. Where every op of f rounds alike alone
-    and in a batch, the sequence is kept bit for bit; else elements are kept up to float rounding.
+    sample, and a measured gain, since some functions are slower on batches. AUTOTUNE sets the number of parallel calls:
+    the number there was for elements would hold as many batches. Where every op of f rounds alike alone and in a batch,
+    the sequence is kept bit for bit; otherwise elements are kept up to float rounding.
     """
     match node:
         case Batch(input=Map(synchronous=False) as mapped):

@@ -1,5 +1,3 @@
-"""The rule named as this file."""
-
 from dataclasses import replace
 
 from autopipe.functions.analysis.effects import effects
@@ -27,7 +25,7 @@ def vectorize_rest(node: Node) -> Rewrite | None:
 
     Where f as a whole has no batched form, it is cut: what must be done for each element by itself stays before the
     batch (a random draw, so that no two images share one; decoding; what has no known shape), and the rest is done
-    by the batch. It takes: a batched form of the rest, no ``ignore_errors`` downstream, results so small that calls
+    by the batch. It needs: a batched form of the rest, no ``ignore_errors`` downstream, results so small that calls
     cost something beside the work, the same results on a sample, and a measured gain. Where the rest rounds alike
     alone and in a batch, the sequence is kept bit for bit.
     """

@@ -2,7 +2,7 @@
 
 It refuses an iterator whose functions have a state. What a table of results holds need not be saved: it can be worked
 out again. And it restores only into the same stages; one that fills a cache has others than one that reads it. A
-shuffle is not restored right where its buffer has another size, so the knobs are saved too; and whether an element
+shuffle is not restored correctly if its buffer has another size, so the knobs are saved too; so is whether an element
 failed, which would be missing from a cache. Private methods of TensorFlow are replaced here,
 ``OwnedIterator._serialize_to_tensors`` and ``_restore_from_tensors``, and another is called, ``_track_trackable``.
 """
@@ -28,7 +28,7 @@ _STATE = "_STATE"
 _PROGRESS = "autopipe_progress"
 _HALF_WRITTEN = (
     "An iterator can be saved in a checkpoint once its disk caches are whole, but this one still writes them, and "
-    "nobody could go on with a file half written. Save from the second epoch on, or give optimize() no disk_cache."
+    "a file half written cannot be continued. Save from the second epoch on, or give optimize() no disk_cache."
 )
 _OTHER_STAGES = (
     "An iterator can be restored where its pipeline has the stages of the one that was saved, but this one has others: "
@@ -43,7 +43,7 @@ class Progress:
 
     Attributes:
         knobs: those it ran with.
-        given, in_vain: what was asked for, as :class:`autopipe.runtime.requests.Requests` counts it.
+        given, in_vain: what its consumer asked for, as :class:`autopipe.runtime.requests.Requests` counts it.
     """
 
     knobs: Mapping[str, int]
@@ -74,7 +74,7 @@ class _SavedProgress(tf.train.experimental.PythonState):  # type: ignore[misc]
         self._restored = Progress(**json.loads(string))
 
     def taken(self) -> Progress:
-        """Return what was restored since this was asked last."""
+        """Return what was restored since the last call."""
         restored, self._restored = self._restored, Progress({})
         return restored
 

@@ -73,7 +73,7 @@ class OptimizedDataset(Followable):
 
     @property
     def _variant_tensor(self) -> Any:
-        """What is derived from here reads what is full by now: a cached order is the same in all that read it."""
+        """What is derived from here reads the caches that are full by now: all readers then see the same order."""
         if self._stores.has_memories and tf.compat.v1.executing_eagerly_outside_functions():
             with tf.init_scope(), self._lock:
                 derived = self._stores.derived_memories(self._iterators.memories_in_use())
@@ -98,7 +98,7 @@ class OptimizedDataset(Followable):
         return self.iterator() if tf.executing_eagerly() else super().__iter__()
 
     def iterator(self, after: Stages = ()) -> Any:
-        """Return an iterator over this dataset with stages after it; :meth:`retune` changes it as any other."""
+        """Return an iterator over this dataset with stages after it; :meth:`retune` changes it like any other."""
         with self._lock:
             iterator, reading = self._take_offered(after) or self._start(after, early=False)
         reading.taker.is_here()
@@ -107,9 +107,9 @@ class OptimizedDataset(Followable):
         return iterator
 
     def waits_for_caches(self) -> bool:
-        """Return whether the first element of what is derived from here waits for many that its caches will hold."""
+        """Return whether the first element of a derived dataset waits for many elements that caches will hold."""
         if fills_at_once(self.written):
-            # So it does as written, once; what fills caches then serves the training that follows.
+            # As written it waits too, once; and what fills caches then serves the training that follows.
             return False
         with self._lock:
             full = self._stores.has_full_memories(self._iterators.memories_in_use())
@@ -122,11 +122,11 @@ class OptimizedDataset(Followable):
 
     @property
     def begins_with_all(self) -> bool:
-        """Whether the first element of what is derived from here fills its caches."""
+        """Whether the first element of a derived dataset fills its caches."""
         return begins_with_all(self._autopipe_tree)
 
     def look(self, after: Stages = ()) -> Any:
-        """Return an iterator that keeps nothing, without waiting until caches are full, and of which nobody is told.
+        """Return an iterator that fills no cache, does not wait until caches are full, and is hidden from observers.
 
         Args:
             after: stages after this dataset, as for :meth:`iterator`.
@@ -144,9 +144,9 @@ class OptimizedDataset(Followable):
             after: stages after this dataset, as for :meth:`iterator`.
 
         Returns:
-            The iterator; ``None`` where somebody would notice (Python code, a variable), where a cache is not full,
-            where a shuffle with a seed would go on with another order, should nobody read it, and where files are read
-            that may change, as they may with ``keeps="sequence"``.
+            The iterator; ``None`` where that could be noticed (Python code, a variable), where a cache is not full,
+            where a seeded shuffle would go on with another order if the iterator were never read, and where files are
+            read that may change, as they may with ``keeps="sequence"``.
 
         >>> import tensorflow as tf, autopipe
         >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).shuffle(4))
@@ -163,9 +163,9 @@ class OptimizedDataset(Followable):
         return iterator
 
     def offer(self, iterator: Any) -> None:
-        """Give an iterator of :meth:`start_early` to whoever asks for one next, as long as the caller holds it.
+        """Return an iterator of :meth:`start_early` from the next ``iter()``, if the caller still holds it then.
 
-        Once it was handed out, and where its knobs are not those of the dataset any more, this does nothing.
+        This does nothing once it was handed out, or where its knobs are no longer those of the dataset.
         """
         self._offered = _gone if iterator is None else weakref.ref(iterator)
 
@@ -180,25 +180,25 @@ class OptimizedDataset(Followable):
 
     @property
     def caches_are_full(self) -> bool:
-        """Whether what it keeps in memory is there, or nearly all of it where epochs differ."""
+        """Whether all that it keeps in memory is there, or nearly all where epochs differ."""
         return self._stores.memories_are_full and self._tables.are_full
 
     @property
     def caches_are_filled(self) -> bool:
-        """Whether what it keeps in memory grows no more; an element that failed may be missing from it."""
+        """Whether what it keeps in memory has stopped growing; an element that failed may be missing from it."""
         return self._stores.memories_are_filled and self._tables.are_full
 
     def results_have_settled(self, given: int) -> bool:
-        """Return whether its memoized maps make hardly any new results any more, if this is asked again and again.
+        """Return whether its memoized maps make hardly any new results by now; to be called again and again.
 
         Args:
-            given: how many elements the iterator gave that fills them.
+            given: how many elements the iterator that fills them has given.
         """
         return self._tables.have_settled(given) or self._tables.are_full
 
     @property
     def must_end(self) -> bool:
-        """Whether its caches serve no other iterator until one comes to its end: only that tells that none failed."""
+        """Whether its caches serve no other iterator until one reaches its end, which alone shows that none failed."""
         return self._stores.must_end
 
     @property
@@ -214,15 +214,15 @@ class OptimizedDataset(Followable):
     def retune(self, knobs: Mapping[str, int]) -> None:
         """Change knobs, at once, also under an iterator that is being read.
 
-        Every element is still yielded exactly once per epoch, and what a memory cache holds is kept. To be called
-        between two elements, from the thread that takes them: iterators that others read go on as they are.
+        Every element is still yielded exactly once per epoch, and what a memory cache holds is kept. Call it between
+        two elements, from the thread that takes them: iterators that other threads read go on as they are.
 
         A knob that is not ``live``, such as the cycle of an interleave, changes from the next iterator on. So do all
-        where an iterator cannot be changed: TensorFlow cannot save a generator's state, that of a seeded random
-        function, a cache file half written, or a memory cache that is read at two places; it does not restore
-        ``sample_from_datasets``, nor CSV files with a header, as they were; more than 20,000 elements in memory
-        caches and shuffle buffers take it too long; and who reads further ahead may fill a cache that lacks an element
-        that failed, where nobody knows how many there are.
+        knobs where an iterator cannot be changed. TensorFlow cannot save a generator's state, that of a seeded random
+        function, a cache file half written, or a memory cache that is read at two places. It does not restore
+        ``sample_from_datasets``, nor CSV files with a header, as they were. More than 20,000 elements in memory caches
+        and shuffle buffers take it too long. And an iterator that reads further ahead could fill a cache that lacks a
+        failed element, where the number of elements is unknown.
 
         Args:
             knobs: values by the names in :attr:`knobs`; the others stay.
@@ -295,7 +295,7 @@ class OptimizedDataset(Followable):
     def try_out_next(self, knobs: Mapping[str, int]) -> None:
         """Start the next iterator, and that one only, with other knobs; the dataset keeps its own.
 
-        :meth:`retune` takes it back.
+        :meth:`retune` cancels this.
 
         Args:
             knobs: values by the names in :attr:`knobs`; the others are those of the dataset.
@@ -323,7 +323,7 @@ class OptimizedDataset(Followable):
         iterator = self._offered()
         reading = next((each for each in self._iterators.live() if each.iterator() is iterator), None)
         if reading is not None and reading.after != after:
-            # Whoever looks at something else leaves it to the next.
+            # An iterator with other stages leaves it to the next one.
             return None
         self._offered = _gone
         if iterator is None or reading is None or reading.handed_out or reading.knobs != self.knobs:
@@ -342,7 +342,7 @@ class OptimizedDataset(Followable):
         drawn_from = self._iterators.change(reading, tree)
         if drawn_from is None:
             return
-        # One that goes on for ever will have left the seeds elsewhere: the next iterators draw their orders there.
+        # An iterator without end leaves the seeds in its own generators: the next ones draw their orders from those.
         self._iterators.ready.clear()
         self._rebuild(with_seed_generators_of(drawn_from, self._autopipe_tree))
         if self._tried_next is not None:

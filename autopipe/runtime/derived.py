@@ -1,4 +1,4 @@
-"""What a user, or Keras for ``class_weight``, puts after an optimized dataset.
+"""Datasets that a user, or Keras for ``class_weight``, derives from an optimized dataset.
 
 A private attribute of TensorFlow is read and written here, ``Dataset._variant_tensor``.
 """
@@ -22,17 +22,17 @@ from autopipe.runtime.readings import Stages, tree_after
 
 __all__ = ["Followable", "FollowingDataset", "built_after"]
 
-# Of batches mostly, where nobody knows how many there are.
+# Mostly of batches; it counts where the number of elements is unknown.
 _FEW = 32
 
 to_variant = tf.data.experimental.to_variant
 
-# Each comes to the end of what it reads. A take does not: see LookingDataset.
+# Each reads its input to the end. A take does not: see LookingDataset.
 _FOLLOWING = ir.Batch | ir.Filter | ir.Map | ir.Options | ir.PaddedBatch | ir.Prefetch | ir.Repeat | ir.Skip
 
 
 class Followed(Protocol):
-    """An optimized dataset, as those after it need it."""
+    """An optimized dataset, as the datasets derived from it need it."""
 
     @property
     def original(self) -> Any:
@@ -46,7 +46,7 @@ class Followed(Protocol):
 
     @property
     def must_end(self) -> bool:
-        """Whether its caches serve no other iterator until one comes to its end."""
+        """Whether its caches serve no other iterator until one reaches its end."""
         ...
 
     def iterator(self, after: Stages = ()) -> Any:
@@ -54,16 +54,16 @@ class Followed(Protocol):
         ...
 
     def waits_for_caches(self) -> bool:
-        """Whether the first element of what is derived from it waits for many that its caches will hold."""
+        """Whether the first element of a derived dataset waits for many elements that caches will hold."""
         ...
 
     @property
     def begins_with_all(self) -> bool:
-        """Whether the first element of what is derived from it fills its caches."""
+        """Whether the first element of a derived dataset fills its caches."""
         ...
 
     def look(self, after: Stages = ()) -> Any:
-        """Return an iterator over it with stages after it that keeps nothing; nobody is told of it."""
+        """Return an iterator over it with stages after it that fills no cache and is hidden from observers."""
         ...
 
 
@@ -100,15 +100,15 @@ def _stage_after(optimized: Followed, derived: Any) -> ir.Unary | None:
 
 
 def _takes_few(taken: ir.Take) -> bool:
-    """Return whether a cache of all elements is of little use to a take, as to who looks at some beside training."""
+    """Return whether a cache of all elements is of little use to a take, as to a look at some beside training."""
     number = signature(taken.input).cardinality
     return 0 <= taken.count <= (number / 2 if number >= 0 else _FEW)
 
 
 def _looks(taken: ir.Take) -> float:
-    """Return how many passes take as many elements as there are; to fill caches then costs as much once more.
+    """Return how many passes take as many elements as there are; from then on, filling caches pays.
 
-    Where that is not known, all are looked at: to fill caches might take for ever.
+    Where that number is not known it is infinite: filling caches might never end.
     """
     repeated = taken.input
     while isinstance(repeated, ir.Repeat):
@@ -135,7 +135,7 @@ class Followable(tf.data.Dataset):
     with_options = _staying_live(tf.data.Dataset.with_options)
 
     def take(self, count: Any, name: str | None = None) -> Any:
-        """Do as any dataset; what it returns is not live, and where it takes few, waits for no cache to be full."""
+        """Do as any dataset; the result is not live, and where it takes few, does not wait until caches are full."""
         derive = partial(super().take, count, name)
         optimized, stages = self._following
         derived = derive()
@@ -145,7 +145,7 @@ class Followable(tf.data.Dataset):
         after = (*stages, taken)
         if not optimized.waits_for_caches():
             return derived
-        # Who begins with less never fills them, however often it is read.
+        # Otherwise so few elements never fill the caches, however often they are read.
         passes = _looks(taken) if optimized.begins_with_all else math.inf
         return LookingDataset(derive, lambda: optimized.look(after) if optimized.waits_for_caches() else None, passes)
 
@@ -179,7 +179,7 @@ class FollowingDataset(Followable):
 
     @property
     def _variant_tensor(self) -> Any:
-        """What is derived from here reads what is full by now, as what is derived from the optimized dataset does."""
+        """What is derived from here reads the caches that are full by now, as what the optimized dataset gives does."""
         if tf.compat.v1.executing_eagerly_outside_functions():
             with tf.init_scope():
                 source = to_variant(self.optimized)

@@ -1,8 +1,8 @@
 """What is read of a pipeline in a few epochs, in a form that can be compared with another's.
 
-Elements are not kept, only what tells them apart. An element is known by a digest of its bits, for a comparison in
-order. A row (of a batch, so that where batches begin does not count; else an element) is known by a digest of what must
-be equal (whole numbers, texts, shapes, where a float is no number or infinite) and by sums of its floats with random
+Elements are not kept, only what identifies them. An element is identified by a digest of its bits, for a comparison
+in order. A row (of a batch, so that batch boundaries do not count; else an element) is identified by a digest of what
+must be equal (whole numbers, texts, shapes, which floats are NaN or infinite) and by sums of its floats with random
 weights, since floats, also those of complex numbers, may round differently.
 """
 
@@ -34,7 +34,7 @@ class Row:
     sizes: Any
 
     def like(self, other: Row, tolerance: float) -> bool:
-        """Return whether both are equal but for rounding, and the noise of where large numbers cancel out."""
+        """Return whether both are equal but for rounding, and the noise left where large numbers cancel out."""
         import numpy as np
 
         if self.exact != other.exact or self.sums.shape != other.sums.shape:
@@ -48,9 +48,9 @@ class EpochDigest:
 
     Attributes:
         elements: the digest of each element, in order.
-        rows: what each row is known by, in order.
+        rows: what identifies each row, in order.
         forms: the types and numbers of dimensions of each row.
-        means: of each row, the mean of each numeric leaf.
+        means: the mean of each numeric leaf, for each row.
         complete: whether the epoch came to its end.
         error: what ended it, if an element failed.
     """
@@ -70,7 +70,7 @@ def read_epochs(dataset: Any, epochs: int, limit: int, seconds: float, *, batche
         dataset: a ``tf.data.Dataset``.
         epochs: how often it is read.
         limit: elements read in each epoch, at the most.
-        seconds: time for all epochs together; what was begun is not read to its end after that.
+        seconds: time for all epochs together; an epoch that is under way then is broken off.
         batched: whether the rows of an element are examples of their own.
     """
     end = time.perf_counter() + seconds
@@ -159,7 +159,7 @@ def _is_summed(flat: Any) -> Any:
 
 
 def _kind_of_number(flat: Any) -> Any:
-    """Return of each float whether it is no number, or too large to be summed, with its sign."""
+    """Return for each float whether it is NaN, or too large to be summed, with its sign."""
     import numpy as np
 
     return np.where(np.isnan(flat), 2, np.where(_is_summed(flat), 0, np.sign(flat))).astype(np.int8)

@@ -1,9 +1,9 @@
-"""How nobody waits for the end of an iterator.
+"""Destroying iterators on a thread of its own, so that training does not wait for it.
 
-The thread in which TensorFlow looks after AUTOTUNE sleeps between two looks, twice as long each time, up to a minute.
-Destroying the iterator wakes it before it has been told why, so that it may sleep on (``Model::OptimizeLoop`` of
-``model.cc``). Whoever destroys the iterator waits for it: training does at the end of an epoch, with the interpreter
-locked, and where a running iterator gets another pipeline. So another thread does it here.
+TensorFlow's AUTOTUNE thread sleeps between two optimizations, twice as long each time, up to a minute. Destroying the
+iterator wakes it before it has been told to stop, so that it may sleep on (``Model::OptimizeLoop`` of ``model.cc``).
+The thread that destroys the iterator waits for it: in training that is at the end of an epoch, holding the GIL, and
+where a running iterator gets another pipeline. So another thread does it here.
 
 Private attributes of TensorFlow are read here, ``OwnedIterator._iterator_resource``, and ``_dataset``.
 """
@@ -27,10 +27,10 @@ __all__ = ["call_aside", "dispose_aside", "is_fresh", "number_given", "put_in_pl
 _LOOK_SECONDS = 0.001
 # What it usually takes to make a pipeline whose predecessor is not waited for.
 _MAKING_SECONDS = 0.005
-# What is left of an object that is going takes microseconds to go.
+# The last references to an object that is being freed go within microseconds.
 _PATIENCE_SECONDS = 0.1
-# The list it is asked for in, and the argument of the function that counts. Of a name, releases of Python do not count
-# alike.
+# The list that holds it, and the argument of the function that counts. Releases of Python count local names
+# differently.
 _OWN_REFERENCES = 2
 
 
@@ -40,14 +40,14 @@ def resource_of(iterator: Any) -> Any:
 
 
 def dispose_aside(iterator: Any, before: Callable[[Any], None] = lambda _: None) -> Future[None]:
-    """From now on, let another thread destroy what an iterator runs when nobody holds the iterator any more.
+    """From now on, let another thread destroy what an iterator runs once the iterator is garbage-collected.
 
     Args:
         iterator: the iterator.
-        before: what that thread does first with its handle; with ``None`` where somebody else has that.
+        before: what that thread does first with its handle; with ``None`` where the handle has another owner.
 
     Returns:
-        What is done once it is destroyed; never where somebody else has the handle.
+        A future that is done once it is destroyed; never where the handle has another owner.
 
     >>> import tensorflow as tf
     >>> iterator = iter(tf.data.Dataset.range(3))
@@ -62,7 +62,7 @@ def dispose_aside(iterator: Any, before: Callable[[Any], None] = lambda _: None)
 
 
 def call_aside(iterator: Any, then: Callable[[], None]) -> None:
-    """From now on, let another thread do something when nobody holds an iterator any more.
+    """From now on, let another thread do something once an iterator is garbage-collected.
 
     >>> import tensorflow as tf
     >>> gone = threading.Event()
@@ -79,12 +79,12 @@ def put_in_place(resource: Any, dataset: Any, *, aside: bool, restored: bool = F
     Args:
         resource: its handle.
         dataset: the pipeline, with the options of the one before.
-        aside: whether the one before may still be coming to its end when this returns.
-        restored: whether the one before was given the state of another. TensorFlow shows the model of such a one to
-            nobody, and logs a warning to whoever asks.
+        aside: whether the one before may still be ending when this returns.
+        restored: whether a state was restored into the one before. TensorFlow does not show the model of such an
+            iterator, and logs a warning when asked for it.
 
     Returns:
-        What is done once the one before has ended.
+        A future that is done once the one before has ended.
 
     Raises:
         tensorflow.errors.OpError: if TensorFlow cannot make the pipeline; the iterator runs the one before then.
@@ -107,7 +107,7 @@ def put_in_place(resource: Any, dataset: Any, *, aside: bool, restored: bool = F
 
 
 def _dispose(held: list[Any], dataset: Any, before: Callable[[Any], None], destroyed: Future[None]) -> None:
-    """Begin to destroy what the handle in a list of one leads to; nobody else must hold it."""
+    """Begin to destroy what the handle in a list of one leads to; there must be no other reference to it."""
     _begin_aside(lambda: _empty(held, dataset, before, destroyed))
 
 
@@ -118,7 +118,7 @@ def _begin_aside(work: Callable[[], None]) -> None:
 
 
 def _empty(held: list[Any], dataset: Any, before: Callable[[Any], None], destroyed: Future[None]) -> None:
-    """Make what was an iterator run a pipeline of nothing; its own is destroyed, with the interpreter unlocked."""
+    """Make what was an iterator run an empty pipeline; its own is destroyed, with the GIL released."""
     given_up = time.monotonic() + _PATIENCE_SECONDS
     while sys.getrefcount(held[0]) > _OWN_REFERENCES:
         if time.monotonic() > given_up:
@@ -138,11 +138,11 @@ def _nothing_like(dataset: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _nothing(types: tuple[Any, ...], shapes: tuple[tuple[int, ...], ...]) -> Any:
-    """Return a dataset of these flat types; Python takes a millisecond to make it, in which it reads no batch."""
+    """Return a dataset of these flat types; making it keeps Python from reading batches for a millisecond."""
     import tensorflow as tf
 
     with tf.device("CPU:0"):
-        # Of variants, TensorFlow has no empty tensor but for a part of another.
+        # An empty tensor of variants can be had only as a slice of another.
         variants = tf.data.experimental.to_variant(tf.data.Dataset.range(0))[tf.newaxis][:0]
         parts = [
             tf.reshape(variants, [0, *sides]) if kind == tf.variant else tf.zeros([0, *sides], kind)
@@ -160,19 +160,19 @@ def _sides(shape: Any) -> tuple[int, ...]:
 
 
 def is_fresh(resource: Any) -> bool:
-    """Return whether an autotuned iterator is new: it has given no element, and got no state of another."""
+    """Return whether an autotuned iterator is new: it has given no element, and no state was restored into it."""
     return number_given(resource) == 0
 
 
 def number_given(resource: Any) -> int | None:
-    """Return how many elements an autotuned iterator has given; ``None`` for one that got a state of another."""
+    """Return how many elements an autotuned iterator has given; ``None`` if a state was restored into it."""
     import tensorflow as tf
     from tensorflow.core.framework import model_pb2
 
     try:
         serialized = tf.raw_ops.IteratorGetModelProto(iterator=resource).numpy()
     except tf.errors.OpError:
-        # TensorFlow lets nobody see the model of an iterator that was given a state.
+        # TensorFlow does not show the model of an iterator into which a state was restored.
         return None
     model = model_pb2.ModelProto.FromString(serialized)
     return int(model.nodes[model.output].num_elements)

@@ -23,24 +23,24 @@ def telling_its_end(
     stateless: bool = False,
     chosen: bool = False,
 ) -> Any:
-    """Return the same elements; when the consumer has them all, something is done.
+    """Return the same elements; once the consumer has all of them, ``tell`` is called.
 
-    Where ``number`` tells, that is when it has taken so many: Keras asks for no more then. Where it does not, that is
-    when the consumer asks for another. Neither tells the end if it was ever given an error: after one that failed, a
-    batch or a take may have given another in its place.
+    Where ``number`` is known, that is as soon as it has taken so many, since Keras asks for no more. Otherwise it is
+    when the consumer asks for another. It is never called if the consumer ever got an error: after an element that
+    failed, a batch or a take may have given another in its place.
 
     Args:
         dataset: any dataset.
-        tell: does it, in a graph.
+        tell: is called, in a graph.
         requests: counts what is asked for; an iterator that goes on over another pipeline keeps its own.
-        number: how many elements are all of them; below 1 where that is not known, or where some may be left out, of
-            which one that failed would not be heard.
-        inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. After what is returned,
-            that would ask, and not the consumer; so it is put before.
-        stateless: whether TensorFlow can save an iterator over ``dataset``. It can save one over what is returned too
-            then, though what is done at the end is not in what it saves.
-        chosen: whether elements are chosen from several datasets. TensorFlow forgets their shapes then, and takes for
-            scalars what it concatenates.
+        number: how many elements there are; below 1 where that is not known, or where some may be left out, so that an
+            error among these would not reach the consumer.
+        inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. After the result, that
+            prefetch would be what asks, and not the consumer; so it is put before.
+        stateless: whether TensorFlow can save an iterator over ``dataset``. Then it can save one over the result too,
+            though whether ``tell`` was called is not saved.
+        chosen: whether elements are chosen from several datasets. Then TensorFlow forgets their shapes, and takes what
+            it concatenates for scalars.
 
     >>> ended = tf.Variable(False)
     >>> def tell():
@@ -62,7 +62,7 @@ def telling_its_end(
 
 
 def _with_shapes(dataset: Any) -> Any:
-    """Return the same elements after a map, which says what they look like; one that does nothing would be left out."""
+    """Return the same elements after a map that states their shapes; one that does nothing would be left out."""
 
     def shaped(part: Any, spec: Any) -> Any:
         return tf.ensure_shape(part, spec.shape) if isinstance(spec, tf.TensorSpec) else part
@@ -101,7 +101,7 @@ def _after_the_last(dataset: Any, tell: Callable[[], None], requests: Requests) 
         output_shapes=list(shapes),
     )
     told = tf.data.experimental.from_variant(variant, dataset.element_spec)
-    # TensorFlow frees the functions of a dataset that nobody holds.
+    # TensorFlow frees the functions of a dataset that is not referenced.
     told._autopipe_owner = (counted, nothing)
     return told
 
@@ -112,5 +112,5 @@ def _true_after(tell: Callable[[], None]) -> Any:
 
 
 def _plain(function: Any) -> Any:
-    """Let AutoGraph be: there is nothing to convert, so nothing to spend on it."""
+    """Keep AutoGraph away: there is nothing to convert, so no time to spend on it."""
     return tf.autograph.experimental.do_not_convert(function)

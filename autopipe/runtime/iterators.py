@@ -1,4 +1,4 @@
-"""The iterators over an optimized dataset: how each starts, and how it goes on over a pipeline of other knobs."""
+"""The iterators over an optimized dataset: how each starts, and how it goes on with other knobs."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ __all__ = ["Iterators"]
 class Iterators:
     """The iterators over one optimized dataset.
 
-    They hold their readings, and those the dataset, which holds this: it is gone with the last of them, and its
-    memories too.
+    Each holds its reading, a reading holds the dataset, and the dataset holds this: all of it, memories included, is
+    freed with the last iterator.
 
     Args:
         stores: where the caches keep their elements.
 
     Attributes:
-        ready: the pipelines that those before ran.
+        ready: the pipelines that earlier iterators ran.
     """
 
     def __init__(self, stores: Stores) -> None:
@@ -68,12 +68,12 @@ class Iterators:
         self._readings: list[Callable[[], Reading | None]] = []
 
     def live(self) -> list[Reading]:
-        """Return the readings of those that somebody holds."""
+        """Return the readings of the iterators that are still referenced."""
         known = (each() for each in self._readings)
         return [reading for reading in known if reading is not None and reading.iterator() is not None]
 
     def memories_in_use(self) -> list[Memories]:
-        """Return where the memory caches of those keep their elements."""
+        """Return where the memory caches of live iterators keep their elements."""
         return [reading.memories for reading in self.live() if not reading.passes]
 
     def start(self, dataset: Any, tree: ir.Node, built: Any, after: Stages, *, early: bool) -> tuple[Any, Reading]:
@@ -82,8 +82,8 @@ class Iterators:
         Args:
             dataset: the optimized dataset.
             tree: its pipeline, perhaps with other knobs.
-            built: what others derive datasets from; without caches it is the same pipeline.
-            after: the stages that somebody put after it.
+            built: what derived datasets are built on; without caches it is the same pipeline.
+            after: the stages that were put after it.
             early: whether its buffers are to fill before the first element is asked for.
         """
         reading, watched = self._new_reading(dataset, tree, after)
@@ -113,18 +113,18 @@ class Iterators:
         return iterator, reading
 
     def change(self, reading: Reading, tree: ir.Node) -> ir.Node | None:
-        """Make an iterator go on over a pipeline of the same stages, but for the knobs that wait for the next one.
+        """Make an iterator go on over a pipeline of the same stages with other knobs, where these are live.
 
-        One that another thread may be taking an element of is left as it is.
+        It is left as it is while another thread may be taking an element from it.
 
         Returns:
-            The pipeline whose seeds the next iterators are to draw on from; ``None`` if those are not concerned.
+            The pipeline whose seeds the next iterators must go on drawing from; ``None`` if they are not affected.
         """
         with reading.taker.kept_waiting() as is_here:
             return self._change(reading, tree) if is_here else None
 
     def _new_reading(self, dataset: Any, tree: ir.Node, after: Stages) -> tuple[Reading, bool]:
-        """Return how an iterator is to read, and whether to look if it is left while memory caches are not full."""
+        """Return how an iterator is to read, and whether to watch if it is abandoned before memory caches are full."""
         written_by_others = [file for each in self.live() for file in each.files]
         files = self._stores.next_files(written_by_others, self.memories_in_use())
         memories = self._stores.next_memories(self.memories_in_use())
@@ -138,7 +138,7 @@ class Iterators:
             case Form.PASSING:
                 memories = self._stores.no_memories
         reading = Reading(dataset, after, knob_values(tree), memories, None, files, writes, form=form)
-        # Those that run other stages, or hold other numbers of elements, tell by that which state of another fits.
+        # Those with other stages or buffer sizes note their end as well, so that a state of theirs fits no other kind.
         notes = writes or form is Form.FILLING or (unfilled and memories.must_end)
         if _must_count(reading, notes=notes):
             reading.requests = Requests()
@@ -165,7 +165,7 @@ class Iterators:
         return ready
 
     def _see_off(self, iterator: Any, reading: Reading, pipeline: Any, ended: Future[bool] | None) -> None:
-        """Have done what is to be done once nobody holds an iterator any more.
+        """Arrange what is to be done once an iterator is garbage-collected.
 
         Args:
             iterator: the iterator.
@@ -191,7 +191,7 @@ class Iterators:
             weakref.finalize(iterator, self._stores.note_gone, reading.files).atexit = False
 
     def _find_end(self, reading: Reading, ended: Future[bool] | None, like: Any, resource: Any) -> None:
-        """Find out whether a consumer, who is gone, took all there is of an unknown number: then there is no more."""
+        """Find out whether a consumer that is gone had taken all elements."""
         found, number = False, int(like.cardinality())
         try:
             if resource is not None:
@@ -217,14 +217,14 @@ class Iterators:
         if knobs == reading.knobs or waits_for_next_epoch(tree_after(tree, reading.after)):
             return None
         if draws_with_its_first_element(tree) and was_never_read(iterator):
-            # It would draw from seeds of its own then, and the next epoch the same again.
+            # It would draw from seeds of its own, and the next epoch would draw the same again.
             return None
         if self._stores.is_unguarded(reading.memories) and not reading.memories.can_count:
             return None
         state = self._state_of(reading, iterator)
         if state is None:
             return None
-        # Re-pointing draws from the generators of shuffle seeds, so it has its own: later epochs keep theirs.
+        # Re-pointing draws from the generators of shuffle seeds; with its own, those of later epochs are left alone.
         own = trees.transform(with_knobs(tree, knobs), with_new_seed_generator)
         changed = replace(reading, knobs=knobs, memories=self._memories_for(reading))
         if not repoint(iterator, state, self._pipeline_of(changed, own), aside=_ends_aside(reading)):
@@ -238,9 +238,9 @@ class Iterators:
 
         It goes on with the knobs of the other one: some change the stages.
 
-        Those that fill caches take note of their end, and those that somebody observes are metered. What caches hold
-        is in the state, and must not be put into memories that others read. It is for later iterators too: a drawn
-        order, or a choice of elements, stays what it was.
+        An iterator that fills caches notes its end, and one that is observed is metered: which of these the saved one
+        did is found by trying. What caches hold is in the state, and must not be put into memories that others read.
+        Later iterators read it too: a drawn order, or a choice of elements, stays what it was.
         """
         iterator = reading.iterator()
         known = [knob for knob in read_knobs(reading.dataset.tree) if knob.name in saved.knobs]
@@ -301,7 +301,7 @@ class Iterators:
                 self._departures.watch(iterator, partial(read_to_end, other.requests, number))
         else:
             other.memories.note_readers_of(reading.memories)
-            # Of one that had given its last element, no other tells that.
+            # Where the saved one had given its last element, no further element will tell that it ended.
             has_ended = not saved.in_vain and saved.given == number
             if not other.notes or (has_ended and all_come_through(other.tree)):
                 other.memories.note_whole()
@@ -325,8 +325,8 @@ class Iterators:
     def _memories_for(self, reading: Reading) -> Memories:
         """Return where an iterator finds what its memory caches hold, once its state is restored.
 
-        They are emptied for a moment then, which nobody else must see: neither another iterator, nor the pipeline
-        before, which may still be coming to its end. Where some may read further ahead than before, they are guarded.
+        Restoring empties them for a moment. Nothing else may read them then: neither another iterator, nor the pipeline
+        before, which may still be ending. Where stages may read further ahead than before, they are guarded.
         """
         if self._stores.is_unguarded(reading.memories):
             return reading.memories.guarded_successor()
@@ -374,10 +374,10 @@ def _goes_on_as(reading: Reading, other: Reading) -> None:
 
 
 def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: Any, resource: Any) -> None:
-    """Take one element more than the consumer did, who is gone: it may show that none is missing from full caches.
+    """Take one more element than a consumer that is gone did: it may show that none is missing from full caches.
 
-    Who has as many as there are need not ask for another, and would have had the error of one that is missing only
-    then. It may fail, or come to its end, which is told then.
+    A consumer that got as many elements as there are need not ask for another, which alone would have shown it the
+    error of a missing one. This may fail too, or reach the end, which is then noted.
     """
     try:
         if _had_no_error(reading) and resource is not None and not may_give_nothing_for_ever(reading.tree):
@@ -400,9 +400,9 @@ def _must_count(reading: Reading, *, notes: bool) -> bool:
 
 
 def _note_taken(stores: Stores, reading: Reading) -> None:
-    """Take note of what a consumer got who is gone: that may be as many as there are in a pass."""
+    """Note how many elements a consumer got that is gone: they may be as many as one pass has."""
     if reading.passes:
-        # By now, perhaps: it was given the state of another.
+        # It may do so only since it was restored from another.
         return
     if _had_no_error(reading):
         assert reading.requests is not None

@@ -1,7 +1,7 @@
-"""What an iterator would have given next whose consumer is gone: only that tells whether it came to its end.
+"""A further element of an iterator whose consumer is gone: only that tells whether the iterator was at its end.
 
-Private modules of TensorFlow are used here, ``cancellation``, ``context`` and ``execute``: nobody waits for ever for an
-element that a filter looks for in all that is left.
+Private modules of TensorFlow are used here, ``cancellation``, ``context`` and ``execute``, to give up waiting for an
+element where a filter might search all that is left.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from autopipe.pipeline.extract import element_shapes, element_types
 
 __all__ = ["ask_for_one_more"]
 
-# Mostly it is there already. What takes longer may take this share of the time for which the iterator was read.
+# Mostly it is there already. Otherwise it may take this share of the time for which the iterator was read.
 _PATIENCE_SECONDS = 2.0
 _PATIENCE = 0.2
 
 
 def ask_for_one_more(resource: Any, like: Any, *, began: float) -> Any | None:
-    """Take an element more than the consumer did, who is gone; nobody can notice that.
+    """Take one more element than the consumer did, which is gone, so that it cannot notice.
 
     Args:
         resource: the handle of what the iterator runs.
@@ -28,7 +28,7 @@ def ask_for_one_more(resource: Any, like: Any, *, began: float) -> Any | None:
         began: when the iterator was made, by the monotonic clock.
 
     Returns:
-        ``None`` if there is one; else the error, of TensorFlow: its end, or that it did not come in time.
+        ``None`` if there is one; else TensorFlow's error: the end, an element that failed, or none in time.
 
     >>> import tensorflow as tf
     >>> dataset = tf.data.Dataset.range(1)
@@ -49,7 +49,7 @@ def ask_for_one_more(resource: Any, like: Any, *, began: float) -> Any | None:
     shapes = [execute.make_shape(each, "output_shapes") for each in element_shapes(like)]
     attributes = ("output_types", types, "output_shapes", shapes)
     try:
-        # What else is run meanwhile must not be given up with it: a function that can be is so with all others.
+        # Nothing else that runs meanwhile may be cancelled with it; cancelling a function would do that.
         execute.execute_with_cancellation(
             "IteratorGetNext", len(types), [resource], attributes, context.context(), manager
         )

@@ -1,4 +1,4 @@
-"""Who reads an optimized dataset, and who is told of it."""
+"""The readings of an optimized dataset, one for each iterator, and the observers that are told of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Form", "Observer", "Reading", "Stages", "observe", "observers", "stop_observing", "tree_after"]
 
 Stages: TypeAlias = tuple[ir.Unary, ...]
-"""What somebody put after an optimized dataset, in the order it runs."""
+"""The stages that were put after an optimized dataset, in the order they run."""
 
 
 def tree_after(tree: ir.Node, stages: Stages) -> ir.Node:
@@ -38,16 +38,16 @@ class Form(Enum):
     """Which form of its pipeline an iterator runs."""
 
     PLAIN = "the stages as they stand"
-    FILLING = "shuffles do not wait until the caches are full"
-    PASSING = "no cache that rules put there is filled, since iterators before it were left midway"
-    AS_WRITTEN = "as its author wrote it, with the author's caches, since iterators before it were left midway"
+    FILLING = "shuffles do not wait for the caches to be full"
+    PASSING = "no cache that rules added is filled, since iterators before it were abandoned midway"
+    AS_WRITTEN = "as its author wrote it, with the author's caches, since iterators before it were abandoned midway"
 
 
 class Observer(Protocol):
     """Is told of every iterator over an optimized dataset; pipelines made while one listens are metered."""
 
     def reading_started(self, reading: Reading) -> None:
-        """Take note of a new iterator."""
+        """Note a new iterator."""
         ...
 
 
@@ -70,7 +70,7 @@ def stop_observing(observer: Observer) -> None:
 
 
 def observers() -> tuple[Observer, ...]:
-    """Return those who are told now."""
+    """Return the observers there are now."""
     with _observing:
         return tuple(_observers)
 
@@ -81,20 +81,20 @@ class Reading:
 
     Attributes:
         dataset: which one, an ``OptimizedDataset``.
-        after: the stages that somebody put after it, in the order they run.
+        after: the stages that were put after it, in the order they run.
         knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
         memories: where its memory caches keep their elements.
-        requests: what its consumer asked for, where those, or its files, are to take note of its end; else ``None``.
+        requests: what its consumer asked for, where memories or files must know of its end; else ``None``.
         files: where it keeps what its disk caches hold, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
         iterator: the iterator, or ``None`` once it is gone.
-        stall: counts how long its consumer waited; ``None`` if nobody observed when it was made.
-        handed_out: whether somebody asked for it; if not, it was started early.
+        stall: counts how long its consumer waited; ``None`` if there was no observer when it was made.
+        handed_out: whether a consumer has it; ``False`` as long as it is only started early.
         form: which form of the pipeline it runs.
         restored: whether it goes on over another pipeline, or from where another iterator was.
         began: when it did, by the monotonic clock.
         taker: the thread that takes its elements.
-        tuner: who tunes it, or ``None``.
+        tuner: what tunes it, or ``None``.
     """
 
     dataset: Any
@@ -115,11 +115,11 @@ class Reading:
 
     @property
     def tree(self) -> ir.Node:
-        """The stages that the iterator runs, to the last one, with the knobs of the dataset: its own may be others."""
+        """All stages that the iterator runs, with the knobs of the dataset; its own may differ."""
         return tree_after(self.run(self.dataset.tree), self.after)
 
     def run(self, tree: ir.Node) -> ir.Node:
-        """Return the stages that the iterator runs of a pipeline, before those that somebody put after it."""
+        """Return the stages of a pipeline that the iterator runs, before those that were put after it."""
         match self.form:
             case Form.AS_WRITTEN:
                 written: ir.Node = self.dataset.written
@@ -137,19 +137,19 @@ class Reading:
 
     @property
     def passes(self) -> bool:
-        """Whether it fills no cache that rules put there."""
+        """Whether it fills no cache that rules added."""
         return self.form in (Form.PASSING, Form.AS_WRITTEN)
 
     @property
     def notes(self) -> bool:
-        """Whether its caches are to take note of its end."""
+        """Whether its end must be noted for its caches."""
         return self.requests is not None
 
     @property
     def is_filling(self) -> bool:
-        """Whether its memory caches take more elements: also where one iterator serves all epochs this tells the end.
+        """Whether its memory caches still take elements; this works where one iterator serves all epochs too.
 
-        Of what memoized maps hold it tells only if it is asked again and again.
+        It knows about the results of memoized maps only if it is asked again and again.
         """
         given = self.stall.read().batches if self.stall else 0
         return not (self.memories.are_filled and self.dataset.results_have_settled(given))
@@ -161,7 +161,7 @@ class Reading:
 
     @property
     def ends_synchronously(self) -> bool:
-        """Whether TensorFlow would put a prefetch of its own at the end of that."""
+        """Whether TensorFlow would put a prefetch of its own at the end of its stages."""
         last = trees.last_stage(self.tree)
         asynchronous = isinstance(last, ir.Prefetch) or last.is_parallel
         return not asynchronous and does_by_itself(self.tree, "inject_prefetch")

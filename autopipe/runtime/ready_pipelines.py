@@ -1,4 +1,4 @@
-"""Pipelines that are ready for iterators: with their files, their meter and what else an iterator needs."""
+"""Pipelines that iterators can run at once: with their files, their meter and what else an iterator needs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["ReadyPipeline", "ReadyPipelines", "filling_at_once"]
 
 @dataclass
 class ReadyPipeline:
-    """One for iterators that come one after another; those of which nothing is noted may run it at once.
+    """A pipeline for iterators that come one after another; those that note nothing may run it side by side.
 
     Attributes:
         tree, after, files, memories, early: what it was made for.
         pipeline: what the iterators run.
         requests: counts what its iterator is asked for, or ``None``; then iterators may run it side by side.
-        stall: meters it; the one of the latest iterator.
+        stall: the meter of the latest iterator.
         iterator: the latest iterator.
     """
 
@@ -40,7 +40,7 @@ class ReadyPipeline:
     iterator: Callable[[], Any] = lambda: None
 
     def may_serve(self, trees_in_use: Sequence[ir.Node], reading: Reading) -> bool:
-        """Return whether it may be needed again, now that such an iterator is asked for."""
+        """Return whether it may be needed again, now that such an iterator starts."""
         same_pipeline = self.tree in trees_in_use and self.after in ((), reading.after)
         return same_pipeline and self.files == reading.files and self.memories is reading.memories
 
@@ -53,7 +53,7 @@ class ReadyPipeline:
 
 
 class ReadyPipelines:
-    """Those that iterators before ran: TensorFlow has rewritten them already."""
+    """The pipelines that earlier iterators ran: TensorFlow has rewritten them already."""
 
     def __init__(self) -> None:
         self._made: list[ReadyPipeline] = []
@@ -64,7 +64,7 @@ class ReadyPipelines:
     def one_for(
         self, reading: Reading, tree: ir.Node, trees_in_use: Sequence[ir.Node], *, early: bool, metered: bool
     ) -> ReadyPipeline | None:
-        """Return one that an iterator may run; those that no other will need are let go."""
+        """Return one that an iterator may run; those that no later iterator will need are dropped."""
         self._made = [each for each in self._made if each.may_serve(trees_in_use, reading)]
         for ready in self._made:
             if ready.serves(tree, reading, early=early, metered=metered):
@@ -75,18 +75,18 @@ class ReadyPipelines:
         return None
 
     def add(self, ready: ReadyPipeline) -> None:
-        """Take one that was made for an iterator, for those after it."""
+        """Keep one that was made for an iterator, for those after it."""
         self._made.append(ready)
 
     def clear(self) -> None:
-        """Let all go."""
+        """Drop all."""
         self._made.clear()
 
 
 def filling_at_once(dataset: Any) -> Any:
     """Return a dataset whose iterators fill their buffers before the first element is asked for.
 
-    It holds what the dataset given holds: TensorFlow frees that otherwise.
+    It holds the dataset given, which TensorFlow would free otherwise.
     """
     options = tf.data.Options()
     options.experimental_warm_start = True

@@ -1,8 +1,8 @@
 """How a live iterator goes on over another pipeline of the same stages.
 
-Three public ops do it: its state is serialized, the new pipeline is made in the same resource, and the state is put
-back. Keras holds the resource, so the running ``fit`` does not notice. A private attribute of TensorFlow is read and
-written here, ``OwnedIterator._dataset``.
+Three public ops do it: its state is serialized, the new pipeline is made in the same resource, and the state is
+restored. Keras holds the resource, so the running ``fit`` does not notice. A private attribute of TensorFlow is read
+and written here, ``OwnedIterator._dataset``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 MOST_HELD = 20_000
-"""The state of an iterator has each element that buffers and memory caches hold. Of more it takes too long to save."""
+"""The state of an iterator has each element that buffers and memory caches hold; more take too long to save."""
 
 _IGNORE_EXTERNAL_STATE = 1
-# What notes on an iterator that it was given a state.
+# The attribute of an iterator that notes that a state was restored into it.
 _RESTORED = "_autopipe_restored"
 
 
@@ -50,8 +50,8 @@ def repoint(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
     Args:
         iterator: the iterator.
         state: where it is, see :func:`state_of`.
-        dataset: the pipeline. Where ``aside``, what keeps its elements must not be what keeps those of the one before.
-        aside: whether the one before may still be coming to its end when this returns.
+        dataset: the pipeline. Where ``aside``, its caches must not share memories with those of the one before.
+        aside: whether the one before may still be ending when this returns.
 
     Returns:
         Whether it does; ``False`` where TensorFlow cannot carry its state over, and it goes on as it was.
@@ -66,7 +66,7 @@ def repoint(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
     try:
         tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
     except tf.errors.OpError:
-        # TensorFlow may make other stages of it, by rewrites of its own. The state is still that of the old ones.
+        # TensorFlow's own rewrites may have given it other stages. The state still fits the old ones.
         before.result()
         put_in_place(resource, iterator._dataset, aside=False)
         tf.raw_ops.DeserializeIterator(resource_handle=resource, serialized=state)
@@ -85,7 +85,7 @@ def restore(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
         aside: as for :func:`repoint`.
 
     Returns:
-        Whether it does; ``False`` where the state is that of other stages, and it begins anew over what it ran.
+        Whether it does; ``False`` where the state is that of other stages: it then starts its own pipeline anew.
     """
     resource = resource_of(iterator)
     before = put_in_place(resource, dataset, aside=aside, restored=getattr(iterator, _RESTORED, False))
@@ -105,11 +105,11 @@ def restore(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
 def restore_new(iterator: Any, state: Any) -> bool:
     """Make an iterator that :func:`was_never_read` go on from where another iterator over the same stages was.
 
-    What it runs is not made once more: that would draw once more from the seeds of its shuffles, of which TensorFlow
-    does not always restore how many were drawn.
+    Its pipeline is not made again: that would draw from the seeds of its shuffles again, and TensorFlow does not always
+    restore how many were drawn.
 
     Returns:
-        Whether it does; ``False`` where the state is that of other stages, and it is as before.
+        Whether it does; ``False`` where the state is that of other stages: it is then unchanged.
     """
     try:
         tf.raw_ops.DeserializeIterator(resource_handle=resource_of(iterator), serialized=state)
@@ -120,9 +120,9 @@ def restore_new(iterator: Any, state: Any) -> bool:
 
 
 def state_of(iterator: Any) -> Any:
-    """Return where an iterator is, for ``DeserializeIterator``: a vector, as long as what it holds has elements.
+    """Return where an iterator is, for ``DeserializeIterator``: a vector with an entry for each element it holds.
 
-    Those are in it by reference. It takes about 10 us for each.
+    They are in it by reference. That takes about 10 us for each.
 
     Raises:
         tensorflow.errors.UnimplementedError: if TensorFlow cannot save it.
@@ -132,9 +132,9 @@ def state_of(iterator: Any) -> Any:
 
 
 def was_never_read(iterator: Any) -> bool:
-    """Return whether an iterator has given no element yet, nor goes on where another one was; or if nobody knows.
+    """Return whether an iterator has given no element yet and was not restored from another; or if that is unknown.
 
-    Without AUTOTUNE, TensorFlow counts none.
+    Without AUTOTUNE, TensorFlow does not count elements.
 
     >>> iterator = iter(tf.data.Dataset.range(3))
     >>> first = was_never_read(iterator), int(next(iterator))
@@ -148,11 +148,11 @@ def waits_for_next_epoch(tree: ir.Node) -> bool:
     """Return whether changing an iterator of this pipeline would change what it, or the next one, yields.
 
     TensorFlow does not save the state of a seeded random function, and does not restore all stages as they were, least
-    of all from the symbolic checkpoints that an option asks for. It takes one of two readers of a memory cache for one
-    that has read all of it, once the other has filled it: that may be another dataset, where the cache is the author's
-    own. Of a cache in a file that is being written, the parts so far are lost. And a seeded shuffle that starts anew
-    within one iterator, repeated or joined to itself, takes its seeds from where the next iterator will: of one that
-    has ended nobody knows how many it took.
+    of all from the symbolic checkpoints that an option asks for. Once one of two readers of a memory cache has filled
+    it, TensorFlow restores the other as if it had read all of it; where the cache is the author's own, the other reader
+    may be in another dataset. For a cache in a file that is being written, the parts so far are lost. And a seeded
+    shuffle that starts anew within one iterator, repeated or joined to itself, takes its seeds from where the next
+    iterator will: once it has ended, how many it took is not known.
     """
     if any(options.experimental_symbolic_checkpoint for options in trees.options_of(tree)):
         return True
@@ -185,7 +185,7 @@ def has_large_buffer(tree: ir.Node) -> bool:
 
 
 def with_own_state(node: ir.Node) -> ir.Node:
-    """Give a stage what must outlive a rebuilt dataset: a table of results, or the generator of the epochs' seeds."""
+    """Give a stage the state that must outlive a rebuilt dataset: a table of results, or a generator of seeds."""
     if isinstance(node, ir.MemoizedMap) and node.table is None:
         return replace(node, table=new_table())
     return _with_seed_generator(node)
@@ -205,7 +205,7 @@ def with_new_seed_generator(node: ir.Node) -> ir.Node:
 
 
 def with_seed_generators_of(other: ir.Node, tree: ir.Node) -> ir.Node:
-    """Return a pipeline whose seeded shuffles draw from the generators of another one, of the same shuffles."""
+    """Return a pipeline whose seeded shuffles draw from the generators of another pipeline with the same shuffles."""
     generators = {node.origin: node.seed_generator for node in trees.walk(other) if is_reseeded(node)}
 
     def adopt(node: ir.Node) -> ir.Node:

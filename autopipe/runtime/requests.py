@@ -13,13 +13,13 @@ __all__ = ["Requests"]
 
 
 class Requests:
-    """What a consumer asked for: counted by the pipeline, which sees a traced consumer as well as one of Python.
+    """What a consumer asked for, counted by the pipeline, which sees a traced consumer as well as one in Python.
 
-    An iterator that goes on over another pipeline takes them along. They are for one iterator at a time.
+    An iterator that goes on over another pipeline takes its counts along. They are for one iterator at a time.
 
     Args:
-        given: how many elements there were before.
-        in_vain: how often there was none.
+        given: how many elements were given before.
+        in_vain: how often none was given.
 
     >>> requests = Requests()
     >>> options = tf.data.Options()
@@ -42,23 +42,23 @@ class Requests:
 
     @property
     def given(self) -> int:
-        """How many elements there were."""
+        """How many elements were given."""
         return int(self._given)
 
     @property
     def in_vain(self) -> int:
-        """How often there was none: an element failed, or the end had come."""
+        """How often none was given: an element failed, or the end was reached."""
         return int(self._asked) - self.given
 
     def begin(self) -> None:
-        """Count from here, for another iterator."""
+        """Start from zero, for another iterator."""
         self._asked.assign(0)
         self._given.assign(0)
 
     def counted(self, dataset: Any, then: Callable[[], None] = lambda: None) -> Any:
         """Return the same elements, counted while the consumer asks for them; nothing after it must read ahead.
 
-        A zip asks for one of the first dataset, and then for one of the second, which may fail.
+        A zip takes from its first dataset, which counts the request, and then from its second, which may fail.
 
         Args:
             dataset: any dataset.
@@ -72,13 +72,13 @@ class Requests:
             return element
 
         types, shapes = element_types(dataset), element_shapes(dataset)
-        # As tensors: a ragged one would be taken apart and put together again.
+        # As plain tensors: a ragged one would be taken apart and put together again.
         flat = tuple(tf.TensorSpec(shape, kind) for kind, shape in zip(types, shapes, strict=True))
         tensors = tf.data.experimental.from_variant(tf.data.experimental.to_variant(dataset), flat)
         asked = tf.data.Dataset.counter().map(self._note_asked, synchronous=True)
         answered = tf.data.Dataset.zip((asked, tensors)).map(note_given, synchronous=True)
         counted = tf.data.experimental.from_variant(tf.data.experimental.to_variant(answered), dataset.element_spec)
-        # TensorFlow frees the functions of a dataset that nobody holds.
+        # TensorFlow frees the functions of a dataset that is not referenced.
         counted._autopipe_owner = (dataset, answered)
         return counted
 
@@ -87,7 +87,7 @@ class Requests:
         return tf.equal(self._asked - self._given, 1)
 
     def all_were_given(self, number: int) -> Any:
-        """Return, in a graph, whether there were so many elements, and none failed."""
+        """Return, in a graph, whether so many elements were given, and none failed."""
         return tf.logical_and(tf.equal(self._given, number), tf.equal(self._asked, number))
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]

@@ -1,8 +1,8 @@
-"""Which stages TensorFlow restores right, when an iterator goes on from the state of another one.
+"""Which stages TensorFlow restores correctly, when an iterator goes on from the state of another one.
 
-Of those named here a test saves and restores an iterator after every element. Others count as restored wrongly, as what
-chooses among datasets is: once one of them has ended, a restored ``sample_from_datasets`` never does. So does a reader
-of CSV files with a header: restored, it leaves out most lines. Whether one in a function has a header is not asked.
+For those named here, a test saves and restores an iterator after every element. All others count as restored wrongly.
+So is what chooses among datasets: once one of them has ended, a restored ``sample_from_datasets`` never ends. So is a
+reader of CSV files with a header: restored, it leaves out most lines; one inside a function is not checked for that.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _RESTORED = frozenset(
     "sparsetensorslice sql take takewhile tensor tensorslice textline tfrecord unbatch unique variant window "
     "zip".split()
 )
-# One that is not read may draw its orders from a seed, where the next iterator does too; and a reduction has read its
-# input to the end when it gives its only element.
+# A shuffle that is an opaque stage may draw its orders from a seed that the next iterator draws from too; and a
+# reduction has read its input to the end when it gives its only element.
 _IN_FUNCTIONS = _RESTORED | {"reduce", "shuffle"}
 
 
 def restored_wrongly(tree: ir.Node) -> str | None:
-    """Return a stage of a pipeline that is not known to be restored right; ``None`` if there is none.
+    """Return a stage of a pipeline that is not known to be restored correctly; ``None`` if there is none.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

@@ -1,8 +1,8 @@
-"""Which thread takes the elements of an iterator: another one must not change what it runs meanwhile.
+"""Which thread takes the elements of an iterator: no other one may change what it runs meanwhile.
 
 Two methods of TensorFlow's iterators are extended here, a private one, ``_next_internal``, and
-``get_next_as_optional``. What was traced calls neither: the thread that asked for the iterator is taken to be the one
-that takes its elements then.
+``get_next_as_optional``. A traced function calls neither: then the thread that made the iterator counts as the one
+that takes its elements.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Taker"]
 
 
 class Taker:
-    """The thread that takes the elements of one iterator: the one that took the last, or else the one that made this.
+    """The thread that takes the elements of one iterator: the one that took the last, or else the one that made it.
 
     >>> import tensorflow as tf
     >>> iterator = iter(tf.data.Dataset.range(3))
@@ -48,12 +48,12 @@ class Taker:
         iterator.__class__ = _noticing(kind)
 
     def is_here(self) -> None:
-        """Take note that it is the thread that calls this."""
+        """Note that it is the calling thread."""
         with self._lock:
             self._thread = threading.get_ident()
 
     def take(self, element: Callable[[], Any]) -> Any:
-        """Return what is taken by calling ``element``, and take note that this thread does so."""
+        """Return what calling ``element`` takes, and note that this thread does so."""
         here = threading.get_ident()
         with self._lock:
             self._thread = here
@@ -65,7 +65,7 @@ class Taker:
 
     @contextmanager
     def kept_waiting(self) -> Iterator[bool]:
-        """Let no other thread begin to take an element, and tell whether it is this thread, alone, that takes them."""
+        """Let no other thread begin to take an element, and tell whether only this thread takes them."""
         with self._lock:
             here = threading.get_ident()
             yield self._thread == here and not self._taking - {here}
@@ -73,7 +73,7 @@ class Taker:
 
 @lru_cache
 def _noticing(kind: Any) -> Any:
-    """Return the class of iterators like those of a class, which tell their takers who takes an element."""
+    """Return a subclass of a class of iterators that tells a taker which thread takes an element."""
 
     class Noticing(kind):  # type: ignore[misc]
         def _next_internal(self) -> Any:

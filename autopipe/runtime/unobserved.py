@@ -1,4 +1,4 @@
-"""What may be done for iterators at another time, or by other stages, where nobody notices."""
+"""What may be done for iterators at another time, or by other stages, without being noticed."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ __all__ = ["derived_from", "may_end_aside", "may_start_early"]
 
 
 def may_end_aside(tree: ir.Node) -> bool:
-    """Return whether an iterator may still be coming to its end while the next one runs."""
+    """Return whether an iterator may still be ending while the next one runs."""
     return who_would_see(tree) is None and not may_write(tree)
 
 
 def may_start_early(tree: ir.Node, *, files_may_change: bool = False) -> bool:
     """Return whether an iterator may start while another is still read.
 
-    Not where a shuffle has a seed: it would go on with another order, should nobody read what started.
+    Not where a shuffle has a seed: if the early one were never read, the next would go on with another order.
 
     Args:
         tree: the pipeline.
-        files_may_change: whether a program may write its input anew in between: what starts early reads what was there.
+        files_may_change: whether a program may rewrite its input in between: an early start reads the old files.
     """
     if not may_end_aside(tree) or (files_may_change and reads_files(tree)):
         return False
-    # Nobody knows whether a shared cache is full; of two who fill it, each has an order of its own.
+    # It is not known whether a shared cache is full; two iterators that fill it have an order each.
     if any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):
         return False
     return not any(map(is_reseeded, trees.walk(tree)))
 
 
 def derived_from(tree: ir.Node) -> ir.Node:
-    """Return what others derive datasets from: after a ``take``, a prefetch at its end would draw orders for nobody.
+    """Return the pipeline that other datasets are derived from.
 
-    Nor may it fill a cache that others read.
+    Where that matters, it is without its last prefetch: before a ``take``, that would draw orders that are never used,
+    or fill a cache that others read.
     """
     draws = repeats_a_seeded_shuffle(tree) or any(isinstance(node, ir.SharedCache) for node in trees.walk(tree))
     return without_last_prefetch(tree) if draws else tree

@@ -56,7 +56,7 @@ class GpuMeter:
     """
 
     def __init__(self) -> None:
-        # One that nobody holds any more may be closed by the thread that asks, in which garbage is collected.
+        # Garbage collection may close an unreferenced one in the thread that asks.
         self._lock = threading.RLock()
         self._nvml: Any = None  # the bindings, from nvmlInit to nvmlShutdown
         self._over = False

@@ -67,7 +67,7 @@ class Sampler:
         if self._thread is None:
             return
         self._stop.set()
-        # Who let go of a sampler that nobody holds any more may be its own thread, in which garbage is collected.
+        # Garbage collection may stop an unreferenced sampler in its own thread.
         if self._thread is not threading.current_thread():
             self._thread.join()
         self._thread = None

@@ -35,7 +35,7 @@ class SpanHistory:
         self._spans: list[Span] = []
 
     def add(self, spans: Iterable[Span]) -> None:
-        """Take note of what is new, the latest last."""
+        """Note what is new, the latest last."""
         for span in spans:
             if len(self._spans) >= self._most:
                 self._make_room()

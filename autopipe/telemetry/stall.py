@@ -67,7 +67,7 @@ class StallCounter:
 
 
 class _Aggregator:
-    """TensorFlow's histogram of latencies. It is never freed, so one that nobody holds any more is used again."""
+    """TensorFlow's histogram of latencies. It is never freed, so one that is no longer referenced is reused."""
 
     _unused: ClassVar[list[Any]] = []
     _numbers: ClassVar[Any] = itertools.count()
@@ -126,6 +126,6 @@ def metered(dataset: "tf.data.Dataset", counter: StallCounter, *, inner_prefetch
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     made = made.with_options(options)
-    # TensorFlow frees the functions of a dataset that nobody holds; the counter must not serve another meanwhile.
+    # TensorFlow frees the functions of an unreferenced dataset; the counter must not serve another meanwhile.
     made._autopipe_meter = (dataset, counter)
     return made

@@ -69,7 +69,7 @@ class _MendingLock(JournalFileSymlinkLock):
     """Has each writer begin on a line of its own.
 
     The kernel may stop a write between two pages of memory when its process is killed. Optuna passes over half a line
-    at the end; with the next one after it, it would be part of that one, and nobody could read the journal any more.
+    at the end; with the next one after it, it would be part of that one, and the journal could not be read any more.
     """
 
     def __init__(self, path: str) -> None:
@@ -94,7 +94,7 @@ def _refuse_foreign(path: str) -> None:
         beginning = file.read(len(_BEGINNING))
     # The first writer may have been killed in the midst of it.
     if not _BEGINNING.startswith(beginning):
-        raise OSError(f"{path} holds something else than a journal; name a new file.")
+        raise OSError(f"{path} does not hold a journal; name a new file.")
 
 
 def _drop_half_a_line(path: str) -> None:

@@ -199,7 +199,7 @@ def signed(trial: Any) -> Iterator[None]:
 
 
 def fail_abandoned(study: Any) -> int:
-    """Mark the running trials whose process is gone as failed, so that nobody waits for them; return how many."""
+    """Mark the running trials whose process is gone as failed, so that no process waits for them; return how many."""
     from optuna.trial import TrialState
 
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
@@ -229,7 +229,7 @@ def tell(study: Any, trial: Any, value: float | None) -> bool:
 
 
 def complete(study: Any) -> int:
-    """Return how many trials have come to an end, whoever ran them."""
+    """Return how many trials have ended, in whichever process."""
     from optuna.trial import TrialState
 
     return len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED)))
@@ -272,8 +272,8 @@ def reaching_storage(*, whatever: bool = False) -> Iterator[None]:
         said = _sentence(error.__cause__ or error)
         if not _is_of_storage(error):
             raise StorageError(
-                "A study must propose trials, and take what they came to, as long as it is searched, but it raised "
-                f"{type(error).__name__}: {said} The trials before that are in it. See to its sampler."
+                "A study must propose trials, and accept their results, as long as it is searched, but it raised "
+                f"{type(error).__name__}: {said} The trials before that are in it. Check its sampler."
             ) from error
         raise StorageError(
             f"The storage of a study must be reachable as long as it is searched, but it says: {said} The trials "

@@ -1,5 +1,3 @@
-"""The case of the rule named as this file."""
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,5 +1,3 @@
-"""The case of the rule named as this file."""
-
 from benchmarks.rules._base import RuleCase
 from benchmarks.rules.cache_fixed_work import make
 

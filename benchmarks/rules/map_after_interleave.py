@@ -1,5 +1,3 @@
-"""The case of the rule named as this file."""
-
 import tensorflow as tf
 
 from benchmarks.rules._base import RuleCase

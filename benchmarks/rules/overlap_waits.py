@@ -1,5 +1,3 @@
-"""The case of the rule named as this file."""
-
 import time
 
 import tensorflow as tf

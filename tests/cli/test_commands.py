@@ -230,6 +230,14 @@ class TestRules:
         for rule in catalogue():
             assert " ".join(rule.argument.split()) in said
 
+    def test_markdown_says_of_every_obligation_what_it_means(self) -> None:
+        said = autopipe("rules", "--markdown").stdout.splitlines()
+        meanings = [line for line in said if line.startswith("- `")]
+        named = {name for rule in catalogue() for name in rule.obligations}
+        assert [line.split("`")[1] for line in meanings] == sorted(named)
+        assert all(line.partition(": ")[2].endswith(".") for line in meanings)
+        assert "- `InMemory`: The cache holds elements in memory." in meanings
+
     def test_a_table_of_markdown_is_not_verbose(self) -> None:
         assert autopipe("rules", "--markdown", "--verbose").exit_code == 2
 

@@ -328,7 +328,7 @@ class TestMeasured:
     def test_ap112_a_cache_that_does_not_fit(self, monkeypatch):
         monkeypatch.setattr(Machine, "here", lambda: Machine(4.0, 1000 * MIB, 100 * MIB, "small"))
         wide = {ir.Cache: {"each_bytes": 3 * MIB}}
-        assert "120 MiB, and there are 100 MiB" in self.found(NUMBERS.cache(), wide)["AP112"].why
+        assert "needs 120 MiB, and 100 MiB of memory are available" in self.found(NUMBERS.cache(), wide)["AP112"].why
         assert not self.found(NUMBERS.cache(), {ir.Cache: {"each_bytes": 2 * MIB}})
         assert not self.found(NUMBERS.cache("/nowhere/file"), wide)
         assert not self.found(NUMBERS.filter(lambda x: x > 1).padded_batch(2).unbatch().cache(), wide)
@@ -342,7 +342,7 @@ class TestMeasured:
                 found = self.found(dataset, costly)["AP114"]
                 assert found.where == f"map({where})"
                 assert "shuffle(40) mixes anew" in found.why
-                assert f"on the others of its batch: {why}" in found.why
+                assert f"on others in its batch: {why}" in found.why
                 assert "60%" in found.gain
             assert "AP114" not in self.found(mixed.batch(4).map(double), costly)
         assert "AP114" not in self.found(NUMBERS.shuffle(40).batch(4).map(noise), costly)
@@ -369,12 +369,14 @@ class TestMeasured:
         assert "60% of the work" in self.found(NUMBERS.map(in_python), costly)["AP204"].why
         assert not self.found(NUMBERS.map(in_python), {ir.Map: {"share": 0.1}})
 
-    def test_a_declaration_is_advised_only_of_code_that_gives_the_same_and_is_not_noticed(self):
+    def test_a_declaration_is_advised_only_for_code_that_gives_the_same_without_side_effects(self):
         costly = {ir.Map: {"share": 0.6}, ir.Generator: {"share": 0.6}}
         mapped = self.found(NUMBERS.map(in_python), costly)["AP204"].remedy
-        assert mapped.startswith("if it gives the same for the same arguments, every time (no random numbers), and")
+        assert mapped.startswith(
+            "if its result depends only on its arguments (no random numbers) and it has no side effects"
+        )
         made = self.found(GENERATOR, costly)["AP205"].remedy
-        assert made.startswith("if it gives the same in every epoch, and nobody else could notice that it runs")
+        assert made.startswith("if it gives the same in every epoch and has no side effects")
 
     def test_ap205_a_generator_that_takes_much_of_the_work(self):
         assert set(self.found(GENERATOR, {ir.Generator: {"share": 0.6}})) == {"AP205"}

@@ -48,7 +48,7 @@ def test_moves_the_cache_behind_a_function_after_a_shuffle_and_a_repeat_that_mix
 def test_refuses_to_have_a_shuffle_and_a_cache_hold_what_is_larger():
     dataset = tf.data.Dataset.range(9).cache().shuffle(4).map(lambda x: tf.fill([100_000], x))
     answers = Answers(element_bytes=lambda node: 8.0 if isinstance(node, ir.Range) else 800_000.0)
-    assert_refuses(RULE, dataset, "would be held with 800,000 bytes each, where they take 8 now", answers=answers)
+    assert_refuses(RULE, dataset, "would be held, at 800,000 bytes each instead of 8", answers=answers)
 
 
 def test_refuses_to_work_on_all_that_a_shuffle_holds_where_few_of_them_are_taken():
@@ -91,7 +91,7 @@ def test_refuses_a_file_cache(tmp_path):
 def test_refuses_results_above_the_ram_budget():
     answers = Answers(cache_bytes=3 * 2**20, ram_budget=2**20)
     dataset = tf.data.Dataset.range(9).cache().map(double)
-    assert_refuses(RULE, dataset, "3 MiB, 8 bytes for each element, above the RAM budget of 1 MiB", answers=answers)
+    assert_refuses(RULE, dataset, "3 MiB (8 bytes for each element), above the RAM budget of 1 MiB", answers=answers)
 
 
 def test_does_not_match_without_a_cache():

@@ -90,7 +90,7 @@ def test_refuses_a_side_that_changes_between_epochs():
 def test_refuses_a_large_side_that_nobody_cached():
     zipped = Dataset.zip((NUMBERS.cache(), Dataset.from_tensor_slices(np.zeros((9, 1000)))))
     large = Answers(element_bytes=lambda node: 1e7 if "tensor_slices" in one_line(node) else 8.0)
-    assert_refuses(RULE, zipped, "9 elements would be held with", answers=large)
+    assert_refuses(RULE, zipped, "9 elements would be held, at", answers=large)
 
 
 def test_refuses_a_cache_that_others_read_too():
@@ -101,7 +101,7 @@ def test_refuses_a_cache_that_others_read_too():
 
 def test_refuses_under_ignore_errors():
     zipped = Dataset.zip((NUMBERS.cache(), SQUARES.cache()))
-    assert_refuses(RULE, zipped.ignore_errors(), "ignore_errors() leaves them out")
+    assert_refuses(RULE, zipped.ignore_errors(), "ignore_errors() would drop them too")
 
 
 def test_refuses_a_cache_file(tmp_path):

@@ -41,7 +41,7 @@ def test_a_cache_that_is_above_the_budget_keeps_bytes_and_not_floats():
         "| shuffle(10, seed=1) | batch(4)"
     )
     done = assert_rewrites(RULE, dataset, expected, Keeps.SEQUENCE, answers=Sizes(**ROOM_FOR_BYTES))
-    assert done.steps[0].proofs[1].because.startswith("as written it takes 120 KiB, 8 bytes for each element")
+    assert done.steps[0].proofs[1].because.startswith("as written it needs 120 KiB (8 bytes for each element)")
 
 
 def test_a_cache_that_fits_is_left_alone_without_a_word():

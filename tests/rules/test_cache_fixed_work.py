@@ -152,8 +152,8 @@ def test_each_of_two_caches_is_told_with_its_own_size():
     zipped = tf.data.Dataset.zip((DECODED, NUMBERS(10).map(lambda x: tf.sort(tf.fill([3], x)))))
     done = apply(RULE, zipped, answers=Answers(cache_bytes=2**20))
     first, second = (proof.because for step in done.steps for proof in step.proofs if "RAM budget" in proof.because)
-    assert first.startswith("it takes 1 MiB, 8 bytes for each element, of the RAM budget")
-    assert second.startswith("it takes 1 MiB, 8 bytes for each element, with the other caches 2 MiB, of the RAM")
+    assert first.startswith("it needs 1 MiB (8 bytes for each element) of the RAM budget")
+    assert second.startswith("it needs 1 MiB (8 bytes for each element, 2 MiB with the other caches) of the RAM")
 
 
 def test_of_several_functions_the_last_fixed_one_is_cached_once():

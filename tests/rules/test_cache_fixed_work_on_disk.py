@@ -69,9 +69,7 @@ def test_refuses_what_fits_memory():
 
 
 def test_refuses_what_does_not_fit_the_disk():
-    assert_refuses(
-        RULE, JPEGS.map(load), "that may be taken on the disk", answers=Answers(ram_budget=10, disk_free=100)
-    )
+    assert_refuses(RULE, JPEGS.map(load), "of the disk may be used", answers=Answers(ram_budget=10, disk_free=100))
 
 
 def test_refuses_what_costs_as_much_to_read_as_to_make():
@@ -257,7 +255,7 @@ def test_files_that_are_read_at_once_before_it_have_a_place_on_disk_too(tmp_path
 
 def test_who_optimizes_it_again_is_told_to_say_where_it_is_kept(tmp_path, slow):
     once = on_disk(JPEGS.map(decode), tmp_path)
-    with pytest.warns(UserWarning, match="Give it the same disk_cache"):
+    with pytest.warns(UserWarning, match="Pass the same disk_cache"):
         autopipe.optimize(once, seconds=0)
     again = autopipe.optimize(once, seconds=0, disk_cache=tmp_path)
     assert len(list(again)) == 12

@@ -89,7 +89,7 @@ def test_refuses_elements_that_an_order_which_an_option_frees_decides():
     options.deterministic = False
     for first in (Dataset.range(60).map(tf.abs), tf.data.TextLineDataset(["a", "b"], num_parallel_reads=2)):
         dataset = first.take(5).map(tf.strings.as_string if first.element_spec.dtype == tf.int64 else tf.strings.upper)
-        assert_refuses(RULE, dataset.shuffle(9).with_options(options), "take(5) makes something of an order")
+        assert_refuses(RULE, dataset.shuffle(9).with_options(options), "take(5) depends on the order")
 
 
 def test_refuses_elements_that_a_free_order_inside_a_function_decides():
@@ -97,7 +97,7 @@ def test_refuses_elements_that_a_free_order_inside_a_function_decides():
         return read(file).map(tf.abs, num_parallel_calls=2, deterministic=False).take(5)
 
     dataset = Dataset.range(FILES).interleave(some).map(work).shuffle(9)
-    assert_refuses(RULE, dataset, "some makes something of an order")
+    assert_refuses(RULE, dataset, "some depends on the order")
     assert_refuses("cache_fixed_work", dataset, "some frees the order of each repetition")
 
 
@@ -123,7 +123,7 @@ def test_what_the_function_that_reads_the_files_does_is_kept_where_no_map_comes_
 
 def test_refuses_work_on_an_order_that_differs():
     summed = rows().scan(tf.constant(0), lambda total, x: (total + work(x), total)).shuffle(9)
-    assert_refuses(RULE, summed, "scan(<lambda>) makes something of an order")
+    assert_refuses(RULE, summed, "scan(<lambda>) depends on the order")
 
 
 @pytest.fixture
@@ -145,14 +145,14 @@ def test_rows_of_shuffled_csv_files_are_parsed_once(csv_files, sloppy):
 @pytest.mark.parametrize(
     ("dataset", "because"),
     [
-        (rows().batch(2).unbatch().shuffle(20).map(work), "batch(2) makes something of an order"),
-        (rows().take(20).shuffle(20).map(work), "take(20) makes something of an order"),
-        (rows().enumerate().map(lambda i, x: x + i).shuffle(9).map(work), "enumerate() makes something of an order"),
+        (rows().batch(2).unbatch().shuffle(20).map(work), "batch(2) depends on the order"),
+        (rows().take(20).shuffle(20).map(work), "take(20) depends on the order"),
+        (rows().enumerate().map(lambda i, x: x + i).shuffle(9).map(work), "enumerate() depends on the order"),
         (rows(Dataset.range(FILES).shuffle(FILES, seed=1)).shuffle(20).map(work), "an order that its author chose"),
         (rows(Dataset.range(FILES).repeat().shuffle(FILES)).shuffle(20).map(work), "never ends"),
         (rows().map(noisy).map(lambda x, _: x).shuffle(20).map(work), "draws random numbers"),
-        (rows().shuffle(20).map(work).batch(4).repeat(), "repeat() reads on in the iterator that fills the cache"),
-        (rows().shuffle(20).repeat(2).map(work), "repeat(2) reads on in the iterator that fills the cache"),
+        (rows().shuffle(20).map(work).batch(4).repeat(), "repeat() goes on in the iterator that fills the cache"),
+        (rows().shuffle(20).repeat(2).map(work), "repeat(2) goes on in the iterator that fills the cache"),
         (rows().shuffle(20).map(work).take(5), "take(5)"),
         (rows().shuffle(20).map(work).ignore_errors(), "ignore_errors()"),
     ],

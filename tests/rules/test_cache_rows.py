@@ -117,7 +117,7 @@ def test_refuses_where_no_whole_batch_can_be_made(tmp_path):
 @pytest.mark.parametrize(
     ("dataset", "because"),
     [
-        (texts().batch(8).map(lambda x: tf.strings.split(x).to_tensor()), "may depend on the others of its batch"),
+        (texts().batch(8).map(lambda x: tf.strings.split(x).to_tensor()), "may depend on other rows of its batch"),
         (texts().batch(8).map(lambda x: tf.strings.reduce_join(tf.strings.lower(x))), "ReduceJoin"),
         (texts().map(noisy).shuffle(3).batch(8).map(tf.strings.as_string), "draws random numbers"),
         (texts().batch(8).map(look_up).take(3), "take(3)"),

@@ -12,9 +12,9 @@ RULES = pytest.mark.parametrize("rule", catalogue(), ids=lambda rule: rule.name)
 
 
 @RULES
-def test_says_its_shape_and_argues_what_it_takes(rule):
+def test_says_its_shape_and_argues_what_it_needs(rule):
     assert "  ->  " in rule.shape
-    assert "It takes:" in " ".join(rule.argument.split())
+    assert "It needs:" in " ".join(rule.argument.split())
 
 
 @RULES

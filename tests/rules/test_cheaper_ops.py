@@ -32,7 +32,7 @@ def test_elements_stay_to_the_bit_and_calls_as_many():
     expected = "tensor_slices | map(normalize by cheaper ops, calls=2) | batch(4)"
     done = assert_rewrites(RULE, images().map(normalize, num_parallel_calls=2).batch(4), expected, Keeps.SEQUENCE)
     proofs = [proof.because for proof in done.steps[0].proofs]
-    assert "each value comes of the same operation on the same values: Sub by rows, RealDiv by rows" in proofs
+    assert "each value is the result of the same operation on the same values: Sub by rows, RealDiv by rows" in proofs
     assert "equal on a sample of your elements" in proofs
 
 

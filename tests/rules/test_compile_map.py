@@ -68,7 +68,7 @@ def test_does_not_match_twice_nor_small_elements():
 
 def test_refuses_where_a_difference_in_rounding_would_decide_what_passes():
     some = images().map(normalize).filter(lambda x: tf.cast(tf.reduce_sum(x), tf.int64) % 3 > 0)
-    assert_refuses(RULE, some, "may make of a difference in rounding a larger one")
+    assert_refuses(RULE, some, "may turn a rounding difference into a larger one")
     text = images().map(normalize).batch(2).map(tf.strings.as_string)
     assert_refuses(RULE, text, "a larger one (AsString)")
 
@@ -92,4 +92,4 @@ def standardize(image):
 
 
 def test_refuses_where_its_own_arithmetic_makes_of_rounding_a_larger_difference():
-    assert_refuses(RULE, images().map(standardize), "its own Sqrt may make of a difference in rounding a larger one")
+    assert_refuses(RULE, images().map(standardize), "its own Sqrt may turn a rounding difference into a larger one")

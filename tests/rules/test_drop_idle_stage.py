@@ -52,7 +52,7 @@ def test_refuses_to_drop_a_repetition_with_which_orders_are_drawn_from_a_seed(op
         shuffled = tf.data.Dataset.range(6).shuffle(6, **arguments)
         return shuffled.batch(2).repeat(1).map(lambda x: x + 1).with_options(options)
 
-    refused = "repeat(1), with which shuffle(6, seed=1) draws an order more in each epoch"
+    refused = "repeat(1), and it makes shuffle(6, seed=1) draw one more order in each epoch"
     assert_refuses(RULE, written(seed=1), refused, Keeps.SEQUENCE)
     assert apply(RULE, written(), Keeps.SEQUENCE).steps
     assert apply(RULE, written(seed=1, reshuffle_each_iteration=False), Keeps.SEQUENCE).steps

@@ -52,7 +52,7 @@ def test_refuses_what_is_not_a_plain_tensor():
 
 def test_refuses_where_errors_are_ignored():
     dataset = tf.data.Dataset.range(9).map(lambda x: 6 // x).batch(4).unbatch()
-    assert_refuses(RULE, dataset.ignore_errors(), "ignore_errors() leaves them out")
+    assert_refuses(RULE, dataset.ignore_errors(), "ignore_errors() would drop them too")
 
 
 def test_does_not_match_a_batch_that_leaves_elements_out():

@@ -112,7 +112,7 @@ def test_an_error_of_a_dropped_element_may_vanish_only_where_order_is_free():
 def test_refuses_a_place_that_would_be_looked_up_in_what_the_function_takes():
     rows = tf.data.Dataset.from_tensor_slices(-np.random.default_rng(0).random((20, 8)).astype(np.float32))
     dataset = rows.map(tf.nn.relu).filter(lambda x: tf.argmax(x) == 0)
-    assert_refuses(RULE, dataset, "its own ArgMax may make")
+    assert_refuses(RULE, dataset, "its own ArgMax may turn")
 
 
 def test_refuses_what_is_not_faster():

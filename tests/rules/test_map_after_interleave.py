@@ -133,7 +133,7 @@ def test_refuses_to_hold_what_is_much_larger_than_what_was_held():
         return SLICES.interleave(roots, cycle_length=16, **arguments)
 
     little = Answers(element_bytes=large_before, ram_budget=0)
-    refused = "144 elements at once take 1.12 GiB more, of 16 MiB that they may"
+    refused = "144 elements at once take 1.12 GiB more; 16 MiB is allowed"
     assert_refuses(RULE, written(num_parallel_calls=2), refused, answers=little)
     assert apply(RULE, written(), answers=little).steps
     assert apply(

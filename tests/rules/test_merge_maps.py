@@ -164,7 +164,7 @@ def thousandfold(x):
 
 def test_refuses_a_sum_that_goes_on_and_of_which_a_whole_number_is_made():
     floats = tf.data.Dataset.from_tensor_slices(np.linspace(0, 1, 9, dtype=np.float32))
-    assert_refuses(RULE, of(floats, add_fifth, thousandfold), "its own Cast may make", Keeps.ELEMENTS)
+    assert_refuses(RULE, of(floats, add_fifth, thousandfold), "its own Cast may turn", Keeps.ELEMENTS)
 
 
 @pytest.mark.parametrize("keeps", [Keeps.TRAINING, Keeps.ELEMENTS])
@@ -181,7 +181,7 @@ def test_refuses_a_sum_that_goes_on_and_of_which_a_whole_number_is_made():
 )
 def test_refuses_two_ops_that_are_computed_as_one(first, then, op, keeps):
     floats = tf.data.Dataset.from_tensor_slices(np.ones((4, 3), np.float32))
-    assert_refuses(RULE, of(floats, first, then), f"its own {op} may make", keeps)
+    assert_refuses(RULE, of(floats, first, then), f"its own {op} may turn", keeps)
 
 
 def test_refuses_an_exponent_that_becomes_constant_where_the_sequence_is_promised():

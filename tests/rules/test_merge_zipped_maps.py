@@ -18,7 +18,7 @@ from sides import AlwaysFaster, apply, assert_no_match, assert_refuses, assert_r
 RULE = "merge_zipped_maps"
 Dataset = tf.data.Dataset
 SERIES = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
-NOTICED = "somebody may notice that it runs on other elements or in another order"
+NOTICED = "it could be noticed that it runs on other elements or in another order"
 
 
 def square(x):
@@ -188,7 +188,7 @@ def test_sums_that_go_on_in_the_next_map_must_be_unseen():
     (step,) = apply(RULE, dataset).steps
     assert step.keeps is Keeps.ELEMENTS
     whole = Dataset.zip((floats.map(lambda x: tf.cast(x, tf.int64)), Dataset.range(60)))
-    assert_refuses(RULE, whole, "its own Cast may make")
+    assert_refuses(RULE, whole, "its own Cast may turn")
 
 
 def with_quotient(x):
@@ -215,4 +215,4 @@ def test_refuses_to_lose_an_error_in_a_side_that_a_later_map_ignores_where_the_s
 def test_refuses_under_ignore_errors():
     failing = Dataset.range(9).map(lambda x: 6 // x)
     dataset = Dataset.zip((failing, Dataset.range(9).map(square))).ignore_errors()
-    assert_refuses(RULE, dataset, "ignore_errors() leaves them out")
+    assert_refuses(RULE, dataset, "ignore_errors() would drop them too")

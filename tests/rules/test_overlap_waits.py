@@ -61,7 +61,7 @@ def test_leaves_a_function_that_works_most_of_the_time_or_takes_none(working):
 
 def test_refuses_results_that_take_much_memory_together():
     large = Answers(element_bytes=lambda node: 10 * 2**20, ram_budget=10**9)
-    assert_refuses(RULE, RANGE.map(fetch), "64 elements at once take 640 MiB, of 238 MiB that they may", answers=large)
+    assert_refuses(RULE, RANGE.map(fetch), "64 elements at once take 640 MiB; 238 MiB is allowed", answers=large)
 
 
 def test_refuses_where_it_is_not_faster():

@@ -72,7 +72,7 @@ def test_says_nothing_of_what_a_cache_keeps():
 def test_refuses_results_that_take_much_memory_together_and_what_is_not_faster():
     dataset = RANGE.map(double, num_parallel_calls=AUTOTUNE)
     large = Answers(element_bytes=lambda node: 10 * 2**20, ram_budget=10**9)
-    assert_refuses(RULE, dataset, "32 elements at once take 320 MiB, of 238 MiB that they may", answers=large)
+    assert_refuses(RULE, dataset, "32 elements at once take 320 MiB; 238 MiB is allowed", answers=large)
     assert_refuses(RULE, dataset, "measured 1.01x", answers=Answers(speed=(1.01, 0.9, 1.2)))
 
 

@@ -57,7 +57,7 @@ def test_all_rules_together_give_the_same_elements():
 def test_refuses_where_the_number_of_batches_would_be_forgotten():
     slices = tf.data.Dataset.from_tensor_slices(np.arange(40).reshape(5, 8))
     for dataset, known in ((slices, "14"), (batches().repeat(), "without end")):
-        reason = f"the number of elements after rebatch(3) would be unknown, where it is {known}"
+        reason = f"the number of elements after rebatch(3) would be unknown, and is {known} now"
         assert_refuses(RULE, dataset.unbatch().batch(3), reason)
 
 
@@ -79,7 +79,7 @@ def test_refuses_what_is_not_a_plain_tensor():
 
 
 def test_refuses_where_errors_are_ignored():
-    assert_refuses(RULE, batches().unbatch().batch(3).ignore_errors(), "ignore_errors() leaves them out")
+    assert_refuses(RULE, batches().unbatch().batch(3).ignore_errors(), "ignore_errors() would drop them too")
     dataset = batches().ignore_errors().unbatch().batch(3)
     assert_rewrites(RULE, dataset, f"{BEFORE} | ignore_errors() | rebatch(3)")
 
@@ -97,7 +97,7 @@ def test_refuses_where_errors_are_ignored():
 def test_refuses_to_hold_large_batches_for_some_small_ones_cut_from_them(after, held):
     large = tf.data.Dataset.range(3).map(lambda x: tf.zeros([2**12 + tf.cast(x, tf.int32), 2**11]))
     written = large.unbatch().batch(16)
-    refused = f"{held} would be held with 33,5"
+    refused = f"{held} would be held, at 33,5"
     assert_refuses(RULE, after(written), refused, answers=SampleMeasurements())
     assert apply(RULE, written.prefetch(2).cache(), answers=SampleMeasurements()).steps
 

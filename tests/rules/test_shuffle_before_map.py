@@ -140,7 +140,7 @@ def test_refuses_where_the_element_that_fails_may_be_one_that_is_not_taken():
 def test_refuses_a_buffer_of_larger_elements_and_says_how_large():
     large = Answers(element_bytes=lambda node: 100.0 if isinstance(node, ir.Map) else 2_000.0)
     dataset = tf.data.Dataset.range(9).map(double)
-    said = "10,000 elements would be held with 2,000 bytes each, where they take 100 now"
+    said = "10,000 elements would be held, at 2,000 bytes each instead of 100"
     assert_refuses(RULE, dataset.shuffle(10_000), said, answers=large)
     assert apply(RULE, dataset.shuffle(100), answers=large).steps
 
@@ -148,11 +148,9 @@ def test_refuses_a_buffer_of_larger_elements_and_says_how_large():
 def test_the_size_of_elements_is_measured_and_needs_no_known_number():
     images = tf.data.Dataset.from_tensor_slices(np.zeros((4, 8, 8), np.float32)).repeat()
     answers = SampleMeasurements()
-    assert_refuses(
-        RULE, images.map(tf.reduce_sum).shuffle(10**6), "with 256 bytes each, where they take 4", answers=answers
-    )
+    assert_refuses(RULE, images.map(tf.reduce_sum).shuffle(10**6), "at 256 bytes each instead of 4", answers=answers)
     done = apply(RULE, images.map(lambda image: tf.tile(image, [2, 2])).shuffle(3), answers=answers)
-    assert "held with 256 bytes each, where they take 1,024 now" in done.steps[0].proofs[-1].because
+    assert "held, at 256 bytes each instead of 1,024" in done.steps[0].proofs[-1].because
 
 
 def test_refuses_what_cannot_be_sampled():

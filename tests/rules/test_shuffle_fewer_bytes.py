@@ -31,7 +31,7 @@ def test_the_buffer_holds_the_smallest_that_elements_ever_are_in_the_same_order(
     size = int(shuffle[8:].split(",")[0])
     dataset = JPEGS.map(thumbnail).shuffle(size, seed=1)
     done = assert_rewrites(RULE, dataset, f"tensor_slices | {CUT.format(shuffle)}", Keeps.SEQUENCE, answers=measured())
-    assert "with 768 bytes each at the cut and not " in done.steps[0].proofs[-1].because
+    assert "at 768 bytes each at the cut instead of " in done.steps[0].proofs[-1].because
 
 
 def test_calls_and_order_of_both_parts_stay():
@@ -51,7 +51,7 @@ def test_the_rest_goes_after_a_shuffle_and_its_repeat_which_stay_one_stage():
 
 def test_refuses_a_buffer_that_is_small_in_any_case():
     dataset = JPEGS.map(thumbnail).shuffle(10)
-    assert_refuses(RULE, dataset, "10 elements are held, with 768 bytes each at the cut and not", answers=measured())
+    assert_refuses(RULE, dataset, "10 elements are held, at 768 bytes each at the cut instead of", answers=measured())
 
 
 def test_a_broken_photograph_is_still_left_out_before_the_shuffle():

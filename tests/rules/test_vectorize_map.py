@@ -113,12 +113,12 @@ def clipped_but_for_no_number(x):
 )
 @pytest.mark.parametrize("keeps", [Keeps.TRAINING, Keeps.ELEMENTS])
 def test_refuses_what_makes_of_other_last_bits_or_of_an_overflow_another_number(function, keeps):
-    assert_refuses(RULE, numbers().map(function).batch(8), "its own Cast may make", keeps)
+    assert_refuses(RULE, numbers().map(function).batch(8), "its own Cast may turn", keeps)
 
 
 @pytest.mark.parametrize(
     ("keeps", "reason"),
-    [(Keeps.SEQUENCE, "since floats may round differently in a batch"), (Keeps.ELEMENTS, "its own Cast may make")],
+    [(Keeps.SEQUENCE, "since floats may round differently in a batch"), (Keeps.ELEMENTS, "its own Cast may turn")],
 )
 def test_refuses_to_make_small_whole_numbers_of_complex_ones_that_overflow(keeps, reason):
     spectrum = tf.data.Dataset.from_tensor_slices(tf.complex(tf.range(0.0, 500.0, 99), 1.0))
@@ -133,7 +133,7 @@ def test_numbers_that_are_clipped_first_may_be_cast(clipped):
 
 def test_refuses_where_it_is_not_faster():
     slower = Answers(speed=(1.2, 0.9, 1.4))
-    reason = "measured 1.20x (0.90-1.40) the speed on your elements: it takes 1.05x, and more than 1x at the lower end"
+    reason = "measured 1.20x (0.90-1.40) the speed on your elements; at least 1.05x is needed, and a lower end above 1x"
     assert_refuses(RULE, numbers().map(double).batch(8), reason, answers=slower)
 
 

@@ -68,7 +68,7 @@ def test_what_is_no_file_is_refused(tmp_path):
 def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, content):
     notes = tmp_path / "notes.json"
     notes.write_bytes(content)
-    with pytest.raises(OSError, match="something else than a journal; name a new file"):
+    with pytest.raises(OSError, match="does not hold a journal; name a new file"):
         journal_at(str(notes))
     assert notes.read_bytes() == content
 

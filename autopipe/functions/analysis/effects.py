@@ -83,22 +83,22 @@ class Effects:
 
     @property
     def steady(self) -> bool:
-        """Whether the same element always gives the same result, for as long as the files stay that it may read."""
+        """Whether the same element always gives the same result, as long as the files it reads do not change."""
         return self == Effects(file_reads=self.file_reads, stateless_python=self.stateless_python)
 
     @property
     def runs_python(self) -> tuple[str, ...]:
-        """The ops that run Python code, of which one thread runs at a time, whatever its author declares."""
+        """The ops that run Python code, in one thread at a time, whatever its author declares."""
         return self.python + self.stateless_python
 
     @property
     def unseen(self) -> bool:
-        """Whether nobody can see when, in what order or how often it runs, but for those who share its generator."""
+        """Whether when, in what order and how often it runs can be observed by nothing but users of its generator."""
         return not (self.python or self.variable_reads or self.table_reads or self.other)
 
     @property
     def leaves_traces(self) -> bool:
-        """Whether to run it once more may change something: what only reads state does not."""
+        """Whether running it once more may change something; what only reads state does not."""
         return bool(self.python or self.other)
 
     def describe(self) -> str:
@@ -178,7 +178,7 @@ def _kinds_by_op(fn: Function) -> dict[Any, set[str]]:
 
 
 def _captured_datasets(graph: Any) -> set[Any]:
-    """Return the ops by which a graph takes in datasets from outside, of which it does not show what they do."""
+    """Return the ops by which a graph takes in datasets from outside, whose stages it does not show."""
     import tensorflow as tf
 
     return {inside.op for _, inside in graph.captures if inside.dtype == tf.variant}

@@ -101,7 +101,7 @@ def _failing_op(graph: Any) -> str | None:
 
 
 def _failing_inside(graph: Any, call: Any) -> str | None:
-    """Return the type of an op that could fail in what an op calls, or that of the op if nobody can look inside."""
+    """Return the type of an op that could fail in what an op calls, or that of the op if it cannot be inspected."""
     culprits = (str(call.type) if body is None else _failing_op(body) for body in called_graphs(graph, call))
     return next(filter(None, culprits), None)
 

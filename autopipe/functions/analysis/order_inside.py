@@ -16,7 +16,7 @@ _COUNTING = frozenset(
     "WindowDataset ZipDataset".split()
 )
 
-# What comes to an end where its inputs do; of others nobody knows.
+# What ends where its inputs do; for others that is unknown.
 _ENDING = _COUNTING | frozenset(
     "AssertCardinalityDataset BatchDataset CSVDataset CSVDatasetV2 CacheDataset CacheDatasetV2 ConcatenateDataset "
     "FilterDataset FixedLengthRecordDataset FixedLengthRecordDatasetV2 FlatMapDataset IgnoreErrorsDataset "

@@ -22,7 +22,7 @@ class Once(NamedTuple):
 
     Attributes:
         fn: it gives what the other gave.
-        shared: the ops of the other of which the results serve twice.
+        shared: the ops of the other function whose results serve twice.
         rounds_alike: whether that is so to the last bit, since no sum or product that goes on is among them.
     """
 

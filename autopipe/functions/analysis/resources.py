@@ -58,7 +58,7 @@ def _is_seed(tensor: Any, drawing: Any) -> bool:
 
 
 def fixed_table_reads(graph: Any) -> set[Any]:
-    """Return the lookups in tables that nobody can fill any more, such as a ``tf.lookup.StaticHashTable``.
+    """Return the lookups in tables that can no longer be filled, such as a ``tf.lookup.StaticHashTable``.
 
     Neither a table's handle nor its lookups tell which kind it is, but a static one rejects an insertion, even of
     nothing.

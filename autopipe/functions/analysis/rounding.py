@@ -21,7 +21,7 @@ from autopipe.functions.subgraph import called_graphs, fed_by, origin
 
 __all__ = ["jumps", "jumps_after", "jumps_after_arithmetic", "jumps_after_regrouping", "rounds_alike"]
 
-# Ops that give floats, and do not give nearly the same for nearly the same, or no number where that is a little more.
+# Ops whose result may jump, or become NaN, when their input changes by a rounding error.
 _JUMPS = frozenset(
     "Acos Acosh Angle Asin Atan2 Atanh Bitcast Ceil Cholesky CropAndResize DivNoNan DrawBoundingBoxes "
     "DrawBoundingBoxesV2 Eig Erfinv ExtractGlimpse ExtractGlimpseV2 FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars "
@@ -31,11 +31,11 @@ _JUMPS = frozenset(
     "ScaleAndTranslate SelfAdjointEigV2 Sign StatelessParameterizedTruncatedNormal StatelessRandomGammaV2 "
     "StatelessRandomGammaV3 StatelessRandomPoisson Svd TruncateMod UnsortedSegmentSum Xdivy Xlog1py Xlogy".split()
 )
-# Ops that give no number below 0, which only a difference comes to by rounding: not a sum of squares, nor a spectrum.
+# Ops that are NaN below 0, where rounding can take only a difference: not a sum of squares, nor a spectrum.
 _OF_POSITIVES = frozenset("Log Rsqrt Sqrt".split())
 _DOWN_TO_MINUS_1 = frozenset("Cos Erf Neg Sin Softsign Tanh".split())
 _QUOTIENTS = frozenset("Div RealDiv".split())
-# Ops of which a result may be a difference too small to be above 0, where they are given one.
+# Ops whose result may be a difference too small to be above 0, if their input is one.
 _KEEP_DIFFERENCES = frozenset(
     "Cast ConcatV2 ExpandDims GatherV2 Max Maximum Min Minimum Mul Neg Pack RealDiv Reshape Select SelectV2 Slice "
     "Squeeze StridedSlice Transpose".split()
@@ -47,7 +47,7 @@ _SUMS = frozenset(
 _NEVER_BELOW_0 = frozenset(
     "Abs ComplexAbs Exp Relu Relu6 Rsqrt Sigmoid Softmax Softplus Sqrt Square SquaredDifference".split()
 )
-# Of what is never below 0 they make nothing that is.
+# Given what is never below 0, they give nothing below it.
 _STAYING_ABOVE = _KEEP_DIFFERENCES - {"Neg"} | _SUMS | {"Identity", "Prod"}
 _GIVEN = frozenset({"Const", "Placeholder"})
 _KNOWN_ABOVE: WeakKeyDictionary[Any, frozenset[Any]] = WeakKeyDictionary()
@@ -67,7 +67,7 @@ def rounds_alike(whole: Function, *parts: Function) -> bool:
     """
     graph, graphs = whole.concrete.graph, [part.concrete.graph for part in parts]
     if any(each == whole for part in parts for each in part.keeps_alive):
-        # Of a function that was cut, several parts may repeat an op, so that numbers of pairs tell nothing.
+        # Several parts of a function that was cut may repeat an op, so that numbers of pairs tell nothing.
         kinds = (joined_names, names_given, names_needed_once)
         return all(set(names(graph)) == set().union(*map(names, graphs)) for names in kinds)
     if regrouped(graph) != sum(map(regrouped, graphs)):

@@ -32,7 +32,7 @@ _TILED = frozenset(
     "uint8".split()
 )
 _REVERSED = _TILED | {"uint16"}
-# Two operands, of which each value of the result takes one value each.
+# Each value of the result takes one value of each of two operands.
 _BY_VALUE = frozenset(
     "Add AddV2 Equal Greater GreaterEqual Less LessEqual Maximum Minimum Mul NotEqual RealDiv SquaredDifference "
     "Sub".split()
@@ -137,7 +137,7 @@ def _channel(tensor: Any) -> tuple[Any, int | None]:
 def _parts(sliced: Any, *, shrinking: bool = False) -> dict[int, tuple[int, int, bool]] | None:
     """Return what a slice takes along each axis that it names: from where, in which steps, and whether that is all.
 
-    ``None`` where nobody knows, or it makes an axis, or drops one unless ``shrinking``.
+    ``None`` where that is unknown, or it makes an axis, or drops one unless ``shrinking``.
     """
     import tensorflow as tf
 
@@ -231,6 +231,6 @@ def _handed_on(op: Any) -> Swap | None:
 
 
 def _may_be_large(tensor: Any) -> bool:
-    """Return whether a tensor holds many numbers, or nobody knows how many."""
+    """Return whether a tensor holds many numbers, or an unknown number."""
     count = tensor.shape.num_elements()
     return count is None or count >= _LEAST_NUMBERS

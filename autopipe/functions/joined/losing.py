@@ -1,4 +1,4 @@
-"""Errors that are lost where one function does the work of several, and does not compute what nobody asks for."""
+"""Errors that are lost where one function does the work of several, without computing what is not used."""
 
 from __future__ import annotations
 

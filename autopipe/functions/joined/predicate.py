@@ -16,7 +16,7 @@ def ask_before(predicate: Function, fn: Function) -> Function:
     """Return the predicate of what ``fn`` gives, as a function of what ``fn`` takes.
 
     Only the part of ``fn`` that the predicate looks at is in it; where that is passed through, nothing of ``fn`` is.
-    Assertions of ``fn`` are not: whoever asks first must know that no error is lost by that.
+    Assertions of ``fn`` are not: the caller must make sure that no error is lost by that.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

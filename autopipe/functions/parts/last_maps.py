@@ -48,7 +48,7 @@ def split_last_maps(fn: Function) -> tuple[Function, tuple[LastMap, ...]] | None
 
     What the maps were told of the element that a dataset was made of, as a label that goes with its file, is handed on
     with each element of the dataset. What reads results of the maps ahead is left out. ``None`` if there is no map that
-    does work at the end, or one that nobody can take out.
+    does work at the end, or one that cannot be taken out.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import function_of

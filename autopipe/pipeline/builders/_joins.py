@@ -27,7 +27,7 @@ def _concatenate(node: ir.Concatenate, first: Any, second: Any) -> Any:
 def _choose_from(node: ir.ChooseFrom, choices: Any, *parts: Any) -> Any:
     import tensorflow as tf
 
-    # The method of that name hides the choices in a graph: who reads it could not look into them any more.
+    # The method of that name hides the choices in a graph, into which extract() could not look any more.
     variants = [tf.data.experimental.to_variant(part) for part in parts]
     typed = from_variant(variants[0], node.element_spec)
     variant = tf.raw_ops.DirectedInterleaveDataset(

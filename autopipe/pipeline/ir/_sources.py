@@ -90,7 +90,7 @@ class Opaque(Source):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedCache(Opaque):
-    """A memory cache that stays its author's: other datasets may read what was drawn for whoever filled it.
+    """A memory cache that stays its author's: other datasets may read what the one that filled it drew.
 
     Attributes:
         inside: the cache.

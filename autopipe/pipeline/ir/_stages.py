@@ -124,10 +124,10 @@ class Shuffle(Unary):
         seeds: TensorFlow's (graph seed, op seed) pair; (0, 0) when unseeded.
         origin: which shuffle it was, where it draws every epoch's order from its seeds: another one draws its own.
         seed_generator: the live object that gives each epoch its seed; ``None`` makes one with the dataset.
-        while_filling: how many it holds while the memory cache it reads from is being filled; ``None`` for as many as
-            ever. An iterator that waited for all elements of a cache that holds none yet would make no use of them.
-        from_before_the_work: whether it was moved after a memory cache, from before the maps that it holds the results
-            of, and may stand there while the cache is being filled.
+        while_filling: how many it holds while the memory cache it reads from is being filled; ``None``: the same number
+            as later. Before a cache is full, waiting for all its elements would be of no use.
+        from_before_the_work: whether it was moved from before the maps whose results a memory cache holds to after that
+            cache, and may go back before them while the cache fills.
     """
 
     buffer_size: int

@@ -69,7 +69,7 @@ def ceiling(tree: ir.Node, profile: Profile, seconds: float, caches: OwnCaches |
 def _tries(tree: ir.Node, cores: float) -> Iterator[dict[str, int]]:
     """Yield settings with ever more calls at once; one in which a knob cannot have so many has as many as it can.
 
-    With one call at a time nobody waits for a lock that all calls need, such as that of Python.
+    With one call at a time none waits for a lock that all calls need, such as the GIL.
     """
     knobs = read_knobs(with_thread_pool(tree))
     calls = [knob for knob in knobs if knob.field == "num_parallel_calls"]

@@ -73,7 +73,7 @@ class Diagnosis:
             return f"{self.bottleneck.resource}: with other knobs it is {gain:.1f}x as fast"
         python = any(effects(fn).runs_python for fn in trees.called_by(self.bottleneck.stage.node))
         if calls and python and busy >= _COMPUTING:
-            return "Python's lock"
+            return "Python's GIL"
         return f"the {cores:g} cores" if calls >= cores and busy >= _COMPUTING * cores else self.bottleneck.resource
 
     @property

@@ -27,7 +27,7 @@ class StageProfile:
         line: where the user wrote it, as ``train.py:12``, if that is known.
         elements: how many it gave.
         seconds_per_element: time spent in the stage itself for each element that leaves the *pipeline*, summed over
-            its threads; waiting for storage or for Python's lock included, waiting for stages before it not.
+            its threads; waiting for storage or for Python's GIL included, waiting for stages before it not.
         share: that time as a share of all stages', 0 to 1.
         bytes_in: bytes it takes for each element that leaves the pipeline.
         bytes_per_element: bytes of one element that it gives.

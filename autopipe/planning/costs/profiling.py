@@ -140,7 +140,7 @@ def _no_elements(tree: ir.Node, caches: OwnCaches, failures: Failures) -> str:
         return f"{_LAW}, but {stage(reader)} raised: {failures.first} See that the file is there, and that it is whole."
     return (
         f"{_LAW}, but all {failures.count} that were tried raised: {failures.first} "
-        "Mend the function or its input; single bad elements can be left out with ignore_errors()."
+        "Fix the function or its input; single bad elements can be left out with ignore_errors()."
     )
 
 
@@ -170,7 +170,7 @@ class Epoch:
 class Looks:
     """Looks at the counters of one iterator now and then, since they are gone when it comes to its end.
 
-    TensorFlow shows nobody those of an iterator that was swapped: what was seen before that stays.
+    TensorFlow does not show those of an iterator that was swapped: what was seen before that stays.
 
     Args:
         tree: the pipeline.

@@ -53,7 +53,7 @@ class Counters:
         elements: how many it gave.
         needed: how many of them make one element of the whole pipeline, such as 32 before a ``batch(32)``.
         seconds: time spent in it, not in the stages before it, added up over all threads. Waiting for storage and for
-            Python's lock counts, waiting for the stages before it does not.
+            Python's GIL counts, waiting for the stages before it does not.
         bytes_out: bytes of what it gave.
         bytes_in: bytes of what it took.
         buffered_bytes: bytes it holds now.

@@ -38,7 +38,7 @@ def is_complete(attempt: Path) -> bool:
         return True
     if not _is_readable(attempt):
         return False
-    # Forcing it to the disk may take long, and until this machine stops nobody needs it.
+    # Forcing it to the disk may take long, and is of no use until this machine stops.
     threading.Thread(target=_mark, args=(attempt,), daemon=True).start()
     return True
 
@@ -86,7 +86,7 @@ def index_of(attempt: Path) -> Any:
 
 
 def number_of(attempt: Path) -> int | None:
-    """Return how many elements there are to be; ``None`` if nobody knows."""
+    """Return how many elements there must be; ``None`` if that is unknown."""
     number = attempt.parent.name.partition(".")[2]
     return int(number) if number.isdecimal() else None
 

@@ -148,7 +148,7 @@ def _refuse_unknown_function(fn: Function) -> None:
     for op in with_called(fn.concrete.graph.as_graph_def()):
         if not _is_of_tensorflow(op.op):
             raise UnknownContentError(
-                f"{fn} calls {op.op}, which is no op of TensorFlow: its next version may do other"
+                f"{fn} calls {op.op}, which is no op of TensorFlow: its next version may do something else"
             )
         if op.op in _READ_DESCRIPTORS and not op.attr["descriptor_source"].s.startswith(_NO_FILES):
             raise UnknownContentError(f"{fn} reads a descriptor from a file ({op.op}), which may change")

@@ -57,7 +57,7 @@ MOST_ELEMENTS = 10_000_000
 """TensorFlow's file cache fails on the element after these."""
 
 SAMPLES = "autopipe.sample."
-"""What folders are called first of which one is written, and read, to know what that takes."""
+"""The names of folders that are written and read only to time that begin with this."""
 
 _KEY = re.compile(r"[0-9a-f]{32}\.(\d+|unknown)")
 # TensorFlow takes the name of a file that it reads for a pattern.
@@ -113,18 +113,18 @@ class DiskCache:
         ask :meth:`again`.
 
         Raises:
-            UnknownContentError: if nobody can tell for sure whether elements kept there would still be right.
+            UnknownContentError: if it cannot be told for certain whether elements kept there would still be right.
         """
         number = signature(tree).cardinality
         if number > MOST_ELEMENTS:
             raise UnknownContentError(f"a file cache holds {MOST_ELEMENTS:,} elements, and there are {number:,}")
         cache = ir.Cache(input=tree, filename=NAME)
         told = whole(cache, cache)
-        # Of batches there may be as many though a row failed: nobody counts rows in a file.
+        # There may be as many batches though a row failed: rows in a file are not counted.
         return self._filename(f"{content_key(tree)}.{'unknown' if told is None or told.in_rows else told.number}")
 
     def holds(self, filename: str) -> bool:
-        """Return whether all elements are under a name, so that who reads it writes nothing."""
+        """Return whether all elements are under a name, so that its reader writes nothing."""
         return is_complete(Path(filename).parent)
 
     def counts_tell(self, filename: str) -> bool:
@@ -143,7 +143,7 @@ class DiskCache:
         return bisect_left(range(MOST_ELEMENTS), True, key=lambda position: not has_element(index, position))
 
     def note_end(self, filenames: Iterable[str]) -> None:
-        """Take note, in a graph, that the consumer of what is written under these names came to its end."""
+        """Note, in a graph, that the consumer of what is written under these names reached its end."""
         import tensorflow as tf
 
         for filename in filenames:
@@ -184,7 +184,7 @@ class DiskCache:
         return None
 
     def remove(self, filename: str) -> None:
-        """Remove what was written under a name that nobody reads or writes any more."""
+        """Remove what was written under a name that is no longer read or written."""
         shutil.rmtree(Path(filename).parent, ignore_errors=True)
 
     def _filename(self, key: str) -> str:

@@ -43,7 +43,7 @@ def writer(folder: Path) -> str:
     draft = folder / f"{name}.new"
     handle = os.open(draft, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    # It has its name only when it is locked, so that nobody takes it for one of a dead process.
+    # It gets its name only when it is locked, so that it is not taken for one of a dead process.
     draft.rename(_lock_of(folder, name))
     _writers[folder] = name
     return name

@@ -24,7 +24,7 @@ __all__ = ["CachingCost", "caching_cost"]
 
 _SECONDS = 0.025
 _FEWEST_TURNS = 3
-# What Python does with one element on a machine that nobody else uses; of those that are made in less than five times
+# What Python does with one element on an otherwise idle machine; of those that are made in less than five times
 # that, it is given one of many.
 _PYTHON_SECONDS, _OF_COMPONENT, _OF_COMPOSITE = 50e-6, 5e-6, 40e-6
 _LITTLE = 1 / 5

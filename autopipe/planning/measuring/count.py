@@ -125,7 +125,7 @@ def _fewest(parts: Sequence[ir.Node]) -> int:
         with suppress(MeasurementError):
             counted.append(most_elements(part))
     if not counted:
-        raise MeasurementError("of no side of a zip the number of elements is known before they are read")
+        raise MeasurementError("no side of a zip has a number of elements that is known before they are read")
     return min(counted)
 
 

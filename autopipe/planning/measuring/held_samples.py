@@ -90,7 +90,7 @@ def _held(elements: Sequence[Any], spec: Any) -> ir.Node:
         stacked = tf.nest.map_structure(_stacked, spec, *of_one_shape(elements))
         source = tf.data.Dataset.from_tensor_slices(stacked)
     except (TypeError, ValueError) as kind:
-        raise MeasurementError("its elements are not plain tensors, of which a sample could be held") from kind
+        raise MeasurementError("its elements are not plain tensors, so that no sample of them can be held") from kind
     return extract(source)
 
 

@@ -49,7 +49,7 @@ __all__ = ["SampleMeasurements"]
 _CACHE_SAMPLE_ELEMENTS = 32
 # A sample of so many bytes tells as much as a full one.
 _LARGE_SAMPLE = SAMPLE_BYTES // 4
-# No step of a Keras model is shorter, whatever the model: what is little beside that, nobody notices.
+# No step of a Keras model is shorter, whatever the model: what is little beside that goes unnoticed.
 _FASTEST_CONSUMER = 500e-6
 _LITTLE_GROWTH = 16 * 2**20
 _ELEMENTS_AHEAD = 8
@@ -367,7 +367,7 @@ def _failures_are_unmeasurable() -> Iterator[None]:
     try:
         yield
     except StopIteration as ended:
-        raise MeasurementError("the pipeline has no elements, or comes to give no more") from ended
+        raise MeasurementError("the pipeline has no elements, or stops giving any") from ended
     except tf.errors.OpError as error:
         raise MeasurementError(f"an element of the sample raised: {one_sentence(error)}") from error
 

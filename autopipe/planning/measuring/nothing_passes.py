@@ -29,7 +29,7 @@ _MAY_DROP_ALL = (
     ir.TakeWhile,
     ir.Unbatch,
 )
-# Of what is repeated without end, each gives the same again and again.
+# Each round of what is repeated without end gives the same again.
 _IN_CYCLES = (
     ir.AssertCardinality,
     ir.Batch,
@@ -94,7 +94,7 @@ def refuse_if_nothing_passes(endless: ir.Node) -> None:
     >>> refuse_if_nothing_passes(extract(tf.data.Dataset.range(3).repeat().filter(lambda x: x > 9)))
     Traceback (most recent call last):
     ...
-    autopipe.rules._base.MeasurementError: of the elements tried, none passes filter(<lambda>)
+    autopipe.rules._base.MeasurementError: none of the elements tried passes filter(<lambda>)
     """
     chosen = (part for node in trees.walk(endless) if isinstance(node, ir.ChooseFrom) for part in node.parts)
     for each in dict.fromkeys([endless, *chosen]):
@@ -108,7 +108,7 @@ def _refuse_if_none_passes(endless: ir.Node) -> None:
     # The last one is at fault where none before it is, without another look.
     last, *earlier = dropping
     at_fault = next((node for node in reversed(earlier) if not _gives_any(node)), last)
-    raise MeasurementError(f"of the elements tried, none passes {stage(at_fault)}")
+    raise MeasurementError(f"none of the elements tried passes {stage(at_fault)}")
 
 
 def _gives_any(endless: ir.Node) -> bool:

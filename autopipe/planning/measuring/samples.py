@@ -89,7 +89,7 @@ def take_sample(node: ir.Node, count: int) -> list[Any]:
         raise DatasetError(
             "Some elements must pass through the pipeline, "
             f"but every one tried in {one_line(node)} raised: {one_sentence(failure)} "
-            "Mend the function or its input; single bad elements can be left out with ignore_errors()."
+            "Fix the function or its input; single bad elements can be left out with ignore_errors()."
         ) from failure
     raise MeasurementError("the pipeline has no elements")
 

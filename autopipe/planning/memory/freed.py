@@ -70,7 +70,7 @@ def _is_glibc() -> bool:
 def freed_memory(tree: ir.Node, ram_budget: int, environment: Mapping[str, str] = os.environ) -> FreedMemory | None:
     """Return whether the C library is to keep what batches leave, for the next ones.
 
-    It takes: tensors that come from glibc, blocks large enough to be given back and small enough to come from a heap,
+    It needs: tensors that come from glibc, blocks large enough to be given back and small enough to come from a heap,
     and a budget with room for it.
 
     Args:

@@ -13,7 +13,7 @@ import psutil
 
 __all__ = ["Machine", "give_back_free_memory", "queued_by_thread", "queued_since", "resident_bytes", "threads_left"]
 
-# Who has one of them, CAP_SYS_ADMIN or CAP_SYS_RESOURCE, is not held to a limit of its user's threads.
+# A process with one of them, CAP_SYS_ADMIN or CAP_SYS_RESOURCE, is not held to its user's limit of threads.
 _FREE_OF_LIMITS = 1 << 21 | 1 << 24
 
 

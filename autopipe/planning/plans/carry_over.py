@@ -13,7 +13,7 @@ from autopipe.planning.plans.plan import Carried, Plan
 
 __all__ = ["carry_over"]
 
-# More threads and calls at once than this are for who asks for them.
+# More threads and calls at once than this must be asked for.
 _MOST_SCALED = 1024
 
 

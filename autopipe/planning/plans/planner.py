@@ -176,7 +176,7 @@ def _lower_of_two(before: ir.Node, after: ir.Node, measurements: SampleMeasureme
 
 
 def _saves_little(best: Rewriting, measurements: SampleMeasurements) -> bool:
-    """Return whether the new cache holds much, and nobody would miss it: all that it saves is little of an epoch."""
+    """Return whether the new cache holds much and would not be missed: all that it saves is little of an epoch."""
     cache = _new_cache(best)
     if not isinstance(cache, ir.Cache) or cache.on_disk or best.new_cache_bytes < _MUCH_MEMORY:
         return False

@@ -97,7 +97,7 @@ def cache_read_in_part(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         yield at(
             cache,
             "AP111",
-            f"{stage(node)} may stop before its end, and a cache that nobody fills to its end is thrown away",
+            f"{stage(node)} may stop before its end, and a cache that is not filled to its end is thrown away",
             "put the take before the cache",
         )
 
@@ -112,7 +112,7 @@ def cache_beyond_memory(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         yield at(
             node,
             "AP112",
-            f"it takes {bytes_text(size)}, and there are {bytes_text(available)} of memory",
+            f"it needs {bytes_text(size)}, and {bytes_text(available)} of memory are available",
             "cache less: before the map that makes elements large, or in a file with cache(filename)",
         )
 
@@ -148,7 +148,7 @@ def work_on_mixed_batches(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         node,
         "AP114",
         f"it does {cost.share:.0%} of the work, in every epoch, on batches that {stage(shuffle)} mixes anew, and what "
-        f"it makes of an element may depend on the others of its batch: {mixing}",
+        f"it makes of an element may depend on others in its batch: {mixing}",
         "if it does not, map elements before the shuffle: there optimize() can cache them",
         f"up to {cost.share:.0%} of the work from the second epoch on",
     )

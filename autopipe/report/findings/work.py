@@ -85,7 +85,7 @@ def sequential_reads(node: ir.Node, seen: Seen) -> Iterator[Finding]:
             return
     if seen.is_slower(node, "parallel_flat_map", "parallel_interleave", "parallel_reads"):
         return
-    yield at(node, "AP203", "it reads one file after the other: each is waited for", remedy)
+    yield at(node, "AP203", "it reads one file after the other, and waits for each", remedy)
 
 
 def _reads_several(node: ir.Interleave | ir.FlatMap | ir.LegacyInterleave, fn: Function) -> bool:
@@ -97,7 +97,7 @@ def _are_several(names: ir.Node) -> bool:
 
 
 def python_function(node: ir.Node, seen: Seen) -> Iterator[Finding]:
-    """AP204: Python code, of which one thread runs at a time."""
+    """AP204: Python code, which runs in one thread at a time."""
     called = trees.called_by(node) if isinstance(node, ir.Map | ir.Filter) else ()
     cost = seen.cost(node)
     share = f", and takes {cost.share:.0%} of the work" if cost else ""
@@ -108,14 +108,14 @@ def python_function(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         if not found.runs_python:
             continue
         declare = (
-            "if it gives the same for the same arguments, every time (no random numbers), and nobody else could notice "
-            "that it runs, mark it with @autopipe.stateless, so that it may be done once; or "
+            "if its result depends only on its arguments (no random numbers) and it has no side effects, mark it with "
+            "@autopipe.stateless, so that it may be done once; or "
         )
         yield at(
             node,
             "AP204",
-            f"{fn} runs Python code ({', '.join(found.runs_python)}), of which one thread runs at a time, however "
-            f"many calls there are{share}",
+            f"{fn} runs Python code ({', '.join(found.runs_python)}), in one thread at a time, however many calls "
+            f"there are{share}",
             f"{declare if found.python else ''}write it with TensorFlow ops",
         )
 
@@ -128,9 +128,8 @@ def python_source(node: ir.Node, seen: Seen) -> Iterator[Finding]:
             node,
             "AP205",
             f"it is a Python generator: one element at a time, and {cost.share:.0%} of the work",
-            "if it gives the same in every epoch, and nobody else could notice that it runs, mark it with "
-            "@autopipe.stateless, so that it may be cached; or yield only names or indices, and load in a map with "
-            "num_parallel_calls",
+            "if it gives the same in every epoch and has no side effects, mark it with @autopipe.stateless, so that it "
+            "may be cached; or yield only names or indices, and load in a map with num_parallel_calls",
         )
 
 

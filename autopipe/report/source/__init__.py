@@ -1,4 +1,4 @@
-"""A rewritten pipeline as plain ``tf.data`` code, so that nobody depends on autopipe."""
+"""A rewritten pipeline as plain ``tf.data`` code, which does not depend on autopipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules ask to be proved. Each obligation says in a sentence why it holds, or why it does not."""
+"""What rules must prove. Each obligation says in a sentence why it holds, or why it does not."""
 
 from autopipe.rules._obligations.arrays import ArraysOnHost, WholeWindows
 from autopipe.rules._obligations.caches import (

@@ -14,7 +14,7 @@ __all__ = ["ArraysOnHost", "WholeWindows"]
 
 @dataclass(frozen=True)
 class ArraysOnHost:
-    """The arrays of a pipeline are in the memory that its functions read, or a copy of them fits there."""
+    """The arrays of a pipeline are in the host's memory, or a copy of them fits there."""
 
     pipeline: ir.Node = field(repr=False)
 
@@ -34,7 +34,7 @@ class ArraysOnHost:
 
 @dataclass(frozen=True)
 class WholeWindows:
-    """All windows over a series hold as many elements."""
+    """All windows over a series have the same number of elements."""
 
     window: ir.Window = field(repr=False)
     rows: int

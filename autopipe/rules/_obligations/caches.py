@@ -15,8 +15,8 @@ from autopipe.rules._obligations.reading import ReadToItsEnd
 
 __all__ = ["DiskNamed", "InMemory", "NoCacheServes", "NotCachedYet", "OneReader", "SoonShuffled"]
 
-# So much later may an epoch begin, of the least it took. A shuffle takes a fifth of what is measured: nothing is handed
-# to Python.
+# An epoch may begin later by this share of its shortest time. A shuffle takes a fifth of what is measured: nothing is
+# handed to Python.
 _MOST_WAITING = 0.1
 _MAY_KEEP = (ir.Keeping, ir.Opaque)
 
@@ -28,7 +28,7 @@ class InMemory:
     cache: ir.Cache
 
     def check(self, site: Site) -> Proof:
-        """Refuse files: one that is there already holds the elements of the old place."""
+        """Refuse files: one that exists holds the elements of the old place."""
         if self.cache.in_memory:
             return Proof(True, "the cache is in memory and starts empty")
         return Proof(False, f"the cache file {self.cache.filename!r} may already hold elements of the old place")
@@ -70,18 +70,18 @@ class OneReader:
 
 @dataclass(frozen=True)
 class NoCacheServes:
-    """A cache of the same work would need more to hold than is needed here.
+    """No cache can keep the results of the same work: it would need what does not hold here.
 
     Args:
         cached: what the cache would keep.
-        instead: what is needed here.
+        instead: what is needed to keep results by number instead.
     """
 
     cached: ir.Map = field(repr=False)
     instead: SameNumbers
 
     def check(self, site: Site) -> Proof:
-        """Ask what a cache takes; where it could stand, or what forbids it forbids both, there is no more to say."""
+        """Check what a cache needs; where it holds, or where neither could be kept, there is nothing to say."""
         for needed in (SameEveryEpoch(self.cached), NoErrorIsIgnored(), ReadToItsEnd(self.cached)):
             proof = needed.check(site)
             if not proof.holds:
@@ -92,30 +92,30 @@ class NoCacheServes:
 
 @dataclass(frozen=True)
 class SoonShuffled:
-    """To read all elements from a cache, before an epoch begins, takes little beside what making them took.
+    """Reading all elements from a cache before an epoch begins takes far less time than making them did.
 
-    Or it takes no longer than making those that its author's shuffle asks for before it gives the first.
+    Or it takes no longer than making those that the author's shuffle needs before it gives the first.
     """
 
     pipeline: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Compare with making them, which no epoch was quicker than, whatever it trained."""
+        """Compare with making them: no epoch was shorter than that, whatever it trained."""
         try:
             making, reading = site.measurements.caching(self.pipeline)
         except MeasurementError as unknown:
             return Proof(False, f"it is not known how long a shuffle of all elements takes to fill: {unknown}")
         share = reading / making
-        because = f"before an epoch, all are read into a shuffle, in {share:.1%} of the time it takes to make them"
+        because = f"before an epoch, all are read into a shuffle, in {share:.1%} of the time needed to make them"
         if share <= _MOST_WAITING:
             return Proof(True, because, timed=True)
         soon = share * _stages_at_once(site.node) <= self._share_made_first(site)
         return Proof(soon, f"{because}{', and filling the written one took as long' * soon}", timed=True)
 
     def _share_made_first(self, site: Site) -> float:
-        """Return what share of the elements the author's shuffle asks for before it gives one, at the least.
+        """Return the least share of the elements that the author's shuffle needs before it gives one.
 
-        What a cache of the author's gives was not made in every epoch, and what is not read may hold one.
+        None, if there may be a cache of the author's: what that gives was not made in every epoch.
         """
         written = site.node
         if not isinstance(written, ir.Shuffle) or any(isinstance(each, _MAY_KEEP) for each in trees.walk(written)):

@@ -57,7 +57,7 @@ _STEADY = (
     ir.Window,
     ir.Zip,
 )
-# Stages that TensorFlow runs one element after the other, whatever the options; readers if nobody asks for more.
+# Stages that TensorFlow runs one element after the other, whatever the options; readers unless they are parallel.
 _IN_ORDER = (
     ir.Concatenate,
     ir.Enumerate,
@@ -74,7 +74,7 @@ _IN_ORDER = (
     ir.Tensors,
     ir.Zip,
 )
-# Stages that do the same with an element, or with all that comes of it, whichever came before.
+# Stages that treat each element, and all that is made of it, alike, whichever came before.
 _ONE_BY_ONE = (
     ir.Concatenate,
     ir.FilesReader,
@@ -88,7 +88,7 @@ _ONE_BY_ONE = (
     ir.ThreadPool,
     ir.Unbatch,
 )
-# Stages that take all there is of what they read from: a cache there is full after one epoch.
+# Stages that read all of their input: a cache there is full after one epoch.
 _READING_TO_THE_END = (
     ir.Batch,
     ir.Enumerate,
@@ -101,7 +101,7 @@ _READING_TO_THE_END = (
     ir.ThreadPool,
     ir.Unbatch,
 )
-# Stages that do so too when each of their functions gives the same for the same.
+# Stages that are steady if their functions are deterministic.
 _STEADY_IF_THEIR_FUNCTIONS_ARE = (
     ir.Filter,
     ir.FlatMap,
@@ -124,7 +124,7 @@ class Reshuffles:
     shuffle: ir.Shuffle
 
     def check(self, site: Site) -> Proof:
-        """Look at the flag: moved below ``repeat``, an order that is kept would come again in every epoch."""
+        """Look at the flag: moved below ``repeat``, a fixed order would come again in every epoch."""
         if not self.shuffle.reshuffle_each_iteration:
             return Proof(False, "reshuffle_each_iteration=False would repeat one order in every epoch")
         return Proof(True, "every epoch is shuffled anew")
@@ -132,10 +132,10 @@ class Reshuffles:
 
 @dataclass(frozen=True)
 class QuickOnesUnseen:
-    """Elements that are made quickly are no more often among those that are taken than others.
+    """Elements that are made quickly are not taken more often than others.
 
     Args:
-        freed: the stage that is to hand over what is ready first.
+        freed: the stage that is to hand on first what is ready first.
         shuffle: what mixes its elements.
     """
 
@@ -146,10 +146,10 @@ class QuickOnesUnseen:
         """Look for datasets without end, whose elements are never all taken, and for what leaves some out."""
         endless = op_without_end(self.freed.fn) if isinstance(self.freed, ir.Interleave) else None
         if endless is not None:
-            return Proof(False, f"{self.freed.fn} may make datasets without end ({endless}), the quickest ones' first")
+            return Proof(False, f"{self.freed.fn} may make datasets without end ({endless}), the quickest's first")
         early = who_stops_early(site)
         if early is not None and not 0 <= signature(self.shuffle.input).cardinality <= self.shuffle.capacity:
-            return Proof(False, f"{stage(early)} downstream leaves some out, and not those that are made quickly")
+            return Proof(False, f"{stage(early)} downstream leaves some out, but none of those that are made quickly")
         return Proof(True, "")
 
 
@@ -159,7 +159,7 @@ class SameEveryEpoch:
 
     Args:
         pipeline: the pipeline.
-        drawing: the function whose first part it ends with, where the rest draws, or else may give others.
+        drawing: the function whose first part it ends with, if the rest of that function draws.
     """
 
     pipeline: ir.Node = field(repr=False)
@@ -168,7 +168,7 @@ class SameEveryEpoch:
     def check(self, site: Site) -> Proof:
         """Look at every stage for shuffles, randomness, free order and unknown state.
 
-        What the author's memory cache holds came from the first epoch, whatever comes before it.
+        What the author's memory cache holds is that of the first epoch, whatever comes before it.
         """
         if trees.frees_order(site.pipeline):
             return Proof(False, "options.deterministic=False frees the order of each repetition")
@@ -182,7 +182,7 @@ class SameEveryEpoch:
 
 
 def keeps_order(node: ir.Node) -> bool:
-    """Return whether a stage has its order also where an option frees that of others."""
+    """Return whether a stage keeps its order even where an option frees that of others."""
     return isinstance(node, _IN_ORDER) and not node.is_parallel
 
 
@@ -199,12 +199,12 @@ def who_fails_now_and_then(pipeline: ir.Node) -> str | None:
 
 @dataclass(frozen=True)
 class SameOnAllSides:
-    """Iterators that read side by side, of pipelines that are alike, read the same elements in the same order."""
+    """Equal pipelines that are read side by side give the same elements in the same order."""
 
     sides: tuple[ir.Node, ...] = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look at every stage: shuffles bring both into one order if each draws it from the same seed, for itself."""
+        """Look at every stage: shuffles agree if each draws its order from the same seed, for itself."""
         freed = trees.frees_order(site.pipeline)
         first, *others = self.sides
         drawn = {id(node.origin) for side in others for node in trees.walk(side) if is_reseeded(node)}
@@ -223,13 +223,13 @@ class SameOnAllSides:
 
 @dataclass(frozen=True)
 class SameElementsEveryEpoch:
-    """A pipeline comes to an end, and gives the same elements whenever it runs, though in another order each time."""
+    """A pipeline ends, and gives the same elements whenever it runs, though in another order each time."""
 
     lets_differ: ClassVar[str] = "elements may come in another order"
     pipeline: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look for what makes something of the order; where the order is the same too, there is nothing to say."""
+        """Look for what depends on the order; where the order is the same too, there is nothing to say."""
         if SameEveryEpoch(self.pipeline).check(site).holds:
             return Proof(False, "")
         endless = next((each for each in trees.walk(self.pipeline) if signature(each).is_endless), None)
@@ -242,7 +242,7 @@ class SameElementsEveryEpoch:
 
 @dataclass(frozen=True)
 class NoRepeatAfter:
-    """Each epoch has an iterator of its own: none reads a cache again that it has filled itself."""
+    """Each epoch has an iterator of its own: none reads on from a cache that it filled itself."""
 
     cached: ir.Node = field(repr=False)
 
@@ -253,34 +253,35 @@ class NoRepeatAfter:
         repeats = next(found, None)
         if repeats is None:
             return Proof(True, "")
-        return Proof(False, f"{stage(repeats)} reads on in the iterator that fills the cache, in one order for good")
+        return Proof(False, f"{stage(repeats)} goes on in the iterator that fills the cache, in one order for good")
 
 
 def _other_elements(node: ir.Node, site: Site) -> str | None:
-    """Return what may give an epoch other elements than the one before had; ``None`` if nothing does."""
+    """Return what may give an epoch other elements than the one before; ``None`` if nothing does."""
     if not _is_reordered(node, site) and all(changes_between_epochs(each, site) is None for each in trees.walk(node)):
         return None
     if isinstance(node, ir.Shuffle) and (node.seeded or not node.reshuffle_each_iteration):
         return f"{stage(node)} gives an order that its author chose"
     if not isinstance(node, (*_ONE_BY_ONE, ir.Shuffle)):
-        return f"{stage(node)} makes something of an order that differs between epochs"
+        return f"{stage(node)} depends on the order, which differs between epochs"
     counting = next((fn for fn in trees.called_by(node) if op_that_counts(fn)), None)
     if counting is not None and (trees.frees_order(site.pipeline) or op_of_free_order(counting)):
-        return f"{counting} makes something of an order that differs between epochs ({op_that_counts(counting)})"
+        return f"{counting} depends on the order ({op_that_counts(counting)}), which differs between epochs"
     proofs = (Deterministic(fn).check(site) for fn in trees.called_by(node))
     unsteady = next((proof.because for proof in proofs if not proof.holds), None)
     return unsteady or next(filter(None, (_other_elements(each, site) for each in node.inputs)), None)
 
 
 def _is_reordered(pipeline: ir.Node, site: Site) -> bool:
-    """Return whether an option frees the order of what comes through any stage; of which of them is not asked."""
+    """Return whether an option frees the order of what comes through any stage, no matter which."""
     return trees.frees_order(site.pipeline) and any(node.inputs for node in trees.walk(pipeline))
 
 
 def _since_a_memory_cache(pipeline: ir.Node, site: Site) -> Iterator[ir.Node]:
     """Yield the stages after a cache that each epoch fills, or else all.
 
-    Two that fill one of the author's at once read an order each in the first epoch, and one of both from then on.
+    Where two readers fill one of the author's caches at once, each has an order of its own in the first epoch, and both
+    have the same one from then on.
     """
     since = [pipeline]
     while isinstance(since[-1], _READING_TO_THE_END):
@@ -293,7 +294,7 @@ def _since_a_memory_cache(pipeline: ir.Node, site: Site) -> Iterator[ir.Node]:
 
 
 def changes_between_epochs(node: ir.Node, site: Site) -> str | None:
-    """Return what of a stage may differ between two epochs in which it reads the same; ``None`` if nothing does."""
+    """Return what a stage may do differently in two epochs with the same input; ``None`` if nothing."""
     if getattr(node, "deterministic", None) is False:
         return f"{stage(node)} frees the order of each repetition"
     inside = next((fn for fn in trees.called_by(node) if op_of_free_order(fn)), None)
@@ -313,12 +314,12 @@ def changes_between_epochs(node: ir.Node, site: Site) -> str | None:
             reason = who_fails_now_and_then(node.input)
             return f"{reason} in one epoch only would be left out for good, by {stage(node)}" if reason else None
         case ir.SharedCache():
-            return f"{stage(node)} holds what was made for whoever filled it"
+            return f"{stage(node)} holds what was made for the dataset that filled it"
         case ir.Opaque(inside=ir.Node() as settled):
             changes = (changes_between_epochs(each, site) for each in trees.walk(settled))
             return next(filter(None, changes), None)
         case ir.AssertCardinality():
-            return f"{stage(node)} may fail at the end of a repetition, and elements that are kept would not"
+            return f"{stage(node)} may fail at the end of a repetition, where cached elements would not"
         case ir.FilesReader() | ir.Saved() if site.asked is Keeps.SEQUENCE:
             return f"{stage(node)} reads files that may change"
         case ir.FilesReader():

@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ErrorsSurface:
-    """An error in a function ends the epoch, so that nothing depends on which other elements it takes with it."""
+    """An error in a function ends the epoch, so it does not matter which other elements are lost with it."""
 
     fn: Function
 
@@ -47,34 +47,34 @@ class ErrorsSurface:
 
 @dataclass(frozen=True)
 class ErrorsEndEpoch:
-    """An error ends the epoch, so that nothing depends on which other elements it takes with it."""
+    """An error ends the epoch, so it does not matter which other elements are lost with it."""
 
     def check(self, site: Site) -> Proof:
         """Look for ``ignore_errors`` between here and the consumer."""
         if _errors_are_ignored(site):
-            return Proof(False, "an error would take other elements with it, and ignore_errors() leaves them out")
+            return Proof(False, "an error would take other elements with it, and ignore_errors() would drop them too")
         return Proof(True, "an error still ends the epoch")
 
 
 @dataclass(frozen=True)
 class ZipErrorsEndEpoch:
-    """An error ends the epoch where it came from one of several sides, and comes from all of them now."""
+    """An error of one of several sides ends the epoch, also now that it comes from all of them."""
 
     def check(self, site: Site) -> Proof:
-        """Look between here and the consumer for what leaves out elements that fail, and for a reader of a zip's end.
+        """Look between here and the consumer for ``ignore_errors``, and for a ``parallel_interleave``.
 
-        Of a batch that fails, a zip says also that it was the last, which a ``parallel_interleave`` hears alone.
+        With the error of a batch, a zip also reports its end, and a ``parallel_interleave`` sees the end only.
         """
         hearing = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.LegacyInterleave))
         found = next((node for node in hearing if site.node in trees.walk(node)), None)
         if found is not None:
-            return Proof(False, f"{stage(found)} takes an error of a zip for its end, and no other error")
+            return Proof(False, f"{stage(found)} takes an error of a zip, and no other error, for the end")
         return ErrorsEndEpoch().check(site)
 
 
 @dataclass(frozen=True)
 class NoErrorIsIgnored:
-    """An error ends the epoch, and no element fails that nobody would have asked for."""
+    """An error ends the epoch, and no element fails that would never have been asked for."""
 
     def check(self, site: Site) -> Proof:
         """Look for ``ignore_errors`` between here and the consumer, and after a shuffle for what stops early too."""
@@ -85,19 +85,19 @@ class NoErrorIsIgnored:
 
 @dataclass(frozen=True)
 class AllAreTaken:
-    """Nothing leaves out elements, as ``take`` does: one that nobody asked for would fail."""
+    """Nothing leaves out elements, as ``take`` does: one that was never asked for might fail."""
 
     lets_differ: ClassVar[str] = "an error may come sooner"
 
     def check(self, site: Site) -> Proof:
         """Look for a stage between here and the consumer that stops early."""
         left = _leaving_some_out(site)
-        return Proof(not left, f"an element may fail {left}" if left else "an error comes sooner, and comes anyway")
+        return Proof(not left, f"an element may fail {left}" if left else "an error comes sooner, but comes anyway")
 
 
 @dataclass(frozen=True)
 class NoErrorIsLost:
-    """Every element whose function fails still fails, though its result would be dropped, or part of it."""
+    """Every element whose function fails still fails, even if its result, or part of it, is dropped."""
 
     fn: Function
 
@@ -108,17 +108,17 @@ class NoErrorIsLost:
         if culprit is None or not surfaces.holds:
             return surfaces
         if site.demanded is Keeps.SEQUENCE:
-            return Proof(False, f"{self.fn} may fail ({culprit}), and what is no longer computed cannot")
+            return Proof(False, f"{self.fn} may fail ({culprit}), and what is no longer computed cannot fail")
         return Proof(True, f"{self.fn} computes less, and what is left out can no longer fail", Keeps.ELEMENTS)
 
 
 @dataclass(frozen=True)
 class NoErrorIsLeftOver:
-    """Every element whose function fails still fails, though it would be one that whole batches leave over.
+    """Every element whose function fails still fails, even if whole batches leave it over.
 
     Args:
-        fn: what is called for batches then.
-        batch: how they are made.
+        fn: what is then called for batches.
+        batch: how these are made.
     """
 
     fn: Function
@@ -130,7 +130,7 @@ class NoErrorIsLeftOver:
 
 
 def leaves_some_over(batch: ir.Batch) -> bool:
-    """Return whether there may be elements at the end that make no whole batch, and come to nobody."""
+    """Return whether there may be elements at the end that make no whole batch, and are dropped."""
     elements = signature(batch.input)
     if not batch.drop_remainder or elements.is_endless:
         return False
@@ -138,12 +138,12 @@ def leaves_some_over(batch: ir.Batch) -> bool:
 
 
 def _is_mixed(site: Site) -> bool:
-    """Return whether what is made before an element is asked for may be another than the one that is given."""
+    """Return whether an element that is made ahead may be another than the one that is given next."""
     return any(isinstance(node, ir.Shuffle) for node in trees.walk(site.node))
 
 
 def _leaving_some_out(site: Site) -> str | None:
-    """Return words for the elements that a stage downstream never asks for; ``None`` if it asks for all."""
+    """Return a phrase for elements that a stage downstream never asks for; ``None`` if all are asked for."""
     if isinstance(site.node, ir.TakeWhile) or (isinstance(site.node, ir.Take) and site.node.count >= 0):
         return f"on an element that {stage(site.node)} leaves out"
     early = who_stops_early(site)

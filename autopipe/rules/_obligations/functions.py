@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class CallsUnseen:
-    """Nobody can see on which elements, or in which order, the function runs."""
+    """On which elements, and in which order, the function runs cannot be observed."""
 
     fn: Function
 
@@ -46,7 +46,7 @@ class CallsUnseen:
         found = effects(self.fn)
         if replace(found, unseeded_random=()).steady:
             return Proof(True, f"{self.fn} {found.describe()}, so it may run on fewer elements and in any order")
-        noticed = "and somebody may notice that it runs on other elements or in another order"
+        noticed = "and it could be noticed that it runs on other elements or in another order"
         return Proof(False, f"{self.fn} {found.describe()}, {noticed}")
 
 
@@ -57,7 +57,7 @@ class Deterministic:
     fn: Function
 
     def check(self, site: Site) -> Proof:
-        """Look at every op; reading a file counts as the same while the files stay."""
+        """Look at every op; a file counts as unchanged, unless the sequence was asked for."""
         found = effects(self.fn)
         if not found.steady:
             return Proof(False, f"{self.fn} {found.describe()}, so each epoch must run it again")
@@ -70,7 +70,7 @@ class Deterministic:
 
 @dataclass(frozen=True)
 class DrawsApart:
-    """The random draws of a function can be parted from the work that uses them."""
+    """The random draws of a function can be separated from the work that uses them."""
 
     fn: Function
 
@@ -85,18 +85,18 @@ class DrawsApart:
 
 @dataclass(frozen=True)
 class DrawnInTurn:
-    """Functions of several sides draw from their generators in the order in which they did.
+    """The functions of several sides draw from their generators in the same order as before.
 
     Args:
         functions: those of the sides.
-        one_by_one: whether they were called for one element of all sides after the other.
+        one_by_one: whether they were called in turn for each element, and not for whole batches.
     """
 
     functions: tuple[Function, ...]
     one_by_one: bool
 
     def check(self, site: Site) -> Proof:
-        """Look for two that may draw from the same: of whole batches, a side drew for all elements at once."""
+        """Look for two that may share a generator: with whole batches, each side drew for all elements at once."""
         drawing = [fn for fn in self.functions if effects(fn).generator]
         if self.one_by_one or len(drawing) < 2:
             return Proof(True, "")
@@ -133,26 +133,26 @@ class Pure:
 
 @dataclass(frozen=True)
 class LeavesNoTraces:
-    """Nothing the function does changes what others see."""
+    """The function has no side effects that other code could see."""
 
     fn: Function
 
     def check(self, site: Site) -> Proof:
-        """Allow what only computes, reads or draws: called as often, in the same order, it gives the same."""
+        """Allow what only computes, reads or draws: called as often, in the same order, it gives the same results."""
         found = effects(self.fn)
         if found.leaves_traces:
-            return Proof(False, f"{self.fn} {found.describe()}, which others may see sooner or later than they do now")
+            return Proof(False, f"{self.fn} {found.describe()}, which other code may see earlier or later than now")
         return Proof(True, f"{self.fn} {found.describe()}, once for each element as before")
 
 
 @dataclass(frozen=True)
 class OrderUnseen:
-    """Nobody can see in which order, how far ahead or how often the function runs, but by its results."""
+    """In which order, how far ahead and how often the function runs can be observed by its results only."""
 
     fn: Function
 
     def check(self, site: Site) -> Proof:
-        """Allow what anybody may call at any time, draws without a seed, or reads what the pipeline does not assign."""
+        """Allow what may run at any time, draws without a seed, or reads variables the pipeline does not assign."""
         found = effects(self.fn)
         loose = Effects(unseeded_random=found.unseeded_random, variable_reads=found.variable_reads)
         if not replace(found, unseeded_random=(), variable_reads=()).steady:
@@ -179,11 +179,11 @@ def _assigned_elsewhere(fn: Function, site: Site) -> Proof:
 
 @dataclass(frozen=True)
 class WorkOnSides:
-    """A function does work on some of the elements side by side that needs no other, the same in every epoch.
+    """A function of zipped elements does work that needs one side only, the same in every epoch.
 
     Args:
         fn: the function.
-        parts: what it does with each of them.
+        parts: what it does with each side.
     """
 
     fn: Function
@@ -192,16 +192,16 @@ class WorkOnSides:
     def check(self, site: Site) -> Proof:
         """Name the work; the parts are there."""
         work = "; ".join(fixed_work(part) for part in self.parts)
-        return Proof(True, f"of {self.fn}, what each side needs alone runs once for each element there: {work}")
+        return Proof(True, f"{self.fn}'s work on one side alone runs once for each element of that side: {work}")
 
 
 @dataclass(frozen=True)
 class RoundingUnseen:
-    """Nothing makes more of the last bits of a float than a difference in the last bits.
+    """Nothing downstream turns a rounding difference into a larger one.
 
     Args:
-        jump: an op of what is rewritten that may, of those that come after what rounds differently.
-        where: where that is.
+        jump: an op of what is rewritten that might, after the place that rounds differently.
+        where: where that place is.
     """
 
     jump: str | None = None
@@ -209,26 +209,26 @@ class RoundingUnseen:
 
     @property
     def lets_differ(self) -> str:
-        """What may differ from the sequence."""
+        """How the result may differ from the sequence."""
         return f"floats may round differently {self.where}"
 
     def check(self, site: Site) -> Proof:
         """Look at the functions downstream: a filter on a float may let an element pass that it kept out before."""
         if self.jump:
-            return Proof(False, f"its own {self.jump} may make of a difference in rounding a larger one")
+            return Proof(False, f"its own {self.jump} may turn a rounding difference into a larger one")
         below = set(trees.walk(site.node))
         for node in trees.walk(site.pipeline):
             if node in below or site.node not in trees.walk(node):
                 continue
             for fn in trees.called_by(node):
                 if jump := jumps(fn):
-                    return Proof(False, f"{fn} downstream may make of a difference in rounding a larger one ({jump})")
+                    return Proof(False, f"{fn} downstream may turn a rounding difference into a larger one ({jump})")
         return Proof(True, "")
 
 
 @dataclass(frozen=True)
 class RowsApart:
-    """The function does with each row of a batch the same, whatever the other rows are."""
+    """The function treats each row of a batch alike, whatever the other rows are."""
 
     fn: Function
 
@@ -236,44 +236,44 @@ class RowsApart:
         """Follow the rows through every op."""
         mixing = who_mixes_rows(self.fn)
         if mixing is None:
-            return Proof(True, f"every op of {self.fn} treats the rows of a batch apart")
-        return Proof(False, f"what {self.fn} makes of a row may depend on the others of its batch: {mixing}")
+            return Proof(True, f"every op of {self.fn} treats each row of a batch by itself")
+        return Proof(False, f"what {self.fn} makes of a row may depend on other rows of its batch: {mixing}")
 
 
 @dataclass(frozen=True)
 class SameBits:
-    """Ops that take the place of others give the same bits.
+    """Ops that replace others give the same bits.
 
     Args:
-        instead: which took the place of which.
+        instead: which replaced which.
     """
 
     instead: str
 
     def check(self, site: Site) -> Proof:
         """Name them; only such are swapped."""
-        return Proof(True, f"each value comes of the same operation on the same values: {self.instead}")
+        return Proof(True, f"each value is the result of the same operation on the same values: {self.instead}")
 
 
 @dataclass(frozen=True)
 class SharedWork:
-    """What one function does on all sides, it does once where it is the same.
+    """Work that is the same on all sides is done once.
 
     Args:
-        shared: its ops of which the results serve several sides.
+        shared: the ops whose results serve several sides.
     """
 
     shared: tuple[Any, ...] = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Name the work; only ops that give the same for the same are shared."""
+        """Name the work; only deterministic ops are shared."""
         work = work_of(self.shared)
-        return Proof(True, f"all sides have in common, and share: {work}" if work else "")
+        return Proof(True, f"work that all sides have in common is shared: {work}" if work else "")
 
 
 @dataclass(frozen=True)
 class WorkBeforeChange:
-    """A function does work that is the same in every epoch, and can be cut between it and what is not."""
+    """A function does work that is the same in every epoch, and can be cut after it."""
 
     fn: Function
 

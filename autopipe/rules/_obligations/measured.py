@@ -30,18 +30,18 @@ __all__ = [
     "WorthCachingOnDisk",
 ]
 
-# What a buffer of no size may hold; how much that is does not matter where only sizes of elements are compared.
+# What an unbounded buffer may hold; how much does not matter where only sizes of elements are compared.
 WHOLE_EPOCH = 10**12
 
 _MEBIBYTE = 2**20
-# What others on the disk may need meanwhile.
+# The rest is left to other users of the disk.
 _SHARE_OF_DISK = 0.8
 _LEAST_GAIN = 1.05
-# What is larger comes from memory where the sample, smaller than the data, still came from the cache of a core.
+# Larger elements come from memory, where the sample, smaller than the data, may still come from a core's cache.
 _CACHE_OF_CORE = 4 * _MEBIBYTE
 _LEAST_GAIN_OF_LARGE = 1.3
-# Less than this per element is the cost of a call, which a batch pays once: no reason to hold elements in memory. Where
-# there is no batched form, each element pays for it.
+# Less than this per element is the cost of a call, which a batch pays once: no reason to hold elements in memory.
+# Without a batched form, each element pays it.
 _CALL_SECONDS = 20e-6
 _LEAST_OF_EACH = 5e-6
 _LEAST_CACHING_GAIN = 2.0
@@ -62,8 +62,8 @@ class Faster:
     Args:
         before: a part of the pipeline.
         after: what becomes of it.
-        over: the stage that both read from, of which a sample is taken; ``None`` if they have no end and differ from
-            their sources on.
+        over: the stage that both read from, of which a sample is taken; ``None`` if they have no end and already differ
+            in their sources.
     """
 
     measures: ClassVar[bool] = True
@@ -79,12 +79,12 @@ class Faster:
             return Proof(False, f"it could not be timed: {unknown}")
         figures = f"measured {median:.2f}x ({low:.2f}-{high:.2f}) the speed on your elements"
         if _LEAST_GAIN <= median < _LEAST_GAIN_OF_LARGE and self._is_large(site):
-            less = "of which each outgrows the cache of a core: that may be less on all of them"
-            return Proof(False, f"{figures}, {less}", timed=True)
+            less = "each outgrows the cache of a core, so the gain may be smaller on all of them"
+            return Proof(False, f"{figures}; {less}", timed=True)
         if median >= _LEAST_GAIN and low > 1:
             return Proof(True, figures, timed=True)
-        least = f"it takes {_LEAST_GAIN:g}x, and more than 1x at the lower end"
-        return Proof(False, f"{figures}: {least}", timed=True)
+        least = f"at least {_LEAST_GAIN:g}x is needed, and a lower end above 1x"
+        return Proof(False, f"{figures}; {least}", timed=True)
 
     def _is_large(self, site: Site) -> bool:
         try:
@@ -95,7 +95,7 @@ class Faster:
 
 @dataclass(frozen=True)
 class NotSlower(Faster):
-    """The rewritten stage is not slower on the user's own elements; what it gains is seen only beside the others."""
+    """The rewritten stage is not slower on the user's own elements; its gain shows only beside other stages."""
 
     def check(self, site: Site) -> Proof:
         """Time both, interleaved; a stage alone has all cores also for the threads within an op."""
@@ -109,14 +109,14 @@ class NotSlower(Faster):
 
 @dataclass(frozen=True)
 class LightResults:
-    """What a call costs counts beside its work: the results of a map are not so large that only the work does."""
+    """The results of a map are so small that the cost of a call counts beside its work."""
 
     measures: ClassVar[bool] = True
     mapped: ir.Map = field(repr=False)
 
     @property
     def fails_by_type(self) -> bool:
-        """Whether the type of the results says so already, and no batched form need be made."""
+        """Whether the type of the results already refutes it, so that no batched form need be made."""
         return (signature(self.mapped).element_bytes or 0) >= _HEAVY_RESULT
 
     def check(self, site: Site) -> Proof:
@@ -131,7 +131,7 @@ class LightResults:
 
 @dataclass(frozen=True)
 class FitsMemory:
-    """All elements of a pipeline fit into the RAM budget, beside those of the others."""
+    """All elements of a pipeline fit into the RAM budget, together with other caches."""
 
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
@@ -143,7 +143,7 @@ class FitsMemory:
             fits, needed, budget = _against_budget(self.pipeline, site, self.others)
         except MeasurementError as unknown:
             return Proof(False, f"its size is not known: {unknown}")
-        return Proof(fits, f"it takes {needed}, of {budget}" if fits else f"it would take {needed}, above {budget}")
+        return Proof(fits, f"it needs {needed} of {budget}" if fits else f"it would need {needed}, above {budget}")
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class OutgrowsMemory:
             fits, needed, budget = _against_budget(self.pipeline, site)
         except MeasurementError:
             return Proof(False, "")
-        return Proof(False, "") if fits else Proof(True, f"as written it takes {needed}, above {budget}")
+        return Proof(False, "") if fits else Proof(True, f"as written it needs {needed}, above {budget}")
 
 
 def _against_budget(pipeline: ir.Node, site: Site, others: Sequence[ir.Node] = ()) -> tuple[bool, str, str]:
@@ -173,12 +173,12 @@ def _against_budget(pipeline: ir.Node, site: Site, others: Sequence[ir.Node] = (
     if beside >= _MEBIBYTE:
         budget += f", of which buffers and measuring take {bytes_text(beside)}"
     fits = needed + beside <= site.measurements.ram_budget
-    together = f", with the other caches {bytes_text(needed)}" if elsewhere else ""
-    return fits, f"{bytes_text(own)}, {element}{together}", budget
+    together = f", {bytes_text(needed)} with the other caches" if elsewhere else ""
+    return fits, f"{bytes_text(own)} ({element}{together})", budget
 
 
 def _held_elsewhere(site: Site) -> int:
-    """Return the bytes of the caches that stand neither above nor below the site."""
+    """Return the bytes of the caches that are neither upstream nor downstream of the site."""
     below = set(trees.walk(site.node))
     caches = (node for node in trees.keeping(site.pipeline) if node.in_memory)
     beside = (node for node in caches if node not in below and site.node not in trees.walk(node))
@@ -208,7 +208,7 @@ class SameOnSample:
 
 @dataclass(frozen=True)
 class NotMuchLarger:
-    """So many elements of one pipeline take little more memory than those of another, or less."""
+    """The elements that are held take little more memory than those held before, or less."""
 
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
@@ -222,15 +222,15 @@ class NotMuchLarger:
         except MeasurementError as unknown:
             return Proof(False, f"the size of its elements is not known: {unknown}")
         number = "all" if self.count == WHOLE_EPOCH else f"{self.count:,}"
-        held = f"{ours:,.0f} bytes each, where they take {theirs:,.0f} now"
+        held = f"{ours:,.0f} bytes each instead of {theirs:,.0f}"
         if (ours - theirs) * self.count <= _LITTLE_MEMORY:
-            return Proof(True, f"{number} elements are held with {held}")
-        return Proof(False, f"{number} elements would be held with {held}")
+            return Proof(True, f"{number} elements are held, at {held}")
+        return Proof(False, f"{number} elements would be held, at {held}")
 
 
 @dataclass(frozen=True)
 class FewAtOnce:
-    """So many elements take little memory, or little of the RAM budget."""
+    """The elements that are made at once take little memory, or little of the RAM budget."""
 
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
@@ -244,7 +244,7 @@ class FewAtOnce:
             return Proof(False, f"the size of its elements is not known: {unknown}")
         allowed = _allowed_at_once(site)
         because = f"{self.count} elements at once take {bytes_text(needed)}"
-        return Proof(needed <= allowed, f"{because}, of {bytes_text(allowed)} that they may")
+        return Proof(needed <= allowed, f"{because}; {bytes_text(allowed)} is allowed")
 
 
 def _allowed_at_once(site: Site) -> float:
@@ -253,9 +253,9 @@ def _allowed_at_once(site: Site) -> float:
 
 @dataclass(frozen=True)
 class LittleMoreAtOnce:
-    """So many elements of one pipeline take little more memory than those of another, or little of the RAM budget more.
+    """The elements that are made at once take little more memory than before, or little more of the RAM budget.
 
-    Where their types tell how large they are, nothing is run: it can be asked for with no time to measure.
+    Where their types tell how large they are, nothing is run, so this needs no time to measure.
     """
 
     pipeline: ir.Node = field(repr=False)
@@ -269,13 +269,13 @@ class LittleMoreAtOnce:
         except MeasurementError as unknown:
             return Proof(False, f"the size of its elements is not known: {unknown}")
         more, allowed = max((ours - theirs) * self.count, 0), _allowed_at_once(site)
-        because = f"{self.count} elements at once take {bytes_text(more)} more, of {bytes_text(allowed)} that they may"
+        because = f"{self.count} elements at once take {bytes_text(more)} more; {bytes_text(allowed)} is allowed"
         return Proof(more <= allowed, because)
 
 
 @dataclass(frozen=True)
 class FewerBytes:
-    """So many elements of one pipeline take clearly less memory than those of each of the others."""
+    """The elements at the cut take clearly less memory than those before and after the function."""
 
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
@@ -283,20 +283,20 @@ class FewerBytes:
     count: int
 
     def check(self, site: Site) -> Proof:
-        """Run all on a sample; what saves little is not worth a stage more."""
+        """Run all on a sample; a small saving is not worth another stage."""
         try:
             ours, *theirs = map(site.measurements.element_bytes, (self.pipeline, *self.than))
         except MeasurementError as unknown:
             return Proof(False, f"the size of its elements is not known: {unknown}")
         fewer = (min(theirs) - ours) * self.count > _LITTLE_MEMORY
         others = " or ".join(f"{each:,.0f}" for each in theirs)
-        sizes = f"{ours:,.0f} bytes each at the cut and not {others}"
-        return Proof(fewer, f"{self.count:,} elements are held, with {sizes}")
+        sizes = f"{ours:,.0f} bytes each at the cut instead of {others}"
+        return Proof(fewer, f"{self.count:,} elements are held, at {sizes}")
 
 
 @dataclass(frozen=True)
 class Waits:
-    """A call of a map waits for most of its time, and needs no core meanwhile."""
+    """A call of a map spends most of its time waiting, and needs no core meanwhile."""
 
     measures: ClassVar[bool] = True
     mapped: ir.Map
@@ -308,7 +308,7 @@ class Waits:
         except MeasurementError as unknown:
             return Proof(False, f"it is not known whether it waits: {unknown}")
         waits = taken - worked >= max(_LEAST_WAIT_SECONDS, _WAITING_SHARE * taken)
-        figures = f"{taken * 1e3:.2f} ms, and needs a core for {worked * 1e3:.2f} of them"
+        figures = f"{taken * 1e3:.2f} ms, and needs a core for {worked * 1e3:.2f} ms of that"
         because = f"a call of {self.mapped.fn} takes {figures}"
         return Proof(waits, because if waits else "", timed=True)
 
@@ -351,7 +351,7 @@ def _worth(pipeline: ir.Node, site: Site, least_saved: float | None, *, on_disk:
     if worth:
         return Proof(True, f"it takes {figures}; from the second epoch on", timed=True)
     least = _CALL_SECONDS if least_saved is None else least_saved
-    law = f"a cache has to save half of that, and {least * 1e6:,.0f} us of each"
+    law = f"a cache must save at least half of the time, and {least * 1e6:,.0f} us an element"
     return Proof(False, f"it takes {figures}: {law}", timed=True)
 
 
@@ -362,7 +362,7 @@ def _is_more_than_a_call(saved: float, pipeline: ir.Node) -> bool:
 
 
 def _is_called_for_each(node: ir.Node) -> bool:
-    """Return whether a map works on single elements, which no batch could do for all of its own at once."""
+    """Return whether a map works on single elements and has no batched form."""
     if not isinstance(node, ir.Map) or any(isinstance(each, ir.Batch | ir.PaddedBatch) for each in trees.walk(node)):
         return False
     return why_not_vectorizable(node.fn, None) is not None
@@ -370,7 +370,7 @@ def _is_called_for_each(node: ir.Node) -> bool:
 
 @dataclass(frozen=True)
 class FitsDisk:
-    """All elements of a pipeline fit on the disk that the user named, and it can be known what they are."""
+    """All elements of a pipeline fit on the disk that the user named, and it can be told when they change."""
 
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
@@ -383,5 +383,5 @@ class FitsDisk:
         except MeasurementError as unknown:
             return Proof(False, f"it cannot be kept on disk: {unknown}")
         free = _SHARE_OF_DISK * (site.measurements.disk_free or 0)
-        figures = f"{bytes_text(needed)}, of {bytes_text(free)} that may be taken on the disk"
-        return Proof(needed <= free, f"it takes {figures}")
+        figures = f"{bytes_text(needed)}; {bytes_text(free)} of the disk may be used"
+        return Proof(needed <= free, f"it needs {figures}")

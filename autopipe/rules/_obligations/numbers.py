@@ -19,13 +19,13 @@ from autopipe.rules._obligations.functions import Deterministic
 
 __all__ = ["SameNumbers"]
 
-# An element that fails takes a number in each, as it does where it does not fail.
+# An element takes one number in each of these, whether it fails or not.
 _ONE_NUMBER_EACH = (ir.Concatenate, ir.Enumerate, ir.Map, ir.MemoizedMap, ir.Options, ir.Prefetch, ir.Zip)
 
 
 @dataclass(frozen=True)
 class SameNumbers:
-    """What a function gives for an element, and the number of the element, are the same whenever a pipeline runs.
+    """The number of an element, and what the function gives for it, are the same whenever the pipeline runs.
 
     Args:
         fn: the function.
@@ -36,7 +36,7 @@ class SameNumbers:
     elements: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look at what was numbered, and at what opens the files whose elements were."""
+        """Look at what was numbered, and at what opens the files if their elements were."""
         found = list(_up_to_numbers(self.elements))
         opening = (node.fn for node in found if isinstance(node, ir.FlatMap | ir.Interleave))
         proofs = [Deterministic(fn).check(site) for fn in (self.fn, *opening)]
@@ -58,9 +58,9 @@ def _up_to_numbers(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def _no_number_shifts(source: ir.Node) -> Proof:
-    """Return whether one element fails for each that is missing, where another epoch may have it after all.
+    """Return whether an element that fails in some epochs only still takes exactly one number in all of them.
 
-    Of a batch that is not made, or of what would have been read from an element, one number goes for several elements.
+    It does not where a batch fails, or what would have been read from an element: one number is lost for several.
     """
     for node in trees.walk(source):
         reason = who_fails_now_and_then(node) if _may_shift(node) else None
@@ -72,7 +72,7 @@ def _no_number_shifts(source: ir.Node) -> Proof:
 def _may_shift(node: ir.Node) -> bool:
     """Return whether there may be another number of elements after a stage if one of those before it fails."""
     if isinstance(node, ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave):
-        # What is lost of the last file shifts nothing.
+        # What is missing from the last file shifts nothing.
         one_each = isinstance(node, ir.FilesReader) or (opens_one_file(node.fn) and not op_that_ignores(node.fn))
         return signature(node.input).cardinality not in (0, 1) or not one_each
     return isinstance(node, ir.Saved) or bool(node.inputs and not isinstance(node, _ONE_NUMBER_EACH))

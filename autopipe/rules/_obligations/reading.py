@@ -21,8 +21,8 @@ class ReadToItsEnd:
     """No stage downstream stops before the end of what is cached: TensorFlow throws away a cache that is not full.
 
     Args:
-        cached: what is.
-        one_pass: what becomes of it at the site, read once; by default the stage there does it.
+        cached: what is cached.
+        one_pass: what the site gives while the cache is read once; by default the stage there, on what is cached.
     """
 
     cached: ir.Node = field(repr=False)
@@ -38,7 +38,7 @@ class ReadToItsEnd:
             return node.inputs[0] if repeats else node
 
         def passing(end: ir.Node) -> int:
-            """Return how many elements come to a place while the cache is read once."""
+            """Return how many elements reach a place while the cache is read once."""
             return signature(trees.transform(trees.substitute(end, site.node, one_pass), once)).cardinality
 
         early = who_stops_early(site, passing)
@@ -54,7 +54,7 @@ def who_stops_early(
 
     Args:
         site: where.
-        passing: how many elements come to the end of a pipeline that holds the site: all, if not told otherwise.
+        passing: how many elements reach the end of a pipeline that holds the site; by default all.
     """
     return next((node for node, read in _readers(site) if _stops_early(node, read, passing)), None)
 

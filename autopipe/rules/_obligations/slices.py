@@ -1,4 +1,4 @@
-"""What must be proved where parts of batches are handed on without a copy."""
+"""What must be proved where slices of batches are handed on without a copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autopipe.rules._obligations.measured import WHOLE_EPOCH, NotMuchLarger
 
 __all__ = ["HoldsFewWhole"]
 
-# They hand on all parts, or copy them.
+# They hand on all slices, or copy them.
 _HOLDING_NEIGHBOURS = (
     ir.AssertCardinality | ir.Batch | ir.Cache | ir.Concatenate | ir.End | ir.Enumerate | ir.IgnoreErrors | ir.Map
     | ir.MemoizedMap | ir.Options | ir.PaddedBatch | ir.Prefetch | ir.Rebatch | ir.Repeat | ir.ThreadPool | ir.Zip
@@ -19,9 +19,9 @@ _HOLDING_NEIGHBOURS = (
 
 @dataclass(frozen=True)
 class HoldsFewWhole:
-    """Where parts of batches are held, those batches take little more memory, though each part holds the whole of one.
+    """Where slices of batches are held, and keep whole batches alive, these take little more memory.
 
-    Where nothing holds any, it can be asked for with no time to measure.
+    Where nothing holds any, this needs no time to measure.
 
     Args:
         batches: what is handed on in parts, without a copy.
@@ -32,18 +32,18 @@ class HoldsFewWhole:
     parts: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look downstream for what holds some parts and not their neighbours; only then is a sample run."""
+        """Look downstream for what holds some slices and not their neighbours; only then is a sample run."""
         downstream = (node for node in trees.walk(site.pipeline) if site.node in list(trees.walk(node))[1:])
         most = max(map(_most_held_apart, downstream), default=0)
         return NotMuchLarger(self.batches, than=self.parts, count=most).check(site) if most else Proof(True, "")
 
 
 def _most_held_apart(node: ir.Node) -> int:
-    """Return how many elements may be held of which others in the same batch are not, at the most."""
+    """Return the most elements that may be held while others of their batches are not."""
     match node:
         case ir.Shuffle():
             return int(min(node.capacity, WHOLE_EPOCH))
         case ir.Take() | ir.TakeWhile() | ir.Skip():
             return 1
-    # Of what others let pass, as filters and windows do, a cache may hold all: the author's, or one that a rule adds.
+    # A cache, the author's or one that a rule adds, may hold all that others, as filters and windows, let pass.
     return 0 if isinstance(node, _HOLDING_NEIGHBOURS) else WHOLE_EPOCH

@@ -43,13 +43,13 @@ class AsWellKnown:
     before: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Build both and compare: ``fit()`` counts its steps with one, and makes its model with the other."""
+        """Build both and compare: ``fit()`` counts steps by the number, and builds the model by the type."""
         old, new = signature(self.before), signature(self.after)
         if old.cardinality != new.cardinality:
             after = f"the number of elements after {stage(self.after)}"
-            return Proof(False, f"{after} would be {_number(new)}, where it is {_number(old)}")
+            return Proof(False, f"{after} would be {_number(new)}, and is {_number(old)} now")
         if old.element_spec != new.element_spec:
-            return Proof(False, f"the type of elements would be {new.element_spec}, no longer {old.element_spec}")
+            return Proof(False, f"the type of elements would be {new.element_spec} instead of {old.element_spec}")
         return Proof(True, "the type and number of elements are as well known as before")
 
 
@@ -59,22 +59,22 @@ def _number(known: Signature) -> str:
 
 @dataclass(frozen=True)
 class DrawsNoLess:
-    """Without a stage that repeats once, as many orders are drawn from a seed as with it."""
+    """Dropping a stage that repeats once draws no fewer orders from a seed."""
 
     repeat: ir.Repeat = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """TensorFlow drops it unless an option forbids that: it begins once more at its end, and draws an order."""
+        """Look for an option that keeps TensorFlow from dropping it: it would draw one more order at its end."""
         drawing = next(filter(is_reseeded, trees.walk(self.repeat)), None)
         if drawing is None or does_by_itself(site.pipeline, "noop_elimination"):
             return Proof(True, "")
         kept = f"an option keeps TensorFlow from dropping {stage(self.repeat)}"
-        return Proof(False, f"{kept}, with which {stage(drawing)} draws an order more in each epoch")
+        return Proof(False, f"{kept}, and it makes {stage(drawing)} draw one more order in each epoch")
 
 
 @dataclass(frozen=True)
 class NoNewReadAhead:
-    """Calling a map in parallel takes no element earlier than TensorFlow does by itself, or nobody can see it."""
+    """A parallel map takes no element earlier than TensorFlow does by itself, or that cannot be observed."""
 
     mapped: ir.Map
 
@@ -90,7 +90,7 @@ class NoNewReadAhead:
 
 @dataclass(frozen=True)
 class NoOrderDrawnEarly:
-    """Who leaves an epoch halfway, and begins anew, gets the order of the seed that was next."""
+    """After an epoch that is abandoned halfway, the next one has the order that was next for its seed."""
 
     pipeline: ir.Node = field(repr=False)
 
@@ -99,8 +99,8 @@ class NoOrderDrawnEarly:
         if repeats_a_seeded_shuffle(self.pipeline):
             return Proof(
                 False,
-                "each repetition draws its order from a seed, and read further ahead, an epoch that is left halfway "
-                "would have drawn one more",
+                "each repetition draws its order from a seed: with more read-ahead, an epoch that is abandoned halfway "
+                "would have drawn one order more",
             )
         return Proof(True, "no order is drawn from a seed while an iterator reads on")
 
@@ -125,7 +125,7 @@ class PlainTensors:
 
 @dataclass(frozen=True)
 class OrdinaryTypes:
-    """All elements are of types for which TensorFlow can choose between two results."""
+    """All elements are of types that TensorFlow's conditionals support."""
 
     pipeline: ir.Node = field(repr=False)
 
@@ -161,12 +161,12 @@ class OneShape:
 
 @dataclass(frozen=True)
 class ReadAheadUnseen:
-    """Nobody can see that elements are made before they are asked for."""
+    """That elements are made before they are asked for cannot be observed."""
 
     pipeline: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look for Python, variables, unknown state, and orders of a seed where TensorFlow reads nothing ahead."""
+        """Look for Python, variables, unknown state, and seeded orders where TensorFlow reads nothing ahead."""
         witness = who_would_see(self.pipeline, draws_count=site.demanded is not Keeps.TRAINING)
         if witness:
             return Proof(False, f"{witness}, and it would run ahead of the consumer")
@@ -176,12 +176,12 @@ class ReadAheadUnseen:
         draws = who_would_see(self.pipeline)
         if draws:
             return Proof(True, f"{draws}, and when it draws is free", Keeps.TRAINING)
-        return Proof(True, "no state upstream that anybody else reads, so making elements early cannot be seen")
+        return Proof(True, "no state upstream is read elsewhere, so making elements early cannot be noticed")
 
 
 @dataclass(frozen=True)
 class RepeatedAtOnce:
-    """TensorFlow makes one stage of a shuffle and the repeat after it."""
+    """TensorFlow fuses a shuffle and the repeat after it into one stage."""
 
     def check(self, site: Site) -> Proof:
         """Look for an option that forbids it: each epoch would then wait until the buffer is full again."""
@@ -192,12 +192,12 @@ class RepeatedAtOnce:
 
 @dataclass(frozen=True)
 class WholeBatches:
-    """All elements can be batched as they are elsewhere: those that must be whole, with the first filling up the last.
+    """All elements can be batched; where batches must be whole, the first elements fill up the last one.
 
     Args:
-        batch: how they are batched elsewhere.
-        elements: what is to be.
-        functions: what is called for the batches. On what is left over elsewhere it must not fail.
+        batch: how they are batched as written.
+        elements: what is to be batched.
+        functions: what is called for the batches. It must not fail on elements that the written batch leaves over.
     """
 
     batch: ir.Batch
@@ -205,11 +205,11 @@ class WholeBatches:
     functions: tuple[Function, ...] = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Count, where batches must be whole: a function of them takes no others."""
+        """Where batches must be whole, count: their functions take no others."""
         if not self.batch.drop_remainder:
             return Proof(True, "")
         if signature(self.elements).cardinality < self.batch.batch_size:
-            return Proof(False, f"{stage(self.batch)} makes whole batches only, and there may not be elements for one")
+            return Proof(False, f"{stage(self.batch)} makes whole batches only, and may have too few elements for one")
         failing = filter(None, map(may_fail, self.functions))
         culprit = next(failing, None) if leaves_some_over(self.batch) else None
         if culprit is None:

@@ -1,4 +1,4 @@
-"""The pipeline of an iterator while memory caches are not full: what it gives must not wait until they are."""
+"""The pipeline of an iterator while memory caches are not full: its elements must not wait until they are."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def while_filling(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node:
     """Return the pipeline for an iterator that fills memory caches; itself, if that is the same.
 
     A shuffle that was moved after a cache stands where its author wrote it, before the work that is cached: otherwise
-    the first element waits for the last. What the cache holds then is in a drawn order, of which nothing is to be seen
-    later, since the shuffle mixes all of it. Any other shuffle of all elements mixes as many as its author wrote.
+    the first element would wait for the last. The cache then holds elements in a drawn order, but no later epoch shows
+    it, since the shuffle mixes all of them. Any other shuffle of all elements mixes as many as its author wrote.
 
-    One that goes on for more epochs, by a repeat after the cache, would mix all of them as little as the first.
+    The pipeline stays itself where a repeat after the cache lets one iterator go on for more epochs: those too would be
+    mixed no better than the first.
 
     Args:
         tree: the pipeline.
-        after: the stages that somebody put after it.
+        after: the stages that were put after it.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -46,35 +47,35 @@ def while_filling(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node:
 
 
 def begins_with_all(tree: ir.Node) -> bool:
-    """Return whether the first element takes all that a cache will hold, through a shuffle of all of it."""
+    """Return whether the first element needs all that a cache will hold, because of a shuffle of all of it."""
     return _before_the_work(tree, tree) is not tree
 
 
 def passing(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node | None:
-    """Return the pipeline for an iterator that will be left midway, which fills no cache: it mixes as it was written.
+    """Return the pipeline for an iterator that will be abandoned midway: without caches, and shuffled as written.
 
-    ``None`` where a cache would be read again by the same iterator, or is its author's.
+    ``None`` where the same iterator would read a cache again, or where a cache is the author's own.
 
     Args:
         tree: the pipeline.
-        after: the stages that somebody put after it.
+        after: the stages that were put after it.
     """
     kept = keeping_nothing(looked_at(tree))
     return None if _goes_on(tree, after) or memory_caches(kept) else kept
 
 
 def may_run_as_written(written: ir.Node, after: Sequence[ir.Node] = ()) -> bool:
-    """Return whether an iterator that will be left midway may run a pipeline as it was written.
+    """Return whether an iterator that will be abandoned midway may run a pipeline as it was written.
 
-    It does where its first element fills a cache of the author's, who then has that filled once. Not where another
-    iterator would begin with the orders of the first epoch again, or one goes on for more epochs.
+    It may where its first element fills a cache of the author's, which is then filled once. Not where another iterator
+    would begin with the orders of the first epoch again, or where one goes on for more epochs.
     """
     seeded = any(isinstance(node, ir.Shuffle) and node.seeded for node in trees.walk(written))
     return fills_at_once(written, after) and not seeded and not _goes_on(written, after)
 
 
 def fills_at_once(written: ir.Node, after: Sequence[ir.Node] = ()) -> bool:
-    """Return whether the first element may fill a memory cache, through a shuffle of all that it holds.
+    """Return whether the first element may fill a memory cache, because of a shuffle of all that it holds.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -101,7 +102,7 @@ def _goes_on(tree: ir.Node, after: Sequence[ir.Node]) -> bool:
 
 
 def looked_at(tree: ir.Node) -> ir.Node:
-    """Return the pipeline for a pass over a part: each shuffle stands where its author wrote it, as nothing is kept.
+    """Return the pipeline for a partial pass, with each shuffle where its author wrote it.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -114,9 +115,9 @@ def looked_at(tree: ir.Node) -> ir.Node:
 
 
 def keeping_nothing(tree: ir.Node) -> ir.Node:
-    """Return a pipeline for one pass over a part: without the caches that are not its author's.
+    """Return a pipeline for one partial pass: without the caches that autopipe added.
 
-    Those that are read at several places stay: what reads them belongs together.
+    Where a cache is read at several places all stay: what reads it there belongs together.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -137,12 +138,12 @@ def keeping_nothing(tree: ir.Node) -> ir.Node:
 
 
 def _before_the_work(tree: ir.Node, filled: ir.Node | None) -> ir.Node:
-    """Return a pipeline whose shuffles stand where their author wrote them, as far as what is to be filled allows."""
+    """Return a pipeline whose shuffles stand where their author wrote them, as far as the tree to fill allows."""
     return trees.transform(tree, lambda node: _filling(node, filled) if isinstance(node, ir.Shuffle) else node)
 
 
 def _filling(shuffle: ir.Shuffle, tree: ir.Node | None) -> ir.Node:
-    """Return what stands for a shuffle; without the tree that is to be filled, whatever a cache would hold then."""
+    """Return what takes the place of a shuffle; without a tree that is to be filled, whatever caches would hold."""
     if shuffle.while_filling is not None:
         return replace(shuffle, buffer_size=shuffle.while_filling, while_filling=None)
     if not shuffle.from_before_the_work:
@@ -166,9 +167,9 @@ def _filling(shuffle: ir.Shuffle, tree: ir.Node | None) -> ir.Node:
 
 
 def _is_mixed_whole(shuffle: ir.Shuffle, cache: ir.Cache, tree: ir.Node) -> bool:
-    """Return whether a shuffle holds all that a cache does, which nobody else reads, and which is the only one.
+    """Return whether a shuffle holds all elements of a cache that is the only one and is read only here.
 
-    Of several, one may be full while another is being filled: its elements would come in one order for good.
+    With several caches, one may be full while another is being filled: its elements would come in one order for good.
     """
     count = signature(cache).cardinality
     alone = len(memory_caches(tree)) == 1 and sum(each == cache for each in trees.walk(tree)) == 1

@@ -1,4 +1,4 @@
-"""How much of a pipeline shows that what its caches hold is whole, though nobody comes to its end."""
+"""How many elements of an endless pipeline show that its caches are whole, though its end is never reached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["may_give_nothing_for_ever", "taken_in_a_pass"]
 
 
 def may_give_nothing_for_ever(tree: ir.Node) -> bool:
-    """Return whether who asks for one element more may never get an answer.
+    """Return whether a further ``next()`` may never return.
 
     >>> from autopipe.pipeline.extract import extract
     >>> numbers = tf.data.Dataset.range(9).repeat()
@@ -30,8 +30,8 @@ def may_give_nothing_for_ever(tree: ir.Node) -> bool:
 def taken_in_a_pass(tree: ir.Node, in_memory: Sequence[int], on_disk: Sequence[int] = ()) -> int | None:
     """Return how many elements show that caches hold all there are; ``None`` if that is not known.
 
-    It is one more than a pass over what they hold gives. Were an element missing from them, its error would have come
-    to the consumer before it had so many.
+    It is one more than one pass over the caches gives: had an element failed, and so be missing, the consumer would
+    have got its error before that many elements.
 
     Args:
         tree: a pipeline, repeated without end.
@@ -51,7 +51,7 @@ def taken_in_a_pass(tree: ir.Node, in_memory: Sequence[int], on_disk: Sequence[i
     unknown: list[ir.Zip] = []
 
     def zipped(node: ir.Zip, made: ir.Node) -> ir.Node:
-        """Return as many pairs as the longest side has elements: a pass of a shorter one tells nothing of it."""
+        """Return as many pairs as the longest side has elements: a pass over a shorter one says nothing about it."""
         sides = [signature(read) for read, side in zip(made.inputs, node.inputs, strict=True) if _holds(side, counts)]
         if not all(side.cardinality >= 0 for side in sides):
             unknown.append(node)

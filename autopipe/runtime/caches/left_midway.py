@@ -1,4 +1,4 @@
-"""Whether caches are filled for nothing, by iterators that are left in the midst of an epoch one after the other."""
+"""Whether caches are filled in vain, because one iterator after the other is abandoned in mid-epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_A_ROW = 4
 
 
 class Departures:
-    """Counts iterators that were left midway, in a row.
+    """Counts how many iterators in a row were abandoned midway.
 
     >>> import tensorflow as tf
     >>> departures = Departures()
@@ -36,8 +36,8 @@ class Departures:
 
         Args:
             iterator: the iterator.
-            ended: whether it was read to its end; ``None`` as long as that is not known. Of one that fills caches
-                nobody asks, if they were full then.
+            ended: whether it was read to its end; ``None`` as long as that is not known. For one that fills caches it
+                is not needed: once they are full, no iterators are counted.
         """
         self._watched.append((weakref.ref(iterator), ended))
 
@@ -46,17 +46,17 @@ class Departures:
         self._watched = [each for each in self._watched if each[0]() is not iterator]
 
     def may_be_all(self, given: int | None) -> bool:
-        """Return whether so many elements may be all there are of an unknown number; none are not."""
+        """Return whether so many elements may be all there are, where the number is unknown; 0 never is."""
         return given is None or given > self._not_all
 
     def note(self, given: int | None, ended: bool) -> None:
-        """Take note of whether so many are all."""
+        """Note whether so many are all."""
         if given is not None and not ended:
             self._not_all = max(self._not_all, given)
 
     @property
     def are_usual(self) -> bool:
-        """Whether so many were left in a row that the next one will be, too."""
+        """Whether so many in a row were abandoned that the next one is expected to be, too."""
         waiting = []
         for known, ended in self._watched:
             outcome = ended() if known() is None else None

@@ -1,4 +1,4 @@
-"""How far stages read ahead of memory caches: what failed there is missing from a cache that is read to its end."""
+"""How far stages read ahead of memory caches: an element that fails there is missing from the cache once it is full."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["may_leave_out", "read_otherwise", "reads_further_ahead"]
 
 
 def may_leave_out(rewriting: Rewriting) -> bool:
-    """Return whether a memory cache may lack elements that failed where none of its author's would hold them."""
+    """Return whether a memory cache may lack elements that failed, where as written none would."""
     before, after = rewriting.before, rewriting.after
     if not _has_failing_cache(after):
         return False
     added = len(memory_caches(after)) > len(memory_caches(before))
-    # One of the author's knows which it was; in what was optimized before, others were added or moved.
+    # The author's own caches have an origin; in a dataset optimized before, others were added or moved.
     added = added or any(cache.origin is None for cache in memory_caches(before))
     return added or not _failing_before_caches(after) <= _failing_before_caches(before)
 
@@ -32,18 +32,18 @@ def may_leave_out(rewriting: Rewriting) -> bool:
 def read_otherwise(rewriting: Rewriting) -> bool:
     """Return whether rules moved a memory cache that may lack elements, or call ahead of it, where none would."""
     moved = any(decides_caches(step.rule) for step in rewriting.steps)
-    # One of the author's knows which it was, unless it keeps something else.
+    # The author's own caches have an origin, unless what they keep has changed.
     moved = moved or any(cache.origin is None for cache in memory_caches(rewriting.after))
     further = _calls_ahead_of_caches(rewriting.after) > _calls_ahead_of_caches(rewriting.before)
     return (moved or further) and _has_failing_cache(rewriting.after)
 
 
 def reads_further_ahead(tree: ir.Node, than: ir.Node) -> bool:
-    """Return whether a stage reads further ahead of a memory cache that may lack elements than its numbers let it.
+    """Return whether a stage reads further ahead of a memory cache that may lack elements than it did before.
 
     Args:
         tree: a pipeline.
-        than: the same with other numbers. What it leaves to AUTOTUNE begins with few.
+        than: the same with the numbers before. AUTOTUNE counts as few there, since it begins with few.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -77,7 +77,7 @@ def _failing(node: ir.Node) -> Iterable[str]:
 
 
 def _read_ahead_of_caches(tree: ir.Node) -> Iterator[int]:
-    """Yield what each stage after a memory cache may take before it is asked to; AUTOTUNE as it is."""
+    """Yield how many elements each stage after a memory cache may take ahead; AUTOTUNE as it is."""
     for node in trees.walk(tree):
         if memory_caches(node) and not (isinstance(node, ir.Cache) and node.in_memory):
             yield _read_ahead(node)

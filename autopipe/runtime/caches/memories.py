@@ -1,4 +1,4 @@
-"""What memory caches hold, apart from the datasets that read it: it stays when a pipeline is made anew."""
+"""What memory caches hold, apart from the datasets that read it: it outlives the pipeline that filled it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from autopipe.runtime.repoint import state_of
 
 __all__ = ["Memories"]
 
-# One element more is there already, mostly. Where it takes longer, caches are filled anew; if they are full and only
-# that is not known, it may take this share of what filling them took.
+# Mostly one more element is there already. Where it takes longer, caches are filled anew; where they seem to be full,
+# it is waited for as long as this share of the time that filling them took.
 _PATIENCE_SECONDS = 0.1
 _PATIENCE = 0.2
 _COUNTED_AT_ONCE = 4096
@@ -31,13 +31,13 @@ _COUNTED_AT_ONCE = 4096
 class Memories:
     """Where the memory caches of a pipeline keep their elements.
 
-    Iterators may share them once they are full; before, each fills its own. For TensorFlow saves an iterator that
-    fills a cache wrongly if another has filled it meanwhile: restored, it would be at its end.
+    Iterators may share them once they are full; before, each fills its own. Otherwise TensorFlow would save an
+    iterator wrongly if another filled its cache meanwhile: restored, it would be at its end.
 
-    A cache is full for TensorFlow even where an element failed and a prefetch went on: that element is not in it, and
-    would be missing from then on. Where autopipe put a cache, such a one is not full: it must hold as many as there
-    are; where that is not known, what fills it must have been read to its end, or for more than a pass where it has
-    none, and nothing have failed.
+    TensorFlow takes a cache for full even where an element failed and a prefetch went on: that element would be
+    missing from then on. A cache that autopipe added counts as full only if it holds as many elements as there are.
+    Where that number is not known, the iterator that filled it must have been read to its end (or, if it has none, for
+    more than one pass) without an error.
 
     Args:
         tree: the pipeline.
@@ -58,7 +58,7 @@ class Memories:
         self.caches = memory_caches(tree)
         self.guarded = guarded
         self._tree = tree
-        # What somebody leaves out after a cache is missing from it for good.
+        # With ignore_errors() after a cache, an element that failed is missing from it for good.
         counted = guarded and not any(isinstance(node, ir.IgnoreErrors) for node in trees.walk(tree))
         wholes = [whole(cache, tree) if counted else None for cache in self.caches]
         self._memories = [_Memory(*each) for each in zip(self.caches, wholes, strict=True)]
@@ -70,9 +70,9 @@ class Memories:
             self._ended = tf.Variable(False, trainable=False) if guarded and None in wholes else None
 
     def successor(self) -> Memories:
-        """Return memories of their own that hold what these do, once the state of an iterator is restored into them.
+        """Return separate memories that hold what these do, once the state of an iterator is restored into them.
 
-        What a full cache holds is there at once. Nothing is copied but references.
+        What a full cache holds is there at once. Only references are copied.
         """
         made = copy(self)
         made._memories = [each.successor() for each in self._memories]
@@ -96,21 +96,21 @@ class Memories:
         return build(tree, (each.handle for each in self._memories))
 
     def note_end(self) -> None:
-        """Take note, in a graph, that a consumer of the whole pipeline came to its end, while the caches fill."""
+        """Note, in a graph, that a consumer of the whole pipeline came to its end, while the caches fill."""
         if self._ended is not None:
             self._ended.assign(True)
 
     def note_whole(self) -> None:
-        """Take note that an iterator that noted no end was restored into them: what it read, if any, was whole."""
+        """Note that an iterator that noted no end was restored into them: what it read, if any, was whole."""
         if self._ended is not None and self.are_filled:
             self._ended.assign(True)
 
     def note_reader(self, gone: Future[None], asked: Future[None] | None = None) -> None:
-        """Take note of who fills them.
+        """Note an iterator that fills them.
 
         Args:
-            gone: is done once it is.
-            asked: is done once it was asked for one element more than its consumer took, if it will be.
+            gone: is done once the iterator is destroyed.
+            asked: is done once it was asked for one more element than its consumer took, if it will be.
         """
         self._began = min(self._began, time.monotonic())
         self._gone = [gone, *(each for each in self._gone if not each.done())]
@@ -118,20 +118,20 @@ class Memories:
         self._asked = [*asking, *(each for each in self._asked if not each.done())]
 
     def note_unseen_reader(self) -> None:
-        """Take note that one fills them of which nobody will know when it is gone."""
+        """Note an iterator that fills them and whose end will not be seen."""
         self._gone = [Future()]
 
     def note_readers_of(self, other: Memories) -> None:
-        """Take note that those that filled others fill these."""
+        """Note that the iterators that filled others fill these."""
         self._began, self._asked, self._gone = other._began, other._asked, other._gone
 
     def await_readers(self) -> None:
-        """Wait a moment for what those know whose consumers are gone."""
+        """Wait a moment for what the iterators show whose consumers are gone."""
         if self.must_end and not self._full:
             self.await_answers(lambda: self.are_filled)
 
     def await_answers(self, filled: Callable[[], bool]) -> None:
-        """Wait a moment for those that were asked for one element more; longer if what was filled may be whole."""
+        """Wait a moment for iterators that were asked for one more element; longer if what they filled may be whole."""
         wait(self._asked, timeout=_PATIENCE_SECONDS)
         if self._asked and filled():
             wait(self._asked, timeout=_PATIENCE * (time.monotonic() - self._began))
@@ -164,7 +164,7 @@ class Memories:
 
     @property
     def may_be_filled_again(self) -> bool:
-        """Whether those that began to fill them are gone, and left nothing in them."""
+        """Whether the iterators that began to fill them are gone, and left nothing in them."""
         return all(each.done() for each in self._gone) and not any(each.full or each.lacks for each in self._memories)
 
     @property
@@ -185,7 +185,7 @@ class _Memory:
 
     Args:
         cache: the cache.
-        whole: what it holds where no element failed; ``None`` if that is not known, or somebody else's affair.
+        whole: what it holds where no element failed; ``None`` if that is not known, or need not be checked.
 
     Attributes:
         lacks: whether it was seen to hold fewer.

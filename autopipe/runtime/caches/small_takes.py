@@ -1,4 +1,4 @@
-"""The first elements of an optimized dataset, which somebody looks at beside training."""
+"""A small ``take`` of an optimized dataset, as for a look at its first elements beside training."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ __all__ = ["LookingDataset"]
 class LookingDataset(tf.data.Dataset):
     """What a small ``take`` makes of an optimized dataset whose first element waits for all that a cache will hold.
 
-    Until those caches are full, passes take what they take as the pipeline is written, and keep nothing. Who has taken
-    as many so as there are reads on for epochs: for them it fills caches as any other dataset does.
+    Until those caches are full, each pass runs the pipeline as it is written, and fills no cache. After ``passes`` of
+    them it has taken as many elements as there are, and is likely to be read for many epochs: from then on it fills
+    caches as any other dataset does.
 
     Args:
         derive: makes the dataset, over what is full by now.
         look: returns the iterator of a pass; ``None`` where no cache is to be waited for.
-        passes: how many may be so; ``math.inf`` for all.
+        passes: how many passes may fill no cache; ``math.inf`` for all.
 
     >>> taken = LookingDataset(lambda: tf.data.Dataset.range(2), look=lambda: iter([0, 1]), passes=1)
     >>> [int(x) for x in taken], [int(x) for x in taken]

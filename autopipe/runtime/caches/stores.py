@@ -27,7 +27,7 @@ class Stores:
     Args:
         tree: the pipeline.
         disk: where the files are; ``None`` if it has no disk caches.
-        guarded: whether memories are to be filled by who reads to the end; see
+        guarded: whether only an iterator that is read to its end may fill memories; see
             :func:`autopipe.runtime.caches.lost_elements.may_leave_out`.
 
     >>> import tensorflow as tf
@@ -56,7 +56,7 @@ class Stores:
         self._files = tuple(disk.filename(cache.input) for cache in caches_on_disk(tree)) if disk else ()
 
     def empty_memories(self) -> Memories:
-        """Return new ones, which nobody has yet."""
+        """Return new ones, which no iterator uses yet."""
         return Memories(self._tree, guarded=self._guarded)
 
     @cached_property
@@ -89,9 +89,9 @@ class Stores:
         return build(kept_in_order(with_files(keeping_nothing(tree), ())))
 
     def guard(self) -> None:
-        """Have memories filled by who reads to the end from now on: those that fill others go on as they are.
+        """From now on, let only an iterator that is read to its end fill memories; those already filling some go on.
 
-        Not where nobody would: without end and without a number of elements, every iterator would fill them anew.
+        Not where none has an end: without end and without a number of elements, every iterator would fill them anew.
         """
         endless = (node for node in trees.walk(self._tree) if isinstance(node, ir.Repeat) and node.count < 0)
         nobody_ends = any(memory_caches(node) for node in endless)
@@ -126,7 +126,7 @@ class Stores:
 
     @property
     def filled_in_vain(self) -> bool:
-        """Whether an iterator filled memories that serve no other one, since nobody knows that they are whole."""
+        """Whether an iterator filled memories that serve no other one, since they are not known to be whole."""
         return self._filled_in_vain
 
     @property
@@ -146,10 +146,10 @@ class Stores:
                 each.await_readers()
         full = self._full(*in_use, self._derived)
         if full is not None:
-            # Nobody needs another copy of what these hold.
+            # No other copy of what these hold is needed.
             self._memories, self._as_written = full, None
         elif self._memories in in_use or self._will_lack_elements():
-            # Keras makes iterators of the next epoch while it holds that of the last, which is asked for its end later.
+            # Keras makes the iterator of the next epoch while it holds the last one, whose end is looked for later.
             self._filled_in_vain = self._filled_in_vain or self._memories.some_are_filled
             self._before = [weakref.ref(each) for each in before if each in in_use]
             self._memories = self.empty_memories()
@@ -157,10 +157,10 @@ class Stores:
         return self._memories
 
     def derived_memories(self, in_use: Sequence[Memories]) -> Memories:
-        """Return the memories of what is derived from the dataset: those that are full, or some of their own.
+        """Return the memories for derived datasets: those that are full, or some of their own.
 
-        Iterators over that are not known. While they fill memories, nobody else may. Where one of them read on after an
-        element that failed, what is derived from now on has others, if numbers tell.
+        Iterators over derived datasets are not known here. While they fill memories, no other iterator may. Where one
+        of them read on after an element that failed, and the number of elements shows it, later ones get new memories.
 
         Args:
             in_use: those of the iterators that are known.
@@ -174,9 +174,9 @@ class Stores:
         return memories is self._derived
 
     def _will_lack_elements(self) -> bool:
-        """Return whether memories may lack elements once they are full: an iterator is not gone with its consumer.
+        """Return whether memories may lack elements once they are full.
 
-        Its prefetch may still go on after an element that failed.
+        The prefetch of an iterator may outlive its consumer, and go on after an element that failed.
         """
         left_filling = self._begun and self._memories.guarded and not self._memories.may_be_filled_again
         return left_filling or self.is_unguarded(self._memories)
@@ -197,15 +197,15 @@ class Stores:
         self.succeed(memories, restored)
 
     def next_files(self, in_use: Collection[str] = (), filling: Collection[Memories] = ()) -> tuple[str, ...]:
-        """Return the file of each disk cache: the one that is whole, or a new one that nobody else writes.
+        """Return the file of each disk cache: the one that is whole, or a new one that no other iterator writes.
 
         Args:
             in_use: those of the other iterators.
-            filling: the memories of those: nobody asks one for its end that is held.
+            filling: the memories of those: an iterator that is still referenced is not asked for its end.
 
         Returns:
-            None, with a warning, where the folder cannot be written to any more: elements pass its caches then. Once
-            the disk is full, they do so for good, and what was written of them is removed.
+            None, with a warning, where the folder cannot be written to any more: elements then bypass its caches. Once
+            the disk is full, they do so for good, and the files that were begun are removed.
         """
         if self._disk is None or self._disk_is_full:
             return ()
@@ -239,22 +239,22 @@ class Stores:
         return self._disk is None or all(map(self._disk.holds, files))
 
     def note_answer(self, memories: Memories) -> None:
-        """Take note that an iterator is gone that was asked for its end: what it filled may serve others now."""
+        """Note that an iterator that was asked for its end is gone: what it filled may serve others now."""
         if memories.caches and memories.full and not self._memories.full:
             self._memories = memories
 
     def need_be_told(self, memories: Memories, files: Sequence[str]) -> bool:
-        """Return whether only who read them tells that memories or files are whole."""
+        """Return whether only their reader can tell that memories or files are whole."""
         return memories.must_end or (self._disk is not None and not all(map(self._disk.counts_tell, files)))
 
     def note_end(self, memories: Memories, files: Sequence[str]) -> None:
-        """Take note, in a graph, that an iterator came to its end, while it fills one of them."""
+        """Note, in a graph, that an iterator came to its end, while it fills one of them."""
         memories.note_end()
         if self._disk is not None:
             self._disk.note_end(files)
 
     def note_taken(self, tree: ir.Node, memories: Memories, files: Sequence[str], given: int) -> None:
-        """Take note of how many elements a consumer got of a pipeline without end, if that shows that they are whole.
+        """Note how many elements a consumer got of a pipeline without end, if that shows that caches are whole.
 
         None must have failed.
         """
@@ -269,10 +269,10 @@ class Stores:
             self.note_end(memories, files)
 
     def _are_written(self, files: Sequence[str]) -> bool:
-        """Return whether nobody writes on; an element that failed may be missing."""
+        """Return whether they are written and closed; an element that failed may be missing."""
         return self._disk is None or all(map(self._disk.is_written, files))
 
     def note_gone(self, files: tuple[str, ...]) -> None:
-        """Take note of a full disk while the iterator that writes these files goes: it takes what it wrote with it."""
+        """Note a full disk before the iterator that writes these files is gone: its files go with it."""
         if self._disk is not None and self._stopped is None:
             self._stopped = next(filter(None, map(self._disk.what_stops, files)), None)

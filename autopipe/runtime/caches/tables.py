@@ -1,4 +1,4 @@
-"""What memoized maps hold, apart from the iterators that read it."""
+"""The results that memoized maps hold, apart from the iterators that read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autopipe.pipeline import ir, trees
 
 __all__ = ["Tables"]
 
-# Where each epoch takes other elements of a shuffle, the last of them may come after many epochs.
+# Where each epoch takes other elements of a shuffle, the last of all may come only after many epochs.
 _FEW_NEW = 0.05
 # Keras makes an iterator when an epoch ends, and another when the next one begins: between three starts is an epoch.
 _STARTS = 3
@@ -19,7 +19,7 @@ _FEWEST_GIVEN = 64
 
 
 class Tables:
-    """The tables of a pipeline's memoized maps, all iterators share them.
+    """The tables of a pipeline's memoized maps; all iterators share them.
 
     Args:
         tree: the pipeline, with the live tables in it.
@@ -37,7 +37,7 @@ class Tables:
         self._settled = not self._tables
 
     def note_start(self) -> None:
-        """Take note that an iterator begins."""
+        """Note that an iterator begins."""
         if self._tables:
             self._at_starts.append(self._sizes())
 
@@ -49,9 +49,9 @@ class Tables:
         return len(self._at_starts) == _STARTS and _hardly_grew(self._at_starts[0], self._at_starts[-1])
 
     def have_settled(self, given: int) -> bool:
-        """Return whether hardly any result came in the later half of what one iterator gave, which serves all epochs.
+        """Return whether hardly any new result came with the later half of an iterator's elements.
 
-        It is to be asked again and again.
+        For an iterator that serves all epochs. It is to be called again and again.
 
         Args:
             given: how many elements that was so far.

@@ -58,7 +58,7 @@ class NextEpoch:
         return max(to_come - step_seconds - self._cold_seconds - self._start_seconds, 0.0)
 
     def step(self, reading: Reading, *, steps: int = 1, start: bool) -> None:
-        """Take note that training steps have ended; to be told of them when :attr:`seconds_to_start` has gone by.
+        """Note that training steps have ended; to be told of them when :attr:`seconds_to_start` has gone by.
 
         Args:
             reading: what gave their batches.
@@ -76,13 +76,13 @@ class NextEpoch:
             self._starting = self._executor.submit(self._start, reading)
 
     def offer(self) -> None:
-        """Give the iterator that was started, if there is one, to who asks next; wait for it if it is being made."""
+        """Give the iterator that was started, if any, to the next ``iter()``; wait for it if it is being made."""
         iterator = self._iterator()
         if self._dataset is not None and iterator is not None:
             self._dataset.offer(iterator)
 
     def let_go(self) -> None:
-        """Free the iterator that was started, if nobody else holds it."""
+        """Free the iterator that was started, if it is not referenced elsewhere."""
         self._dataset = self._starting = None
 
     def _start(self, reading: Reading) -> Any:
@@ -99,7 +99,7 @@ class NextEpoch:
         return None if self._starting is None else self._starting.result()
 
     def _begin(self, reading: Reading) -> None:
-        """Take note of a new iterator, of how long the one before gave elements, and of how long it kept waiting."""
+        """Note a new iterator, how long the one before gave elements, and how long it kept training waiting."""
         assert reading.stall is not None
         if self._reading is not None:
             self._steps_of_epoch, self._seconds_of_epoch = self._steps, self._latest - self._began

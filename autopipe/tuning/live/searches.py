@@ -135,7 +135,7 @@ class LiveSearch:
         self._guard.leave_out()
 
     def iterator_started(self, reading: Reading, *, epoch_begins: bool) -> None:
-        """Take note of a new iterator; a challenger has it too if an epoch begins with it."""
+        """Note a new iterator; a challenger has it too if an epoch begins with it."""
         if epoch_begins and reading.dataset is self._dataset and self.search.challenging:
             # Somebody else may have taken the one that was to have them. Before buffers fill, a change takes less.
             self._is_switched(reading)

@@ -29,7 +29,7 @@ class StepCounter:
         self._next_look = 0.0
 
     def count(self) -> bool:
-        """Take note that a step has ended, and return whether to look."""
+        """Note that a step has ended, and return whether to look."""
         self._unseen += 1
         return self._unseen >= self._most_unseen or time.perf_counter() >= self._next_look
 

@@ -77,7 +77,7 @@ class IsolatedWorkbench:
 def _compare(job: Job, reference: Choice, challenger: Choice, answer: Any) -> None:
     from autopipe.quiet import load_tensorflow
 
-    # Who interrupts the search interrupts all its processes; this one is ended by who waits for it.
+    # An interrupt reaches all processes of the search; this one is ended by the one that waits for it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     load_tensorflow()

@@ -25,7 +25,7 @@ def fresh_processes() -> Any:
 
 
 def end_with_parent() -> None:
-    """Have this process end as soon as the one that started it has: who is killed ends no others.
+    """Have this process end as soon as the one that started it has: a killed process ends no others.
 
     >>> end_with_parent()
     """

@@ -57,7 +57,7 @@ class Session:
     _failures: list[str] = field(default_factory=list, init=False)
 
     def search(self, trials: int, deadline: float) -> None:
-        """Run trials until so many have come to an end in the study, whoever ran them, or the time is up.
+        """Run trials until so many have ended in the study, in all processes, or the time is up.
 
         Raises:
             ArgumentError: if the study chose among something else before.
@@ -77,7 +77,7 @@ class Session:
                 self._run(trial)
         if self._failures and not complete(self.study):
             raise SearchError(
-                f"One trial of a search at least must come to an end, but all "
+                f"At least one trial of a search must end, but all "
                 f"{len(self._failures)} failed, the last because {self._failures[-1]}. Mend that, or give trials more "
                 "time."
             )
@@ -144,7 +144,7 @@ class Session:
         best = max((each.value for each in self._completed()), default=0.0)
         kept = not failure and 1 + gain >= max(best, 1 + _LEAST_GAIN)
         knobs = {name: value for name, value in choice.knobs.items() if value != self.given.knobs.get(name)}
-        # Of those that came to an end in the study, whoever ran them; one that failed is tried again.
+        # Among the trials of all processes that ended; one that failed is tried again.
         number = complete(self.study) + bool(failure)
         return Trial(number, knobs, gain, noise, kept, seconds, failure=failure, structure=choice.structure)
 
@@ -154,7 +154,7 @@ class Session:
         return list(self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
 
     def _finalists(self) -> list[Choice]:
-        """Return the best settings of the study, whoever tried them."""
+        """Return the best settings of the study, from all processes."""
         ranked = sorted(self._completed(), key=lambda trial: trial.value, reverse=True)
         found: list[Choice] = []
         for trial in ranked:

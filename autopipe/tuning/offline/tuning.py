@@ -99,7 +99,7 @@ def tune_choices(
         choices: what to choose among.
         consumer: what reads the pipelines in this process; ``None`` for one that reads as fast as it can, and where a
             workbench has its own.
-        trials: how many are to come to an end in the study, whoever runs them.
+        trials: how many must end in the study, in all processes together.
         seconds: time for trials, at the most; one under way is finished. Caches are filled besides.
         study: an Optuna study, also one that other processes share; by default one in memory.
         workbench: where settings are compared; by default in this process.

@@ -124,7 +124,7 @@ class WindowMeter:
             self._stretch = self._begin(self._stretch.stall, self._stretch.gpu)
 
     def start(self) -> None:
-        """Pause, and take note that a new iterator is read from now on: how fast it starts is part of the rate."""
+        """Pause, and note that a new iterator is read from now on: how fast it starts is part of the rate."""
         self.pause()
         self._started = time.perf_counter()
 
@@ -151,7 +151,7 @@ class WindowMeter:
             return None
         window = self._so_far.with_(self._stretch).window(gpu)
         if not window.steps:
-            # They were taken before, by who reads ahead, say: this tells of no pipeline.
+            # They were taken before, by a consumer that reads ahead, say: this says nothing about a pipeline.
             return None
         self._so_far = _Sums()
         self._stretch = self._begin(stall, gpu)
@@ -162,7 +162,7 @@ class WindowMeter:
 
 
 class _Stretch:
-    """Steps in a row from one iterator, up to when its counter was read last: what was read since, nobody knows.
+    """Steps in a row from one iterator, up to when its counter was last read; what was read since is unknown.
 
     Args:
         stall: its counter.
@@ -180,7 +180,7 @@ class _Stretch:
         self._waited = self._waited_by_now = stall.read()
 
     def look(self, steps: int) -> None:
-        """Take note that more steps have ended, the last of them just now."""
+        """Note that more steps have ended, the last of them just now."""
         now = time.perf_counter()
         self._unread += steps
         if now - self._latest < min(self._between, self.seconds):

@@ -62,7 +62,7 @@ class TestResource:
         assert diagnosis(cores_busy=0.2).resource == "4 calls at once"
 
     def test_python_functions_want_pythons_lock(self):
-        assert diagnosis(in_python, cores_busy=1).resource == "Python's lock"
+        assert diagnosis(in_python, cores_busy=1).resource == "Python's GIL"
 
     def test_python_functions_that_wait_do_not(self):
         assert diagnosis(in_python, cores_busy=0.05).resource == "4 calls at once"
