@@ -24,6 +24,7 @@ __all__ = [
     "transform",
     "walk",
     "walk_through",
+    "works_ahead",
 ]
 
 _Made = TypeVar("_Made")
@@ -120,6 +121,11 @@ def options_of(tree: ir.Node) -> Iterator[Any]:
             yield node.options
         elif isinstance(node, ir.Opaque):
             yield node.dataset.options()
+
+
+def works_ahead(node: ir.Node) -> bool:
+    """Return whether a stage makes elements while those after it work on others."""
+    return isinstance(node, ir.Prefetch) or node.is_parallel
 
 
 def frees_order(tree: ir.Node) -> bool:

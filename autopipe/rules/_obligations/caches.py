@@ -133,12 +133,4 @@ def _stages_at_once(pipeline: ir.Node) -> int:
 
     They are timed without the buffers between them, one after the other.
     """
-    return 1 + sum(map(_works_beside, trees.walk(pipeline)))
-
-
-def _works_beside(node: ir.Node) -> bool:
-    """Return whether a stage makes elements while those after it work on others."""
-    if isinstance(node, ir.Prefetch | ir.LegacyInterleave):
-        return True
-    calls = (getattr(node, name, None) for name in ("num_parallel_calls", "num_parallel_reads"))
-    return any(each is not None for each in calls)
+    return 1 + sum(map(trees.works_ahead, trees.walk(pipeline)))
