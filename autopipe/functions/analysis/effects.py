@@ -13,6 +13,7 @@ from typing import Any
 
 from autopipe.functions.analysis.resources import fixed_table_reads, generator_ops
 from autopipe.functions.declared import declared_stateless
+from autopipe.functions.file_ops import READERS
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.source import written_at
@@ -32,10 +33,7 @@ _HARMLESS = frozenset(
     "TensorSliceDataset _Arg _Retval".split()
 )
 _KNOWN = {
-    "file_reads": frozenset(
-        "CSVDataset CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2 GenerateVocabRemapping "
-        "MatchingFiles ReadFile TFRecordDataset TFRecordDatasetV2 TextLineDataset".split()
-    ),
+    "file_reads": READERS | {"GenerateVocabRemapping", "MatchingFiles", "ReadFile"},
     "generator": frozenset("RngReadAndSkip RngSkip".split()),
     # Registered as stateless, though they draw, write files, or keep what they have seen.
     "other": frozenset(

@@ -17,6 +17,7 @@ from autopipe.functions.analysis.effects import Effects, effects
 from autopipe.functions.analysis.fingerprint import function_fingerprint
 from autopipe.functions.analysis.order_inside import op_of_free_order
 from autopipe.functions.analysis.resources import fixed_table_reads
+from autopipe.functions.file_ops import READERS, READERS_OF_EACH
 from autopipe.functions.function import Function
 from autopipe.functions.subgraph import with_called
 from autopipe.pipeline import ir, trees
@@ -65,12 +66,14 @@ _UNEXPORTED = frozenset({"_Arg", "_Retval"})
 # Each finds how a message is made up in a file, unless its description is linked in, or given in full.
 _READ_DESCRIPTORS, _NO_FILES = frozenset({"DecodeProtoV2", "EncodeProto"}), (b"local://", b"bytes://")
 # Datasets inside a function that give the same elements in the same order whenever they are made.
-_DETERMINED_INSIDE = frozenset(
-    "BatchDatasetV2 CSVDatasetV2 ConcatenateDataset FilterDataset FixedLengthRecordDatasetV2 FlatMapDataset "
-    "InterleaveDataset LegacyParallelInterleaveDatasetV2 MapDataset PaddedBatchDatasetV2 ParallelBatchDataset "
-    "ParallelInterleaveDatasetV4 ParallelMapDatasetV2 PrefetchDataset RangeDataset RepeatDataset ShardDataset "
-    "SkipDataset TFRecordDataset TFRecordDatasetV2 TakeDataset TensorDataset TensorSliceDataset TextLineDataset "
-    "UnbatchDataset WindowDataset ZipDataset".split()
+_DETERMINED_INSIDE = (
+    READERS
+    | READERS_OF_EACH
+    | frozenset(
+        "BatchDatasetV2 ConcatenateDataset FilterDataset InterleaveDataset MapDataset PaddedBatchDatasetV2 "
+        "ParallelBatchDataset ParallelMapDatasetV2 PrefetchDataset RangeDataset RepeatDataset ShardDataset SkipDataset "
+        "TakeDataset TensorDataset TensorSliceDataset UnbatchDataset WindowDataset ZipDataset".split()
+    )
 )
 
 
