@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+from autopipe.functions.analysis.work import does_work
 from autopipe.functions.function import Function
 from autopipe.functions.parts.fixed_part import changes_between_epochs
 from autopipe.pipeline.ir import AssertCardinality, Cache, Map, Node, Options, Prefetch, Repeat, Shuffle
 
-__all__ = ["before_mixing", "cached_before_mixing", "fixed_before_mixing"]
+__all__ = ["before_mixing", "cached_before_mixing", "fixed_before_mixing", "nothing_to_keep"]
 
 
 def before_mixing(node: Node) -> Node:
@@ -14,6 +15,11 @@ def before_mixing(node: Node) -> Node:
     while isinstance(node, Shuffle | Repeat):
         node = node.input
     return node
+
+
+def nothing_to_keep(fn: Function, parts: tuple[Function, Function] | None) -> bool:
+    """Return whether a function that is not cut in parts does nothing which a cache could keep."""
+    return parts is None and (changes_between_epochs(fn) or not does_work(fn))
 
 
 def cached_before_mixing(node: Map, parts: tuple[Function, Function] | None, *, on_disk: bool) -> tuple[Map, Node]:

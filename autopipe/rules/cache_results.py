@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.functions.analysis.work import does_work
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import compose
 from autopipe.functions.joined.losing import losing_errors
@@ -12,7 +11,7 @@ from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
-from autopipe.rules._caching import fixed_before_mixing
+from autopipe.rules._caching import fixed_before_mixing, nothing_to_keep
 from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, is_plain, memoized, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
@@ -89,7 +88,7 @@ def _kept(node: Map) -> _Kept | None:
     except IllegalCutError:
         # cache_fixed_work says why.
         return None
-    if parts is None and (changes_between_epochs(node.fn) or not does_work(node.fn)):
+    if nothing_to_keep(node.fn, parts):
         return None
     fixed = parts[0] if parts else node.fn
     before, maps = _maps_before(node)

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.functions.analysis.work import does_work
 from autopipe.functions.batched.exact import jumps_in_batch, rounds_rows_alike
 from autopipe.functions.function import Function
 from autopipe.functions.parts.cut import IllegalCutError
@@ -26,7 +25,7 @@ from autopipe.pipeline.ir import (
 )
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
-from autopipe.rules._caching import fixed_before_mixing
+from autopipe.rules._caching import fixed_before_mixing, nothing_to_keep
 from autopipe.rules._obligations import (
     FitsMemory,
     NoErrorIsIgnored,
@@ -69,7 +68,7 @@ def cache_rows(node: Node) -> Rewrite | None:
     except IllegalCutError:
         # cache_fixed_work says why.
         return None
-    if parts is None and (changes_between_epochs(node.fn) or not does_work(node.fn)):
+    if nothing_to_keep(node.fn, parts):
         return None
     kept = _kept(node, below, parts)
     made = kept.made
