@@ -64,9 +64,7 @@ def fixed_before_mixing(node: Node) -> tuple[Node, list[Node]]:
                 break
             case Shuffle() | Repeat() | Prefetch() | AssertCardinality() | Options():
                 passed.append(node)
-            case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True) if not (
-                changes_between_epochs(node.fn)
-            ):
+            case Map(one_for_one_in_order=True) if not changes_between_epochs(node.fn):
                 fixed.append(node)
             case Cache(in_memory=True):
                 cached = True

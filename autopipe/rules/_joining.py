@@ -88,9 +88,7 @@ def _in_step(zipped: Zip, starts: Sequence[Node]) -> Joined | None:
 def _maps_at_end(node: Node) -> list[Map]:
     """Return the maps that a side ends with, the last one first."""
     maps = []
-    while (
-        isinstance(node, Map) and node.preserve_cardinality and not node.synchronous and node.deterministic is not False
-    ):
+    while isinstance(node, Map) and node.one_for_one_in_order:
         maps.append(node)
         node = _without_prefetch(node.input)
     return maps

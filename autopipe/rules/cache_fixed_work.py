@@ -32,7 +32,7 @@ def cache_fixed_work(node: Node) -> Rewrite | None:
     ``ignore_errors`` and nothing that stops before the end.
     """
     match node:
-        case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True):
+        case Map(one_for_one_in_order=True):
             fixable = WorkBeforeChange(node.fn)
             try:
                 parts = split_fixed_part(node.fn)

@@ -33,7 +33,7 @@ def cache_fixed_work_on_disk(node: Node) -> Rewrite | None:
     known for sure, one place of the pipeline that reads it, and elements that cost more to make than to read back.
     """
     match node:
-        case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True):
+        case Map(one_for_one_in_order=True):
             try:
                 parts = split_fixed_part(node.fn)
             except IllegalCutError:

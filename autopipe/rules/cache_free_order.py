@@ -99,7 +99,7 @@ def _kept(node: Node) -> _Kept | None:
 
 
 def _may_be_kept(mapped: Map) -> bool:
-    return mapped.preserve_cardinality and not mapped.synchronous and does_work(mapped.fn)
+    return mapped.one_for_one and does_work(mapped.fn)
 
 
 def _mixes_anew(shuffle: Shuffle) -> bool:

@@ -12,7 +12,7 @@ from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fi
 from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing, nothing_to_keep
-from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, is_plain, memoized, numbered
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, memoized, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
@@ -41,7 +41,7 @@ def cache_results(node: Node) -> Rewrite | None:
     budget, no error of a map before f in what f ignores under an ``ignore_errors`` or where the sequence is promised,
     and work that costs more than finding its result.
     """
-    if not isinstance(node, Map) or not is_plain(node):
+    if not isinstance(node, Map) or not node.one_for_one:
         return None
     kept = _kept(node)
     if kept is None:
@@ -110,7 +110,7 @@ def _maps_before(node: Map) -> tuple[Node, list[Function]]:
     """Return what the maps right before a map read from, and their functions in the order they run."""
     maps: list[Function] = []
     stage = node.input
-    while isinstance(stage, Map) and is_plain(stage) and not changes_between_epochs(stage.fn):
+    while isinstance(stage, Map) and stage.one_for_one and not changes_between_epochs(stage.fn):
         maps.insert(0, stage.fn)
         stage = stage.input
     return stage, maps

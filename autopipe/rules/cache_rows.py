@@ -58,7 +58,7 @@ def cache_rows(node: Node) -> Rewrite | None:
     are known to treat rows apart, the same results on a sample in batches with other neighbours, and what
     ``cache_fixed_work`` takes.
     """
-    if not isinstance(node, Map) or not _is_plain(node):
+    if not isinstance(node, Map) or not node.one_for_one_in_order:
         return None
     below = _below(node)
     if below is None:
@@ -139,15 +139,11 @@ def _below(node: Map) -> _Below | None:
                 return _Below(source, passed, stage, maps, others) if mixed_anew else None
             case Prefetch() | Options():
                 others.append(stage)
-            case Map() if _is_plain(stage) and not changes_between_epochs(stage.fn):
+            case Map(one_for_one_in_order=True) if not changes_between_epochs(stage.fn):
                 maps.append(stage)
             case _:
                 return None
         stage = stage.input
-
-
-def _is_plain(mapped: Map) -> bool:
-    return mapped.preserve_cardinality and not mapped.synchronous and mapped.deterministic is not False
 
 
 def _kept(node: Map, below: _Below, parts: tuple[Function, Function] | None) -> _Kept:

@@ -13,7 +13,7 @@ from autopipe.pipeline.ir import Enumerate, IgnoreErrors, Map, Node, Zip
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
-from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, Numbered, is_plain, memoized, moved_since, numbered
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, Numbered, memoized, moved_since, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
@@ -41,7 +41,7 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
     """
     import tensorflow as tf
 
-    if not isinstance(node, Map) or not is_plain(node):
+    if not isinstance(node, Map) or not node.one_for_one:
         return None
     zipped, moved = moved_since(node.input)
     if not isinstance(zipped, Zip):

@@ -78,7 +78,7 @@ def _is_positional(node: Node) -> bool:
             return True
         case Zip() | Prefetch():
             return all(map(_is_positional, node.inputs))
-        case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True):
+        case Map(one_for_one_in_order=True):
             return _is_positional(node.input)
     return isinstance(node, _BY_POSITION) and columns(node) is not None
 
