@@ -79,7 +79,7 @@ def whole(cache: ir.Cache, pipeline: ir.Node) -> Whole | None:
         number = _number_without_gaps(kept, _number_asserted_after(cache, pipeline))
         return None if number is None else Whole(number)
     number = _number_without_gaps(batch.input)
-    if number is None or not isinstance(tf.nest.flatten(signature(kept).element_spec)[0], tf.TensorSpec):
+    if number is None or not isinstance(signature(kept).flat_specs[0], tf.TensorSpec):
         return None
     # One of those that are dropped would take the place of an element that failed.
     dropped = number % batch.batch_size if batch.drop_remainder else 0

@@ -61,7 +61,7 @@ def join_sides(zipped: Zip, ends: Sequence[Node]) -> Joined | None:
         return None if equal else below
     taken = [slice(None)] * len(starts) if equal else _one_after_the_other(starts)
     given = signature(below.after).element_spec
-    merged = beside(list(map(Side, functions, taken)), _flat(below.after), given, _spec(zipped, tops))
+    merged = beside(list(map(Side, functions, taken)), signature(below.after).flat_specs, given, _spec(zipped, tops))
     model = next(side[0] for side in maps if side)
     called = tuple(fn for side in functions for fn in side)
     losing = tuple(fn for side in functions for fn in losing_errors(side))
@@ -97,7 +97,7 @@ def _maps_at_end(node: Node) -> list[Map]:
 def _is_plain(node: Node) -> bool:
     import tensorflow as tf
 
-    return all(isinstance(each, tf.TensorSpec) and each.dtype != tf.variant for each in _flat(node))
+    return all(isinstance(each, tf.TensorSpec) and each.dtype != tf.variant for each in signature(node).flat_specs)
 
 
 def _have_equal_arguments(maps: Sequence[Map]) -> bool:
@@ -112,13 +112,7 @@ def _without_prefetch(node: Node) -> Node:
 
 def _one_after_the_other(sides: Sequence[Node]) -> list[slice]:
     """Return which of the tensors side by side are those of each."""
-    return [slice(*ends) for ends in pairwise([0, *accumulate(len(_flat(side)) for side in sides)])]
-
-
-def _flat(node: Node) -> list[Any]:
-    import tensorflow as tf
-
-    return list(tf.nest.flatten(signature(node).element_spec))
+    return [slice(*ends) for ends in pairwise([0, *accumulate(len(signature(side).flat_specs) for side in sides)])]
 
 
 def _spec(zipped: Zip, sides: Sequence[Node]) -> Any:

@@ -125,9 +125,7 @@ def sides_shuffled_apart(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 def _are_of_one_kind(sides: Sequence[Signature]) -> bool:
     """Return whether what comes first in the elements, which is what a model takes, is alike on all sides."""
-    import tensorflow as tf
-
-    first, *others = (tf.nest.flatten(side.element_spec)[:1] for side in sides)
+    first, *others = (side.flat_specs[:1] for side in sides)
     return all(one.is_compatible_with(two) for other in others for one, two in zip(first, other, strict=False))
 
 

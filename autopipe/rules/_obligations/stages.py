@@ -115,7 +115,7 @@ class PlainTensors:
         """Look at the type of the elements."""
         import tensorflow as tf
 
-        for part in tf.nest.flatten(signature(self.pipeline).element_spec):
+        for part in signature(self.pipeline).flat_specs:
             if not isinstance(part, tf.TensorSpec):
                 return Proof(False, f"elements hold a {type(part).__name__.removesuffix('Spec')}, not a plain tensor")
             if part.dtype in (tf.variant, tf.resource):
@@ -148,12 +148,10 @@ class OneShape:
 
     def check(self, site: Site) -> Proof:
         """Look at the type of the elements: a batch of others may fail, pad, or be no tensor."""
-        import tensorflow as tf
-
         plain = PlainTensors(self.pipeline).check(site)
         if not plain.holds:
             return plain
-        for part in tf.nest.flatten(signature(self.pipeline).element_spec):
+        for part in signature(self.pipeline).flat_specs:
             if not part.shape.is_fully_defined():
                 return Proof(False, f"elements have the shape {part.shape} and may differ, so that a batch would fail")
         return Proof(True, "all elements have one shape")
