@@ -21,8 +21,9 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.cache_files import writing_none
 from autopipe.pipeline.signature import signature
-from autopipe.planning.measuring.samples import from_several_places, one_sentence, without_buffers
+from autopipe.planning.measuring.samples import from_several_places, without_buffers
 from autopipe.rules import MeasurementError
+from autopipe.sentences import one_sentence
 
 __all__ = ["BYTES_BESIDE", "bytes_in_files", "examples_in_batch", "most_elements", "most_known"]
 

@@ -18,8 +18,8 @@ from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.measuring.count import most_elements
 from autopipe.planning.measuring.failures import Failures, skipping_failures
 from autopipe.planning.measuring.measure import SampleMeasurements
-from autopipe.planning.measuring.samples import one_sentence
 from autopipe.rules import FitsDisk, Keeps, MeasurementError, OutgrowsMemory, Phase, Rule, decides_caches
+from autopipe.sentences import one_sentence
 
 __all__ = ["plan"]
 
