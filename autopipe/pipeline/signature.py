@@ -47,6 +47,11 @@ class Signature:
         return self.cardinality >= 0
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether it is not known how many there are, or whether they end."""
+        return not (self.is_counted or self.is_endless)
+
+    @property
     def flat_specs(self) -> list[Any]:
         """The types of the tensors of an element, side by side."""
         import tensorflow as tf
