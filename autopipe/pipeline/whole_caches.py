@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autopipe.functions.analysis.rows import who_mixes_rows
+from autopipe.functions.autograph import without_autograph
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 
@@ -42,7 +43,7 @@ class Whole:
         """Return whether a dataset of what the cache holds has so many."""
         import tensorflow as tf
 
-        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        @without_autograph
         def with_rows(so_far: Any, *element: Any) -> Any:
             return so_far + tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]
 
