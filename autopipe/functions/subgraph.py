@@ -22,6 +22,7 @@ __all__ = [
     "fed_by",
     "needed_ops",
     "origin",
+    "spec_kind",
     "specs",
     "stand_ins",
     "trace",
@@ -111,6 +112,16 @@ def specs(tensors: Iterable[Any]) -> tuple[Any, ...]:
     import tensorflow as tf
 
     return tuple(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors)
+
+
+def spec_kind(spec: Any) -> str:
+    """Return what is of a type in words.
+
+    >>> import tensorflow as tf
+    >>> spec_kind(tf.RaggedTensorSpec([None, None]))
+    'RaggedTensor'
+    """
+    return type(spec).__name__.strip("_").removesuffix("Spec")
 
 
 def stand_ins(tensors: Iterable[Any], made: Iterable[Any]) -> dict[Any, Any]:

@@ -19,8 +19,9 @@ from autopipe.functions.analysis.order_inside import op_of_free_order
 from autopipe.functions.analysis.resources import fixed_table_reads
 from autopipe.functions.file_ops import READERS, READERS_OF_EACH
 from autopipe.functions.function import Function
-from autopipe.functions.subgraph import with_called
+from autopipe.functions.subgraph import spec_kind, with_called
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.arrays import as_array
 from autopipe.pipeline.literal import literal
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
@@ -174,7 +175,7 @@ def _refuse_datasets(spec: Any) -> None:
 
     for part in tf.nest.flatten(spec):
         if not isinstance(part, tf.TensorSpec | tf.RaggedTensorSpec | tf.SparseTensorSpec):
-            raise UnknownContentError(f"its elements hold a {type(part).__name__.removesuffix('Spec')}")
+            raise UnknownContentError(f"its elements hold a {spec_kind(part)}")
 
 
 def _own_content(node: ir.Node) -> Iterator[Any]:
@@ -237,8 +238,7 @@ def _value(tensor: Any) -> Iterator[Any]:
 
     if tensor.dtype in (tf.resource, tf.variant):
         raise UnknownContentError("it holds an object that is no plain tensor")
-    # NumPy's own strings end before the zeros that they end with.
-    array = np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
+    array = as_array(tensor.numpy())
     yield f"{tensor.dtype}{array.shape}"
     if tensor.dtype == tf.string:
         yield from array.ravel().tolist()

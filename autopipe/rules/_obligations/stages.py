@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from autopipe.functions.analysis.effects import effects, is_stateful
 from autopipe.functions.analysis.failures import may_fail
 from autopipe.functions.function import Function
-from autopipe.functions.subgraph import with_called
+from autopipe.functions.subgraph import spec_kind, with_called
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.signature import Signature, signature
@@ -117,7 +117,7 @@ class PlainTensors:
 
         for part in signature(self.pipeline).flat_specs:
             if not isinstance(part, tf.TensorSpec):
-                return Proof(False, f"elements hold a {type(part).__name__.removesuffix('Spec')}, not a plain tensor")
+                return Proof(False, f"elements hold a {spec_kind(part)}, not a plain tensor")
             if part.dtype in (tf.variant, tf.resource):
                 return Proof(False, f"elements hold a {part.dtype.name}, not a plain tensor")
         return Proof(True, "")
