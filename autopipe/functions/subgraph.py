@@ -16,8 +16,11 @@ from autopipe.functions.function import Function
 from autopipe.functions.source import copy_source
 
 __all__ = [
+    "CALLS",
+    "MUST_COMPILE",
     "branches",
     "called_graphs",
+    "constant",
     "copy_into_trace",
     "fed_by",
     "needed_ops",
@@ -28,6 +31,11 @@ __all__ = [
     "trace",
     "with_called",
 ]
+
+CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+"""The ops that only call a function."""
+MUST_COMPILE = "_XlaMustCompile"
+"""The attribute of those whose function XLA compiles."""
 
 # What computes nothing, and TensorFlow leaves out.
 _PASSING_ON = frozenset({"Identity", "IdentityN", "PreventGradient", "StopGradient"})
@@ -105,6 +113,13 @@ def with_called(definition: Any) -> Iterator[Any]:
     yield from definition.node
     for function in definition.library.function:
         yield from function.node_def
+
+
+def constant(tensor: Any) -> Any:
+    """Return the value of a tensor that a graph makes of constants; ``None`` if it depends on anything else."""
+    import tensorflow as tf
+
+    return tf.get_static_value(tensor)
 
 
 def specs(tensors: Iterable[Any]) -> tuple[Any, ...]:

@@ -96,7 +96,7 @@ def all_come_through(pipeline: ir.Node) -> bool:
     >>> [all_come_through(extract(cached.batch(4, drop_remainder=dropped))) for dropped in (False, True)]
     [True, False]
     """
-    after = (node for node in trees.walk(pipeline) if any(map(list, map(trees.keeping, node.inputs))))
+    after = (node for node in trees.walk(pipeline) if any(any(trees.keeping(read)) for read in node.inputs))
     return all(isinstance(node, _HANDING_ALL_ON) or _batches_all(node) for node in after)
 
 

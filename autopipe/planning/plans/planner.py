@@ -201,7 +201,7 @@ def _has_more_work_for_batches(
 ) -> bool:
     """Return whether a batch would do more without new caches; no later rule is tried to know that."""
     without = _without_caches(best, [rule for rule in rules if rule.phase <= Phase.BATCH], keeps, measurements)
-    return not _by_batch(without, rules) <= _by_batch(best, rules)
+    return bool(_by_batch(without, rules) - _by_batch(best, rules))
 
 
 def _by_batch(rewriting: Rewriting, rules: Sequence[Rule]) -> set[tuple[str, str, str]]:

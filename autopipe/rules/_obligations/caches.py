@@ -110,7 +110,7 @@ class SoonShuffled:
         if share <= _MOST_WAITING:
             return Proof(True, because, timed=True)
         soon = share * _stages_at_once(site.node) <= self._share_made_first(site)
-        return Proof(soon, f"{because}{', and filling the written one took as long' * soon}", timed=True)
+        return Proof(soon, f"{because}{', and filling the written one took as long' if soon else ''}", timed=True)
 
     def _share_made_first(self, site: Site) -> float:
         """Return what share of the elements the author's shuffle asks for before it gives one, at the least.
