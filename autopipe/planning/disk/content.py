@@ -19,7 +19,7 @@ from autopipe.functions.analysis.order_inside import op_of_free_order
 from autopipe.functions.analysis.resources import fixed_table_reads
 from autopipe.functions.file_ops import READERS, READERS_OF_EACH
 from autopipe.functions.function import Function
-from autopipe.functions.subgraph import spec_kind, with_called
+from autopipe.functions.subgraph import MUST_COMPILE, spec_kind, with_called
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.arrays import as_array
 from autopipe.pipeline.literal import literal
@@ -207,7 +207,7 @@ def _function_content(fn: Function) -> Iterator[Any]:
     yield from (f"{place[tensor.op.name]}:{tensor.value_index}" for tensor in fn.concrete.outputs)
     definition = graph.as_graph_def()
     for op in with_called(definition):
-        if op.attr["_XlaMustCompile"].b:
+        if op.attr[MUST_COMPILE].b:
             yield f"{op.op} compiled"
         if "Interleave" in op.op:
             yield from _order_by_machine()
