@@ -19,8 +19,8 @@ from autopipe.rules._calls import no_fewer_calls
 from autopipe.rules._obligations import ArraysOnHost, CallsUnseen, ErrorsEndEpoch, NoErrorIsLost, RoundingUnseen
 from autopipe.rules._rounding import up_to_rounding
 
-_BY_POSITION = (Range, Skip, Take, TensorSlices)
-_SOURCES = (*_BY_POSITION, Repeat)
+_KNOWN_BY_POSITION = (Range, Skip, Take, TensorSlices)
+_SOURCES = (*_KNOWN_BY_POSITION, Repeat)
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -81,7 +81,7 @@ def _is_positional(node: Node) -> bool:
             return all(map(_is_positional, node.inputs))
         case Map(one_for_one_in_order=True):
             return _is_positional(node.input)
-    return isinstance(node, _BY_POSITION) and columns(node) is not None
+    return isinstance(node, _KNOWN_BY_POSITION) and columns(node) is not None
 
 
 def _down_to_sources(node: Node) -> Iterator[Node]:

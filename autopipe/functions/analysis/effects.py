@@ -45,7 +45,7 @@ _KNOWN = {
     "table_reads": frozenset("LookupTableFind LookupTableFindV2 LookupTableSize LookupTableSizeV2".split()),
     "variable_reads": frozenset("ReadVariableOp ResourceGather ResourceGatherNd VarIsInitializedOp".split()),
 }
-_STEADY = frozenset({"file_reads", "stateless_python"})
+_STEADY_KINDS = frozenset({"file_reads", "stateless_python"})
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def ops_with_effects(fn: Function) -> set[Any]:
 
 def ops_that_change(fn: Function) -> set[Any]:
     """Return those of them that may give another result for the same element."""
-    return {op for op, kinds in _kinds_by_op(fn).items() if not kinds <= _STEADY}
+    return {op for op, kinds in _kinds_by_op(fn).items() if not kinds <= _STEADY_KINDS}
 
 
 def _kinds_by_op(fn: Function) -> dict[Any, set[str]]:

@@ -18,7 +18,7 @@ ELEMENTS_OF_FILE = 2**32
 """More than a file has elements."""
 
 # Datasets that give one element after the other, whatever the options.
-_IN_ORDER = READERS | frozenset(
+_ORDERED_DATASETS = READERS | frozenset(
     "ConcatenateDataset FlatMapDataset RangeDataset RepeatDataset ShardDataset SkipDataset TakeDataset TensorDataset "
     "TensorSliceDataset".split()
 )
@@ -60,7 +60,7 @@ def reads_in_order(fn: Function) -> bool:
     (True, False)
     """
     made = (op.op for op in with_called(fn.concrete.graph.as_graph_def()) if "Dataset" in op.op)
-    return replace(effects(fn), file_reads=()).steady and all(kind in _IN_ORDER for kind in made)
+    return replace(effects(fn), file_reads=()).steady and all(kind in _ORDERED_DATASETS for kind in made)
 
 
 @remembered

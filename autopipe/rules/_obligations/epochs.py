@@ -75,7 +75,7 @@ _IN_ORDER = (
     ir.Zip,
 )
 # Stages that do the same with an element, or with all that comes of it, whichever came before.
-_ONE_BY_ONE = (
+_WHATEVER_CAME_BEFORE = (
     ir.Concatenate,
     ir.FilesReader,
     ir.Filter,
@@ -264,7 +264,7 @@ def _other_elements(node: ir.Node, site: Site) -> str | None:
         return None
     if isinstance(node, ir.Shuffle) and (node.seeded or not node.reshuffle_each_iteration):
         return f"{stage(node)} gives an order that its author chose"
-    if not isinstance(node, (*_ONE_BY_ONE, ir.Shuffle)):
+    if not isinstance(node, (*_WHATEVER_CAME_BEFORE, ir.Shuffle)):
         return f"{stage(node)} makes something of an order that differs between epochs"
     counting = next((fn for fn in trees.called_by(node) if op_that_counts(fn)), None)
     if counting is not None and (trees.frees_order(site.pipeline) or op_of_free_order(counting)):
