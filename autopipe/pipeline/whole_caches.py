@@ -116,12 +116,8 @@ def _batch_of_rows(kept: ir.Node) -> ir.Batch | ir.PaddedBatch | None:
 
 def _number_asserted_after(cache: ir.Cache, pipeline: ir.Node) -> int | None:
     for node in trees.walk(pipeline):
-        if isinstance(node, ir.AssertCardinality):
-            below = node.input
-            while isinstance(below, _ONE_FOR_ONE):
-                below = below.input
-            if below == cache:
-                return node.count
+        if isinstance(node, ir.AssertCardinality) and trees.past(node.input, _ONE_FOR_ONE) == cache:
+            return node.count
     return None
 
 

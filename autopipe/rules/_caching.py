@@ -6,15 +6,14 @@ from autopipe.functions.analysis.work import does_work
 from autopipe.functions.function import Function
 from autopipe.functions.parts.fixed_part import changes_between_epochs
 from autopipe.pipeline.ir import AssertCardinality, Cache, Map, Node, Options, Prefetch, Repeat, Shuffle
+from autopipe.pipeline.trees import past
 
 __all__ = ["before_mixing", "cached_before_mixing", "fixed_before_mixing", "nothing_to_keep"]
 
 
 def before_mixing(node: Node) -> Node:
     """Return where elements come from, before the stages that only mix or repeat them."""
-    while isinstance(node, Shuffle | Repeat):
-        node = node.input
-    return node
+    return past(node, Shuffle | Repeat)
 
 
 def nothing_to_keep(fn: Function, parts: tuple[Function, Function] | None) -> bool:
@@ -42,10 +41,7 @@ def _noting_where_it_stood(stage: Node) -> Node:
     """Return a stage that goes after a cache; a shuffle may stand before the work again while the cache fills."""
     if not isinstance(stage, Shuffle) or stage.seeded or not stage.mixes_anew:
         return stage
-    before = stage.input
-    while isinstance(before, AssertCardinality | Options | Prefetch | Shuffle):
-        before = before.input
-    works_before = isinstance(before, Cache | Map | Repeat)
+    works_before = isinstance(past(stage.input, AssertCardinality | Options | Prefetch | Shuffle), Cache | Map | Repeat)
     return stage if works_before else replace(stage, from_before_the_work=True)
 
 

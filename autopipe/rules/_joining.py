@@ -13,6 +13,7 @@ from autopipe.functions.joined.losing import losing_errors
 from autopipe.pipeline.alike import alike, same_arguments
 from autopipe.pipeline.ir import Batch, Map, Node, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take, Zip
 from autopipe.pipeline.signature import signature
+from autopipe.pipeline.trees import past
 
 __all__ = ["Joined", "join_sides"]
 
@@ -46,9 +47,9 @@ def join_sides(zipped: Zip, ends: Sequence[Node]) -> Joined | None:
         zipped: how elements stand side by side.
         ends: the last stage of each side, or of the part of it that is looked at.
     """
-    tops = [_without_prefetch(end) for end in ends]
+    tops = [past(end, Prefetch) for end in ends]
     maps = [_maps_at_end(top) for top in tops]
-    starts = [_without_prefetch(each[-1].input) if each else top for each, top in zip(maps, tops, strict=True)]
+    starts = [past(each[-1].input, Prefetch) if each else top for each, top in zip(maps, tops, strict=True)]
     if not all(map(_is_plain, (*tops, *starts))):
         return None
     first, *others = starts
@@ -90,7 +91,7 @@ def _maps_at_end(node: Node) -> list[Map]:
     maps = []
     while isinstance(node, Map) and node.one_for_one_in_order:
         maps.append(node)
-        node = _without_prefetch(node.input)
+        node = past(node.input, Prefetch)
     return maps
 
 
@@ -102,12 +103,6 @@ def _is_plain(node: Node) -> bool:
 
 def _have_equal_arguments(maps: Sequence[Map]) -> bool:
     return all(same_arguments(replace(each, fn=maps[0].fn), maps[0]) for each in maps)
-
-
-def _without_prefetch(node: Node) -> Node:
-    while isinstance(node, Prefetch):
-        node = node.input
-    return node
 
 
 def _one_after_the_other(sides: Sequence[Node]) -> list[slice]:

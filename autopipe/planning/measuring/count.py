@@ -147,9 +147,8 @@ def examples_in_batch(node: ir.Node) -> int | None:
     >>> [examples_in_batch(extract(each)) for each in (numbers.batch(4).prefetch(2), numbers.batch(4).unbatch())]
     [4, None]
     """
-    while isinstance(node, _AFTER_BATCHES):
-        node = node.inputs[0]
-    return node.batch_size if isinstance(node, ir.Batch | ir.PaddedBatch | ir.Rebatch) else None
+    batches = trees.past(node, _AFTER_BATCHES)
+    return batches.batch_size if isinstance(batches, ir.Batch | ir.PaddedBatch | ir.Rebatch) else None
 
 
 def _once(count: Callable[[Any], int], node: ir.Node) -> int:

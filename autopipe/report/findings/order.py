@@ -39,9 +39,7 @@ def shuffle_after_decode(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP106: the buffer holds what a map made, which is much larger than what it was made of."""
     if not isinstance(node, ir.Shuffle):
         return
-    small = node.input
-    while isinstance(small, ir.Map | ir.Prefetch):
-        small = small.input
+    small = trees.past(node.input, ir.Map | ir.Prefetch)
     ours, theirs, held = seen.element_bytes(node), seen.element_bytes(small), held_bytes(node, seen, node.capacity)
     if not ours or not theirs or not held or ours < _MUCH_LARGER * theirs or held < _MUCH_MEMORY:
         return
