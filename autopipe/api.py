@@ -85,9 +85,8 @@ def optimize(
     [[0, 1], [4, 9]]
     """
     from autopipe.planning.disk.disk_cache import DiskCache
-    from autopipe.planning.memory.freed import freed_memory, keep_freed_memory
+    from autopipe.planning.memory.freed import freed_memory, give_back_free_memory, keep_freed_memory
     from autopipe.planning.memory.ledger import promise
-    from autopipe.planning.memory.machine import give_back_free_memory
     from autopipe.runtime.dataset import OptimizedDataset
 
     asked_to_verify = yes_or_no("verify", verify)

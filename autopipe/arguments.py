@@ -29,7 +29,7 @@ MOST_SEED = 2**32 - 1
 _MOST_BYTES = 2**63 - 1
 
 
-def whole_number(name: str, value: Any, least: int = 0, what: str = "whole number") -> int:
+def whole_number(name: str, value: Any, what: str = "whole number") -> int:
     """Return a whole number, of Python or of NumPy.
 
     Raises:
@@ -42,8 +42,8 @@ def whole_number(name: str, value: Any, least: int = 0, what: str = "whole numbe
         found = None if is_truth(value) else operator.index(value)
     except TypeError:
         found = None
-    if found is None or found < least:
-        raise ArgumentError(f"{name} must be a {what} >= {least}, but got {value!r}.")
+    if found is None or found < 0:
+        raise ArgumentError(f"{name} must be a {what} >= 0, but got {value!r}.")
     return found
 
 

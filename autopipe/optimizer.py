@@ -12,12 +12,7 @@ import tensorflow as tf
 from autopipe.errors import AutopipeError, RewriteError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
-from autopipe.pipeline.fusing import (
-    maps_batched_at_once,
-    neighbours_lost_at_once,
-    shuffles_parted,
-    shuffles_repeated_at_once,
-)
+from autopipe.pipeline.fusing import what_fuses_otherwise
 from autopipe.pipeline.knobs import with_thread_pool
 from autopipe.pipeline.signature import Signature, signature
 from autopipe.pipeline.symbolic_checkpoints import who_is_saved_no_more
@@ -39,22 +34,6 @@ __all__ = ["Refusal", "Rewriting", "Step", "new_caches", "rewrite"]
 # More than any pipeline has been seen to take: of a hundred parts that are drawn among, each takes two or three.
 _MOST_STEPS, _MOST_STEPS_FOR_A_STAGE = 200, 20
 _PARALLEL = (ir.Map, ir.MemoizedMap, ir.Interleave)
-_BATCHED_AT_ONCE = (
-    "a map would come right before a batch: TensorFlow then makes one of the two, which fails on elements of different "
-    "shapes even in an incomplete batch, which is dropped now"
-)
-_LOST_AT_ONCE = (
-    "a map would come right before a batch, or no longer: TensorFlow makes one of the two there, which loses the whole "
-    "batch where an element fails, so that ignore_errors() would leave out others"
-)
-_REPEATED_AT_ONCE = (
-    "a shuffle would come right before a repeat, or no longer: TensorFlow makes one of the two there, which draws one "
-    "order fewer from a seed, so that the next epoch would have another order"
-)
-_PARTED = (
-    "a map would come between a shuffle and a repeat: TensorFlow makes one of the two, which fills the buffer for the "
-    "next epoch during this one, and each epoch would wait for it to fill"
-)
 _NOT_SAVED = (
     "the author set options.experimental_symbolic_checkpoint to True, and iterators with {} are not saved and restored "
     "so"
@@ -270,14 +249,9 @@ class _Driver:
         before, after = _changed_text(site, candidate.result)
         changed = trees.substitute(state, site, candidate.result)
         assert isinstance(changed, ir.End)
-        if maps_batched_at_once(changed) > maps_batched_at_once(state):
-            return Refusal(rule.name, _place(site), _BATCHED_AT_ONCE)
-        if neighbours_lost_at_once(changed) != neighbours_lost_at_once(state):
-            return Refusal(rule.name, _place(site), _LOST_AT_ONCE)
-        if shuffles_repeated_at_once(changed) != shuffles_repeated_at_once(state):
-            return Refusal(rule.name, _place(site), _REPEATED_AT_ONCE)
-        if shuffles_parted(changed) > shuffles_parted(state):
-            return Refusal(rule.name, _place(site), _PARTED)
+        fused = what_fuses_otherwise(changed, before=state)
+        if fused is not None:
+            return Refusal(rule.name, _place(site), fused)
         unsaved = who_is_saved_no_more(changed, before=state)
         if unsaved is not None:
             return Refusal(rule.name, _place(site), _NOT_SAVED.format(stage(unsaved)))

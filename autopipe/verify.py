@@ -11,6 +11,7 @@ from typing import Any
 
 from autopipe.errors import VerificationError
 from autopipe.functions.parts.draws import undisturbed_generators
+from autopipe.functions.subgraph import spec_kind
 from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.cache_files import may_write
@@ -172,10 +173,10 @@ def _kind_without_values(tree: ir.Node) -> str | None:
     """Return the type of a part of the elements that is not made of values, as the datasets that ``window`` gives."""
     import tensorflow as tf
 
-    for part in tf.nest.flatten(signature(tree).element_spec):
+    for part in signature(tree).flat_specs:
         tensors = tf.nest.flatten(part, expand_composites=True)
         if any(tensor.dtype in (tf.variant, tf.resource) for tensor in tensors):
-            return type(part).__name__.strip("_").removesuffix("Spec")
+            return spec_kind(part)
     return None
 
 

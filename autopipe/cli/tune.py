@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -130,7 +129,7 @@ def tune(
     # Elsewhere goes what the user's code prints.
     console = Console(file=sys.stdout)
     origin = target if model is None else f"{target} or {model}"
-    with _warnings_as_notes(), running_users_pipeline(origin):
+    with running_users_pipeline(origin):
         if isolate is not None and of_model is not None:
             # Each trial would fail where there is none of that name.
             load_target(of_model)
@@ -230,24 +229,6 @@ def _users(make: Callable[[], _Made]) -> _Made:
         return make()
     except UserCodeError as error:
         raise (error.__cause__ or error) from None
-
-
-@contextmanager
-def _warnings_as_notes() -> Iterator[None]:
-    """Show what cannot be measured here as a line, in place of Python's form of a warning."""
-    from autopipe.telemetry import TelemetryWarning
-
-    with warnings.catch_warnings():
-        others = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, TelemetryWarning):
-                Console(stderr=True).print(Text.assemble(("note: ", "bold yellow"), str(message)), soft_wrap=True)
-            else:
-                others(message, category, *where, **more)
-
-        warnings.showwarning = show
-        yield
 
 
 @contextmanager

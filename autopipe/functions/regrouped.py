@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from autopipe.functions.subgraph import called_graphs, needed_ops, origin
+from autopipe.functions.subgraph import CALLS, called_graphs, needed_ops, origin
 
 __all__ = ["fused_op", "joined_names", "joined_ops", "names_given", "names_needed_once", "regrouped", "regrouped_ops"]
 
 _SUMS = frozenset("Add AddN AddV2".split())
-_CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
 # What never falls, or never rises: of the largest of what it gives, TensorFlow makes what it gives for the largest.
 _MONOTONIC = frozenset(
     "Acos Acosh Asin Asinh Atan Atanh Ceil Elu Erf Erfc Exp Expm1 Floor Log Log1p Relu Relu6 Rint Rsqrt Selu Sigmoid "
@@ -50,7 +49,8 @@ def regrouped(graph: Any, *, across_calls: bool = True) -> int:
     pairs = 0
     for op in graph.get_operations():
         for tensor in op.inputs:
-            pairs += (across_calls or not _meets_call(tensor, op)) and _is_regrouped(tensor, op)
+            if (across_calls or not _meets_call(tensor, op)) and _is_regrouped(tensor, op):
+                pairs += 1
         bodies = filter(None, called_graphs(graph, op))
         pairs += sum(regrouped(body, across_calls=across_calls) for body in bodies)
     return pairs
@@ -195,7 +195,7 @@ def _is_needed_once(tensor: Any) -> bool:
 
 
 def _meets_call(tensor: Any, op: Any) -> bool:
-    return origin(tensor).op.type in _CALLS or op.type in _CALLS
+    return origin(tensor).op.type in CALLS or op.type in CALLS
 
 
 def _is_fused(tensor: Any, op: Any) -> bool:

@@ -16,17 +16,26 @@ from autopipe.functions.function import Function
 from autopipe.functions.source import copy_source
 
 __all__ = [
+    "CALLS",
+    "MUST_COMPILE",
     "branches",
     "called_graphs",
+    "constant",
     "copy_into_trace",
     "fed_by",
     "needed_ops",
     "origin",
+    "spec_kind",
     "specs",
     "stand_ins",
     "trace",
     "with_called",
 ]
+
+CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+"""The ops that only call a function."""
+MUST_COMPILE = "_XlaMustCompile"
+"""The attribute of those whose function XLA compiles."""
 
 # What computes nothing, and TensorFlow leaves out.
 _PASSING_ON = frozenset({"Identity", "IdentityN", "PreventGradient", "StopGradient"})
@@ -106,11 +115,28 @@ def with_called(definition: Any) -> Iterator[Any]:
         yield from function.node_def
 
 
+def constant(tensor: Any) -> Any:
+    """Return the value of a tensor that a graph makes of constants; ``None`` if it depends on anything else."""
+    import tensorflow as tf
+
+    return tf.get_static_value(tensor)
+
+
 def specs(tensors: Iterable[Any]) -> tuple[Any, ...]:
     """Return what describes each of flat tensors, as :func:`trace` takes it."""
     import tensorflow as tf
 
     return tuple(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors)
+
+
+def spec_kind(spec: Any) -> str:
+    """Return what is of a type in words.
+
+    >>> import tensorflow as tf
+    >>> spec_kind(tf.RaggedTensorSpec([None, None]))
+    'RaggedTensor'
+    """
+    return type(spec).__name__.strip("_").removesuffix("Spec")
 
 
 def stand_ins(tensors: Iterable[Any], made: Iterable[Any]) -> dict[Any, Any]:

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from autopipe.pipeline import ir
+from autopipe.pipeline.arrays import as_array
 
 __all__ = ["alike", "same_arguments"]
 
@@ -83,6 +84,5 @@ def _same_bits(first: Any, second: Any) -> bool:
 def _bits(array: Any) -> Any:
     import numpy as np
 
-    # NumPy's own strings end before the zeros that they end with.
-    whole = np.asarray(array, dtype=object if isinstance(array, bytes) else None)
+    whole = as_array(array)
     return whole if whole.dtype == object else np.ascontiguousarray(whole).reshape(-1).view(np.uint8)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from autopipe.functions.autograph import without_autograph
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
@@ -31,7 +32,7 @@ def read_one(reader: ir.FilesReader) -> Function:
 def _traced(reader: ir.FilesReader) -> Function:
     import tensorflow as tf
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    @without_autograph
     def read(file: Any) -> Any:
         return build(reader.on(ir.Source(dataset=tf.data.Dataset.from_tensor_slices(tf.reshape(file, [-1])))))
 

@@ -11,10 +11,46 @@ from autopipe.pipeline.seeds import is_reseeded
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.tensorflow_rewrites import does_by_itself
 
-__all__ = ["maps_batched_at_once", "neighbours_lost_at_once", "shuffles_parted", "shuffles_repeated_at_once"]
+__all__ = ["what_fuses_otherwise"]
+
+_BATCHED_AT_ONCE = (
+    "a map would come right before a batch: TensorFlow then makes one of the two, which fails on elements of different "
+    "shapes even in an incomplete batch, which is dropped now"
+)
+_LOST_AT_ONCE = (
+    "a map would come right before a batch, or no longer: TensorFlow makes one of the two there, which loses the whole "
+    "batch where an element fails, so that ignore_errors() would leave out others"
+)
+_REPEATED_AT_ONCE = (
+    "a shuffle would come right before a repeat, or no longer: TensorFlow makes one of the two there, which draws one "
+    "order fewer from a seed, so that the next epoch would have another order"
+)
+_PARTED = (
+    "a map would come between a shuffle and a repeat: TensorFlow makes one of the two, which fills the buffer for the "
+    "next epoch during this one, and each epoch would wait for it to fill"
+)
 
 
-def maps_batched_at_once(tree: ir.Node) -> int:
+def what_fuses_otherwise(tree: ir.Node, *, before: ir.Node) -> str | None:
+    """Return what TensorFlow makes one stage of in a pipeline, or no longer, that shows; ``None`` if nothing does.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> ranges = tf.data.Dataset.range(4).map(tf.range)
+    >>> parted, next_to_it = (extract(each.batch(3, drop_remainder=True)) for each in (ranges.prefetch(1), ranges))
+    >>> str(what_fuses_otherwise(next_to_it, before=parted)).split(":")[0]
+    'a map would come right before a batch'
+    """
+    if _maps_batched_at_once(tree) > _maps_batched_at_once(before):
+        return _BATCHED_AT_ONCE
+    if _neighbours_lost_at_once(tree) != _neighbours_lost_at_once(before):
+        return _LOST_AT_ONCE
+    if _shuffles_repeated_at_once(tree) != _shuffles_repeated_at_once(before):
+        return _REPEATED_AT_ONCE
+    return _PARTED if _shuffles_parted(tree) > _shuffles_parted(before) else None
+
+
+def _maps_batched_at_once(tree: ir.Node) -> int:
     """Return how many maps TensorFlow runs as one with the batch after them, which fail for it where both do not.
 
     The two as one write each element into the batch as it is made. So an element of another shape fails there also in
@@ -24,14 +60,14 @@ def maps_batched_at_once(tree: ir.Node) -> int:
     >>> from autopipe.pipeline.extract import extract
     >>> ranges = tf.data.Dataset.range(4).map(tf.range)
     >>> dropping = (each.batch(3, drop_remainder=True) for each in (ranges, ranges.take(2), ranges.map(tf.size)))
-    >>> [maps_batched_at_once(extract(each)) for each in (*dropping, ranges.batch(3))]
+    >>> [_maps_batched_at_once(extract(each)) for each in (*dropping, ranges.batch(3))]
     [1, 0, 0, 0]
     """
     batches = (node for node in dict.fromkeys(trees.walk(tree)) if isinstance(node, ir.Batch))
     return sum(_may_drop_some(batch) and _may_differ(_last_that_works(batch.input, tree)) for batch in batches)
 
 
-def neighbours_lost_at_once(tree: ir.Node) -> int:
+def _neighbours_lost_at_once(tree: ir.Node) -> int:
     """Return how many batches lose other elements beside one that fails, since TensorFlow runs a map as one with them.
 
     The two as one take all elements of a batch, and give none of it where one fails. A batch by itself ends at that one
@@ -42,7 +78,7 @@ def neighbours_lost_at_once(tree: ir.Node) -> int:
     >>> halves = tf.data.Dataset.range(4).map(lambda x: 6 // x)
     >>> whole = tf.data.Dataset.range(4).map(lambda x: x + 1)
     >>> batches = (each.batch(2).ignore_errors() for each in (halves, halves.take(-1), halves.prefetch(1), whole))
-    >>> [neighbours_lost_at_once(extract(each)) for each in (*batches, halves.batch(2))]
+    >>> [_neighbours_lost_at_once(extract(each)) for each in (*batches, halves.batch(2))]
     [1, 1, 0, 0, 0]
     """
     ignoring = (node for node in trees.walk(tree) if isinstance(node, ir.IgnoreErrors))
@@ -56,7 +92,7 @@ def _may_drop_some(batch: ir.Batch) -> bool:
     return batch.drop_remainder and (number < 0 or number % batch.batch_size > 0)
 
 
-def shuffles_repeated_at_once(tree: ir.Node) -> Counter[Any]:
+def _shuffles_repeated_at_once(tree: ir.Node) -> Counter[Any]:
     """Return which shuffles with a seed begin anew less often, since TensorFlow repeats a shuffle as one stage.
 
     Each is counted as often as it is repeated so.
@@ -69,7 +105,7 @@ def shuffles_repeated_at_once(tree: ir.Node) -> Counter[Any]:
     >>> from autopipe.pipeline.extract import extract
     >>> shuffled = tf.data.Dataset.range(4).shuffle(4, seed=1)
     >>> twice = (each.repeat(2) for each in (shuffled, shuffled.batch(2), shuffled.batch(2).shuffle(2).take(-1)))
-    >>> [len(shuffles_repeated_at_once(extract(each))) for each in twice]
+    >>> [len(_shuffles_repeated_at_once(extract(each))) for each in twice]
     [1, 0, 1]
     """
     # A repeat(1) makes one more iterator too, unless TensorFlow drops it.
@@ -79,7 +115,7 @@ def shuffles_repeated_at_once(tree: ir.Node) -> Counter[Any]:
     return Counter(node.origin for repeat in at_once for node in trees.walk(repeat) if is_reseeded(node))
 
 
-def shuffles_parted(tree: ir.Node) -> int:
+def _shuffles_parted(tree: ir.Node) -> int:
     """Return how many shuffles only maps part from a repetition that TensorFlow would else make one stage of with them.
 
     The two as one fill the buffer for the next epoch while what they hold of this one is read. Parted, each epoch
@@ -89,7 +125,7 @@ def shuffles_parted(tree: ir.Node) -> int:
     >>> from autopipe.pipeline.extract import extract
     >>> shuffled = tf.data.Dataset.range(4).shuffle(4)
     >>> parted = shuffled.map(tf.square), shuffled.map(tf.square).take(-1), shuffled, shuffled.batch(2)
-    >>> [shuffles_parted(extract(each.repeat())) for each in parted]
+    >>> [_shuffles_parted(extract(each.repeat())) for each in parted]
     [1, 1, 0, 0]
     """
     repeats = (node for node in dict.fromkeys(trees.walk(tree)) if isinstance(node, ir.Repeat) and node.count != 1)

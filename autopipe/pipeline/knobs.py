@@ -84,6 +84,10 @@ class Knob:
         """Return whether the knob can have that value."""
         return value in (self.automatic, self.value) or self._is_within(value)
 
+    def clipped(self, wanted: int) -> int:
+        """Return the number nearest to the wanted one that the knob can have."""
+        return max(self.least, min(wanted, self._largest))
+
     def check(self, value: object) -> None:
         """Raise a :class:`~autopipe.errors.KnobError` unless the knob can have that value."""
         with suppress(TypeError):

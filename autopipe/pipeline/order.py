@@ -48,7 +48,7 @@ def kept_in_order(tree: ir.Node) -> ir.Node:
 
     def ordered(node: ir.Node, inputs: list[ir.Node]) -> ir.Node:
         made = trees.on(node, *inputs)
-        if not isinstance(made, _FREED) or made.deterministic is not None or not _is_parallel(made):
+        if not isinstance(made, _FREED) or made.deterministic is not None or not made.is_parallel:
             return made
         must_stay = id(node) in kept or getattr(made, "in_order", False)
         return replace(made, deterministic=True) if must_stay else made
@@ -76,10 +76,6 @@ def _numbered(node: ir.Node) -> Iterator[ir.Node]:
         return
     for each in node.inputs:
         yield from _numbered(each)
-
-
-def _is_parallel(node: ir.Node) -> bool:
-    return isinstance(node, ir.LegacyInterleave) or bool(getattr(node, "num_parallel_calls", None))
 
 
 def _looks_at_order(node: ir.Node) -> bool:

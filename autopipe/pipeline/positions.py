@@ -6,11 +6,11 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 
 __all__ = ["Columns", "below_positions", "columns", "range_of"]
 
-_BY_POSITION = (ir.Options, ir.Prefetch, ir.Repeat, ir.Shard, ir.Shuffle, ir.Skip, ir.Take)
+_PICKING = (ir.Options, ir.Prefetch, ir.Repeat, ir.Shard, ir.Shuffle, ir.Skip, ir.Take)
 
 Columns = tuple[Callable[[Any], Any], ...]
 """For each flat component of the elements, a function from positions (of any shape) to the values there."""
@@ -21,9 +21,7 @@ def below_positions(node: ir.Node) -> ir.Node:
 
     On another input of as many elements, the stages above it pick the same positions, with the same seed too.
     """
-    while isinstance(node, _BY_POSITION):
-        node = node.input
-    return node
+    return trees.past(node, _PICKING)
 
 
 def range_of(count: int, name: str | None = None) -> ir.Range:

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 # Each treats every element alike, wherever it stands.
-_ONE_BY_ONE = (
+_ALIKE_EVERYWHERE = (
     ir.AssertCardinality,
     ir.Cache,
     ir.End,
@@ -69,7 +69,7 @@ def order_is_used(tree: ir.Node) -> bool:
             continue
         if isinstance(node, ir.Batch) and not node.drop_remainder and not batched:
             batched = True
-        elif not isinstance(node, _HOLDING_READY if batched else _ONE_BY_ONE):
+        elif not isinstance(node, _HOLDING_READY if batched else _ALIKE_EVERYWHERE):
             return True
     return False
 

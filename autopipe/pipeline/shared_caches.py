@@ -16,7 +16,7 @@ from autopipe.pipeline.visibility import who_leaves_traces
 __all__ = ["leave_shared_caches", "who_takes_a_part", "with_what_is_shared"]
 
 # Which elements these give depends on the order of what they read.
-_BY_POSITION = (ir.Enumerate, ir.Scan, ir.Shard, ir.Skip, ir.Take, ir.TakeWhile, ir.Window)
+_DEPENDING_ON_ORDER = (ir.Enumerate, ir.Scan, ir.Shard, ir.Skip, ir.Take, ir.TakeWhile, ir.Window)
 
 
 def leave_shared_caches(tree: ir.Node, *, files_may_change: bool = False) -> ir.Node:
@@ -60,7 +60,7 @@ def with_what_is_shared(tree: ir.Node) -> ir.Node:
 
 def who_takes_a_part(cache: ir.Cache, tree: ir.Node) -> ir.Node | None:
     """Return a stage that takes some of what the author's memory cache holds, by position; ``None`` if none does."""
-    taking = (node for node in trees.walk(tree) if isinstance(node, _BY_POSITION))
+    taking = (node for node in trees.walk(tree) if isinstance(node, _DEPENDING_ON_ORDER))
     return next((node for node in taking if cache in _read_in_order(node)), None)
 
 

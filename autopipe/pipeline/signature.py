@@ -47,6 +47,18 @@ class Signature:
         return self.cardinality >= 0
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether it is not known how many there are, or whether they end."""
+        return not (self.is_counted or self.is_endless)
+
+    @property
+    def flat_specs(self) -> list[Any]:
+        """The types of the tensors of an element, side by side."""
+        import tensorflow as tf
+
+        return list(tf.nest.flatten(self.element_spec))
+
+    @property
     def element_bytes(self) -> int | None:
         """The bytes of every element; ``None`` if they differ, or the type does not tell.
 
@@ -59,7 +71,7 @@ class Signature:
         import tensorflow as tf
 
         total = 0
-        for part in tf.nest.flatten(self.element_spec):
+        for part in self.flat_specs:
             dense = isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined()
             if not dense or part.dtype in (tf.string, tf.variant, tf.resource):
                 return None
@@ -76,7 +88,7 @@ class Signature:
         """
         import tensorflow as tf
 
-        parts = tf.nest.flatten(self.element_spec)
+        parts = self.flat_specs
         return all(isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined() for part in parts)
 
     def refines(self, other: Signature) -> bool:
@@ -93,7 +105,7 @@ class Signature:
             tf.nest.assert_same_structure(self.element_spec, other.element_spec)
         except (ValueError, TypeError):
             return False
-        pairs = zip(tf.nest.flatten(self.element_spec), tf.nest.flatten(other.element_spec), strict=True)
+        pairs = zip(self.flat_specs, other.flat_specs, strict=True)
         return all(ours == theirs or ours.is_subtype_of(theirs) for ours, theirs in pairs)
 
 

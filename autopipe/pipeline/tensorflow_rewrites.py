@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from autopipe.pipeline import ir, trees
 
-__all__ = ["does_by_itself", "has_autotune"]
+__all__ = ["as_built", "does_by_itself", "has_autotune"]
 
 _Optimization = Literal["inject_prefetch", "map_parallelization", "noop_elimination", "shuffle_and_repeat_fusion"]
 _WITHOUT_AUTOTUNE = frozenset({"noop_elimination", "shuffle_and_repeat_fusion"})
@@ -43,3 +43,20 @@ def has_autotune(pipeline: ir.Node) -> bool:
     """
     chosen = (options.autotune.enabled for options in trees.options_of(pipeline))
     return next((each for each in chosen if each is not None), True)
+
+
+def as_built(dataset: Any) -> Any:
+    """Return a dataset that TensorFlow neither rewrites nor tunes, which takes longer than to run it where it is small.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> small = extract(as_built(tf.data.Dataset.range(3)))
+    >>> does_by_itself(small, "noop_elimination"), has_autotune(small)
+    (False, False)
+    """
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
+    return dataset.with_options(options)

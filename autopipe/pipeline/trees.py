@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from types import UnionType
 from typing import Any, TypeVar
 
 from autopipe.functions.function import Function
@@ -20,10 +21,12 @@ __all__ = [
     "last_stage",
     "on",
     "options_of",
+    "past",
     "substitute",
     "transform",
     "walk",
     "walk_through",
+    "works_ahead",
 ]
 
 _Made = TypeVar("_Made")
@@ -106,11 +109,22 @@ def keeping(tree: ir.Node) -> Iterator[ir.Keeping]:
     return (node for node in walk(tree) if isinstance(node, ir.Keeping))
 
 
+def past(node: ir.Node, kinds: type[ir.Node] | UnionType | tuple[type[ir.Node], ...]) -> ir.Node:
+    """Return where elements come from, past stages of some kinds.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> type(past(extract(tf.data.Dataset.range(9).batch(2).repeat().prefetch(1)), ir.Prefetch | ir.Repeat)).__name__
+    'Batch'
+    """
+    while isinstance(node, kinds):
+        (node,) = node.inputs
+    return node
+
+
 def last_stage(tree: ir.Node) -> ir.Node:
     """Return the last node that handles elements, below those that only set options."""
-    while isinstance(tree, ir.Options | ir.ThreadPool):
-        tree = tree.input
-    return tree
+    return past(tree, ir.Options | ir.ThreadPool)
 
 
 def options_of(tree: ir.Node) -> Iterator[Any]:
@@ -120,6 +134,11 @@ def options_of(tree: ir.Node) -> Iterator[Any]:
             yield node.options
         elif isinstance(node, ir.Opaque):
             yield node.dataset.options()
+
+
+def works_ahead(node: ir.Node) -> bool:
+    """Return whether a stage makes elements while those after it work on others."""
+    return isinstance(node, ir.Prefetch) or node.is_parallel
 
 
 def frees_order(tree: ir.Node) -> bool:

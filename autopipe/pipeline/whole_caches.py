@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autopipe.functions.analysis.rows import who_mixes_rows
+from autopipe.functions.autograph import without_autograph
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 
@@ -42,7 +43,7 @@ class Whole:
         """Return whether a dataset of what the cache holds has so many."""
         import tensorflow as tf
 
-        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        @without_autograph
         def with_rows(so_far: Any, *element: Any) -> Any:
             return so_far + tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]
 
@@ -79,7 +80,7 @@ def whole(cache: ir.Cache, pipeline: ir.Node) -> Whole | None:
         number = _number_without_gaps(kept, _number_asserted_after(cache, pipeline))
         return None if number is None else Whole(number)
     number = _number_without_gaps(batch.input)
-    if number is None or not isinstance(tf.nest.flatten(signature(kept).element_spec)[0], tf.TensorSpec):
+    if number is None or not isinstance(signature(kept).flat_specs[0], tf.TensorSpec):
         return None
     # One of those that are dropped would take the place of an element that failed.
     dropped = number % batch.batch_size if batch.drop_remainder else 0
@@ -95,7 +96,7 @@ def all_come_through(pipeline: ir.Node) -> bool:
     >>> [all_come_through(extract(cached.batch(4, drop_remainder=dropped))) for dropped in (False, True)]
     [True, False]
     """
-    after = (node for node in trees.walk(pipeline) if any(map(list, map(trees.keeping, node.inputs))))
+    after = (node for node in trees.walk(pipeline) if any(any(trees.keeping(read)) for read in node.inputs))
     return all(isinstance(node, _HANDING_ALL_ON) or _batches_all(node) for node in after)
 
 
@@ -115,12 +116,8 @@ def _batch_of_rows(kept: ir.Node) -> ir.Batch | ir.PaddedBatch | None:
 
 def _number_asserted_after(cache: ir.Cache, pipeline: ir.Node) -> int | None:
     for node in trees.walk(pipeline):
-        if isinstance(node, ir.AssertCardinality):
-            below = node.input
-            while isinstance(below, _ONE_FOR_ONE):
-                below = below.input
-            if below == cache:
-                return node.count
+        if isinstance(node, ir.AssertCardinality) and trees.past(node.input, _ONE_FOR_ONE) == cache:
+            return node.count
     return None
 
 

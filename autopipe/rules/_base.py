@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dis
 import enum
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import CodeType, FunctionType
@@ -206,7 +205,7 @@ class Rule:
 
     @property
     def obligations(self) -> tuple[str, ...]:
-        """The names of the obligations it may have, in the order of its code."""
+        """The names of the obligations it may have, in alphabetical order."""
         return tuple(self._obligations)
 
     @property
@@ -227,7 +226,7 @@ class Rule:
     def _obligations(self) -> dict[str, type]:
         if not isinstance(self.match, FunctionType):
             return {}
-        seen = {name: self.match.__globals__.get(name) for name in _names_used(self.match.__code__)}
+        seen = {name: self.match.__globals__.get(name) for name in sorted(_names_used(self.match.__code__))}
         return {name: value for name, value in seen.items() if isinstance(value, type) and hasattr(value, "check")}
 
 
@@ -236,19 +235,10 @@ def rule(*, keeps: Keeps, phase: Phase = Phase.ARRANGE) -> Callable[[Callable[[A
     return lambda match: Rule(match.__name__, keeps, match, phase)
 
 
-def _names_used(code: CodeType) -> Iterator[str]:
-    """Yield the global names in a function in the order they are written."""
-    yield from (name for *_, name in sorted(_names_at(code)))
-
-
-def _names_at(code: CodeType) -> Iterator[tuple[int, int, str]]:
-    """Yield the line, the column and the name of each global in a function; how it was compiled decides the order."""
-    for instruction in dis.get_instructions(code):
-        if isinstance(instruction.argval, CodeType):
-            yield from _names_at(instruction.argval)
-        elif instruction.opname == "LOAD_GLOBAL":
-            line, _, column, _ = instruction.positions or (0, 0, 0, 0)
-            yield line or 0, column or 0, instruction.argval
+def _names_used(code: CodeType) -> set[str]:
+    """Return the global names in a function, and in those written inside it."""
+    inner = (_names_used(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*inner)
 
 
 def decides_caches(name: str) -> bool:

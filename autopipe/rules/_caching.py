@@ -2,18 +2,23 @@
 
 from dataclasses import replace
 
+from autopipe.functions.analysis.work import does_work
 from autopipe.functions.function import Function
 from autopipe.functions.parts.fixed_part import changes_between_epochs
 from autopipe.pipeline.ir import AssertCardinality, Cache, Map, Node, Options, Prefetch, Repeat, Shuffle
+from autopipe.pipeline.trees import past
 
-__all__ = ["before_mixing", "cached_before_mixing", "fixed_before_mixing"]
+__all__ = ["before_mixing", "cached_before_mixing", "fixed_before_mixing", "nothing_to_keep"]
 
 
 def before_mixing(node: Node) -> Node:
     """Return where elements come from, before the stages that only mix or repeat them."""
-    while isinstance(node, Shuffle | Repeat):
-        node = node.input
-    return node
+    return past(node, Shuffle | Repeat)
+
+
+def nothing_to_keep(fn: Function, parts: tuple[Function, Function] | None) -> bool:
+    """Return whether a function that is not cut in parts does nothing which a cache could keep."""
+    return parts is None and (changes_between_epochs(fn) or not does_work(fn))
 
 
 def cached_before_mixing(node: Map, parts: tuple[Function, Function] | None, *, on_disk: bool) -> tuple[Map, Node]:
@@ -36,10 +41,7 @@ def _noting_where_it_stood(stage: Node) -> Node:
     """Return a stage that goes after a cache; a shuffle may stand before the work again while the cache fills."""
     if not isinstance(stage, Shuffle) or stage.seeded or not stage.mixes_anew:
         return stage
-    before = stage.input
-    while isinstance(before, AssertCardinality | Options | Prefetch | Shuffle):
-        before = before.input
-    works_before = isinstance(before, Cache | Map | Repeat)
+    works_before = isinstance(past(stage.input, AssertCardinality | Options | Prefetch | Shuffle), Cache | Map | Repeat)
     return stage if works_before else replace(stage, from_before_the_work=True)
 
 
@@ -58,9 +60,7 @@ def fixed_before_mixing(node: Node) -> tuple[Node, list[Node]]:
                 break
             case Shuffle() | Repeat() | Prefetch() | AssertCardinality() | Options():
                 passed.append(node)
-            case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True) if not (
-                changes_between_epochs(node.fn)
-            ):
+            case Map(one_for_one_in_order=True) if not changes_between_epochs(node.fn):
                 fixed.append(node)
             case Cache(in_memory=True):
                 cached = True

@@ -13,6 +13,7 @@ from autopipe.functions.joined.losing import losing_errors
 from autopipe.pipeline.alike import alike, same_arguments
 from autopipe.pipeline.ir import Batch, Map, Node, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take, Zip
 from autopipe.pipeline.signature import signature
+from autopipe.pipeline.trees import past
 
 __all__ = ["Joined", "join_sides"]
 
@@ -46,9 +47,9 @@ def join_sides(zipped: Zip, ends: Sequence[Node]) -> Joined | None:
         zipped: how elements stand side by side.
         ends: the last stage of each side, or of the part of it that is looked at.
     """
-    tops = [_without_prefetch(end) for end in ends]
+    tops = [past(end, Prefetch) for end in ends]
     maps = [_maps_at_end(top) for top in tops]
-    starts = [_without_prefetch(each[-1].input) if each else top for each, top in zip(maps, tops, strict=True)]
+    starts = [past(each[-1].input, Prefetch) if each else top for each, top in zip(maps, tops, strict=True)]
     if not all(map(_is_plain, (*tops, *starts))):
         return None
     first, *others = starts
@@ -61,7 +62,7 @@ def join_sides(zipped: Zip, ends: Sequence[Node]) -> Joined | None:
         return None if equal else below
     taken = [slice(None)] * len(starts) if equal else _one_after_the_other(starts)
     given = signature(below.after).element_spec
-    merged = beside(list(map(Side, functions, taken)), _flat(below.after), given, _spec(zipped, tops))
+    merged = beside(list(map(Side, functions, taken)), signature(below.after).flat_specs, given, _spec(zipped, tops))
     model = next(side[0] for side in maps if side)
     called = tuple(fn for side in functions for fn in side)
     losing = tuple(fn for side in functions for fn in losing_errors(side))
@@ -88,39 +89,25 @@ def _in_step(zipped: Zip, starts: Sequence[Node]) -> Joined | None:
 def _maps_at_end(node: Node) -> list[Map]:
     """Return the maps that a side ends with, the last one first."""
     maps = []
-    while (
-        isinstance(node, Map) and node.preserve_cardinality and not node.synchronous and node.deterministic is not False
-    ):
+    while isinstance(node, Map) and node.one_for_one_in_order:
         maps.append(node)
-        node = _without_prefetch(node.input)
+        node = past(node.input, Prefetch)
     return maps
 
 
 def _is_plain(node: Node) -> bool:
     import tensorflow as tf
 
-    return all(isinstance(each, tf.TensorSpec) and each.dtype != tf.variant for each in _flat(node))
+    return all(isinstance(each, tf.TensorSpec) and each.dtype != tf.variant for each in signature(node).flat_specs)
 
 
 def _have_equal_arguments(maps: Sequence[Map]) -> bool:
     return all(same_arguments(replace(each, fn=maps[0].fn), maps[0]) for each in maps)
 
 
-def _without_prefetch(node: Node) -> Node:
-    while isinstance(node, Prefetch):
-        node = node.input
-    return node
-
-
 def _one_after_the_other(sides: Sequence[Node]) -> list[slice]:
     """Return which of the tensors side by side are those of each."""
-    return [slice(*ends) for ends in pairwise([0, *accumulate(len(_flat(side)) for side in sides)])]
-
-
-def _flat(node: Node) -> list[Any]:
-    import tensorflow as tf
-
-    return list(tf.nest.flatten(signature(node).element_spec))
+    return [slice(*ends) for ends in pairwise([0, *accumulate(len(signature(side).flat_specs) for side in sides)])]
 
 
 def _spec(zipped: Zip, sides: Sequence[Node]) -> Any:

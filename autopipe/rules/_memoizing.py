@@ -41,7 +41,7 @@ from autopipe.pipeline.ir import (
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.trees import walk
 
-__all__ = ["LEAST_SAVED_SECONDS", "Numbered", "is_plain", "memoized", "moved_since", "numbered"]
+__all__ = ["LEAST_SAVED_SECONDS", "Numbered", "memoized", "moved_since", "numbered"]
 
 # To find a result takes about 15 us.
 LEAST_SAVED_SECONDS = 100e-6
@@ -57,11 +57,6 @@ class Numbered(NamedTuple):
 
     elements: Node
     source: Node
-
-
-def is_plain(mapped: Map) -> bool:
-    """Return whether a map gives one element for each, and may be called ahead."""
-    return mapped.preserve_cardinality and not mapped.synchronous
 
 
 def memoized(mapped: Map, fn: Function, elements: Node, source: Node, *, ahead: int = 0) -> MemoizedMap:

@@ -1,10 +1,9 @@
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.functions.analysis.work import does_work
 from autopipe.functions.parts.cut import IllegalCutError
-from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
+from autopipe.functions.parts.fixed_part import split_fixed_part
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._caching import cached_before_mixing
+from autopipe.rules._caching import cached_before_mixing, nothing_to_keep
 from autopipe.rules._obligations import (
     FitsMemory,
     NoErrorIsIgnored,
@@ -31,13 +30,13 @@ def cache_fixed_work(node: Node) -> Rewrite | None:
     ``ignore_errors`` and nothing that stops before the end.
     """
     match node:
-        case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True):
+        case Map(one_for_one_in_order=True):
             fixable = WorkBeforeChange(node.fn)
             try:
                 parts = split_fixed_part(node.fn)
             except IllegalCutError:
                 return Rewrite(node, provided=(fixable,))
-            if parts is None and (changes_between_epochs(node.fn) or not does_work(node.fn)):
+            if nothing_to_keep(node.fn, parts):
                 return None
             fixed, result = cached_before_mixing(node, parts, on_disk=False)
             worth = WorthCaching(fixed)

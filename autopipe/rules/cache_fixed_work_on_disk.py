@@ -1,10 +1,9 @@
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.functions.analysis.work import does_work
 from autopipe.functions.parts.cut import IllegalCutError
-from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
+from autopipe.functions.parts.fixed_part import split_fixed_part
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._caching import cached_before_mixing
+from autopipe.rules._caching import cached_before_mixing, nothing_to_keep
 from autopipe.rules._obligations import (
     DiskNamed,
     FitsDisk,
@@ -32,12 +31,12 @@ def cache_fixed_work_on_disk(node: Node) -> Rewrite | None:
     with certainty, one place of the pipeline that reads it, and elements that cost more to make than to read back.
     """
     match node:
-        case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True):
+        case Map(one_for_one_in_order=True):
             try:
                 parts = split_fixed_part(node.fn)
             except IllegalCutError:
                 return None
-            if parts is None and (changes_between_epochs(node.fn) or not does_work(node.fn)):
+            if nothing_to_keep(node.fn, parts):
                 return None
             fixed, result = cached_before_mixing(node, parts, on_disk=True)
             fixable = (DiskNamed(), WorkBeforeChange(node.fn), NotCachedYet(node))

@@ -7,7 +7,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import ALL_ELEMENTS, Cache, Map, Node, Options, Prefetch, Shuffle
-from autopipe.pipeline.trees import substitute, walk
+from autopipe.pipeline.trees import past, substitute, walk
 from autopipe.rules._base import Keeps, Rewrite, rule
 from autopipe.rules._caching import cached_before_mixing
 from autopipe.rules._inner_work import LEAST_SAVED_SECONDS, works_inside
@@ -97,7 +97,7 @@ def _kept(node: Node) -> _Kept | None:
 
 
 def _may_be_kept(mapped: Map) -> bool:
-    return mapped.preserve_cardinality and not mapped.synchronous and does_work(mapped.fn)
+    return mapped.one_for_one and does_work(mapped.fn)
 
 
 def _mixes_anew(shuffle: Shuffle) -> bool:
@@ -113,10 +113,7 @@ def _mixing(shuffle: Shuffle, kept: Node) -> Shuffle:
 
 def _before(shuffle: Shuffle) -> Node:
     """Return the stage whose elements a shuffle gets, past those that only hold them ready."""
-    node = shuffle.input
-    while isinstance(node, Prefetch | Options):
-        node = node.input
-    return node
+    return past(shuffle.input, Prefetch | Options)
 
 
 def _first_shuffle(result: Node) -> Shuffle | None:

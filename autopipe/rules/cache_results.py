@@ -2,7 +2,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.functions.analysis.work import does_work
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import compose
 from autopipe.functions.joined.losing import losing_errors
@@ -10,8 +9,8 @@ from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
-from autopipe.rules._caching import fixed_before_mixing
-from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, is_plain, memoized, numbered
+from autopipe.rules._caching import fixed_before_mixing, nothing_to_keep
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, memoized, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
@@ -40,7 +39,7 @@ def cache_results(node: Node) -> Rewrite | None:
     all fit the RAM budget, work that costs more than looking up its result and, under an ``ignore_errors`` or where the
     sequence is promised, no map before f whose error is lost because f does not use its result.
     """
-    if not isinstance(node, Map) or not is_plain(node):
+    if not isinstance(node, Map) or not node.one_for_one:
         return None
     kept = _kept(node)
     if kept is None:
@@ -87,7 +86,7 @@ def _kept(node: Map) -> _Kept | None:
     except IllegalCutError:
         # cache_fixed_work says why.
         return None
-    if parts is None and (changes_between_epochs(node.fn) or not does_work(node.fn)):
+    if nothing_to_keep(node.fn, parts):
         return None
     fixed = parts[0] if parts else node.fn
     before, maps = _maps_before(node)
@@ -109,7 +108,7 @@ def _maps_before(node: Map) -> tuple[Node, list[Function]]:
     """Return what the maps right before a map read from, and their functions in the order they run."""
     maps: list[Function] = []
     stage = node.input
-    while isinstance(stage, Map) and is_plain(stage) and not changes_between_epochs(stage.fn):
+    while isinstance(stage, Map) and stage.one_for_one and not changes_between_epochs(stage.fn):
         maps.insert(0, stage.fn)
         stage = stage.input
     return stage, maps

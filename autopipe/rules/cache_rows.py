@@ -2,7 +2,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
-from autopipe.functions.analysis.work import does_work
 from autopipe.functions.batched.exact import jumps_in_batch, rounds_rows_alike
 from autopipe.functions.function import Function
 from autopipe.functions.parts.cut import IllegalCutError
@@ -24,7 +23,7 @@ from autopipe.pipeline.ir import (
 )
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
-from autopipe.rules._caching import fixed_before_mixing
+from autopipe.rules._caching import fixed_before_mixing, nothing_to_keep
 from autopipe.rules._obligations import (
     FitsMemory,
     NoErrorIsIgnored,
@@ -57,7 +56,7 @@ def cache_rows(node: Node) -> Rewrite | None:
     known to treat each row by itself, the same results on a sample in batches with other neighbours, and what
     ``cache_fixed_work`` needs.
     """
-    if not isinstance(node, Map) or not _is_plain(node):
+    if not isinstance(node, Map) or not node.one_for_one_in_order:
         return None
     below = _below(node)
     if below is None:
@@ -67,7 +66,7 @@ def cache_rows(node: Node) -> Rewrite | None:
     except IllegalCutError:
         # cache_fixed_work says why.
         return None
-    if parts is None and (changes_between_epochs(node.fn) or not does_work(node.fn)):
+    if nothing_to_keep(node.fn, parts):
         return None
     kept = _kept(node, below, parts)
     made = kept.made
@@ -138,15 +137,11 @@ def _below(node: Map) -> _Below | None:
                 return _Below(source, passed, stage, maps, others) if mixed_anew else None
             case Prefetch() | Options():
                 others.append(stage)
-            case Map() if _is_plain(stage) and not changes_between_epochs(stage.fn):
+            case Map(one_for_one_in_order=True) if not changes_between_epochs(stage.fn):
                 maps.append(stage)
             case _:
                 return None
         stage = stage.input
-
-
-def _is_plain(mapped: Map) -> bool:
-    return mapped.preserve_cardinality and not mapped.synchronous and mapped.deterministic is not False
 
 
 def _kept(node: Map, below: _Below, parts: tuple[Function, Function] | None) -> _Kept:

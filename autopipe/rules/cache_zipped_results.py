@@ -11,7 +11,7 @@ from autopipe.pipeline.ir import Enumerate, IgnoreErrors, Map, Node, Zip
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
-from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, Numbered, is_plain, memoized, moved_since, numbered
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, Numbered, memoized, moved_since, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
@@ -37,14 +37,12 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
     that side is kept. What needs several sides, or draws, runs again. It needs: plain tensors, and on each side with
     such work what ``cache_results`` needs.
     """
-    import tensorflow as tf
-
-    if not isinstance(node, Map) or not is_plain(node):
+    if not isinstance(node, Map) or not node.one_for_one:
         return None
     zipped, moved = moved_since(node.input)
     if not isinstance(zipped, Zip):
         return None
-    if any(type(part).__name__ == "NoneTensorSpec" for part in tf.nest.flatten(signature(zipped).element_spec)):
+    if any(type(part).__name__ == "NoneTensorSpec" for part in signature(zipped).flat_specs):
         return None
     try:
         kept = _kept(node, zipped, moved)
@@ -88,7 +86,7 @@ class _Kept(NamedTuple):
 
 
 def _kept(node: Map, zipped: Zip, moved: list[Node]) -> _Kept | None:
-    widths = tuple(map(_width, zipped.parts))
+    widths = tuple(len(signature(side).flat_specs) for side in zipped.parts)
     found = split_by_sides(node.fn, widths)
     if found is None:
         return None
@@ -104,12 +102,6 @@ def _kept(node: Map, zipped: Zip, moved: list[Node]) -> _Kept | None:
             worked.append((part, side.elements))
             results.append(after.kept)
     return _Kept(worked, results, rest, after=replace(node, fn=rest, input=after))
-
-
-def _width(node: Node) -> int:
-    import tensorflow as tf
-
-    return len(tf.nest.flatten(signature(node).element_spec))
 
 
 def _ahead(parts: Sequence[Function | None], widths: Sequence[int]) -> list[int]:

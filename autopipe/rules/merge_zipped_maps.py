@@ -17,8 +17,8 @@ from autopipe.rules._calls import no_fewer_calls
 from autopipe.rules._obligations import ArraysOnHost, CallsUnseen, ErrorsEndEpoch, NoErrorIsLost, RoundingUnseen
 from autopipe.rules._rounding import up_to_rounding
 
-_BY_POSITION = (Range, Skip, Take, TensorSlices)
-_SOURCES = (*_BY_POSITION, Repeat)
+_KNOWN_BY_POSITION = (Range, Skip, Take, TensorSlices)
+_SOURCES = (*_KNOWN_BY_POSITION, Repeat)
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -53,7 +53,8 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
         deterministic=True if any(each.deterministic for each in maps) else None,
         use_unbounded_threadpool=any(each.use_unbounded_threadpool for each in maps),
     )
-    losing = map(NoErrorIsLost, dict.fromkeys(_losing_errors(node, tuple(range(_width(node))))))
+    places = tuple(range(len(signature(node).flat_specs)))
+    losing = map(NoErrorIsLost, dict.fromkeys(_losing_errors(node, places)))
     needed: tuple[Obligation, ...] = (*unseen, ErrorsEndEpoch(), *losing, ArraysOnHost(node))
     exact = rounds_alike(fn, *functions)
     return up_to_rounding(merged, needed, exact=exact, unseen=RoundingUnseen(jumps_after_regrouping(fn)))
@@ -69,16 +70,16 @@ def _is_positional(node: Node) -> bool:
     """Return whether each element is known by its position alone, and is made of plain tensors."""
     import tensorflow as tf
 
-    if not all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(signature(node).element_spec)):
+    if not all(isinstance(part, tf.TensorSpec) for part in signature(node).flat_specs):
         return False
     match node:
         case Repeat(count=-1, input=Tensors()):
             return True
         case Zip() | Prefetch():
             return all(map(_is_positional, node.inputs))
-        case Map(preserve_cardinality=True, synchronous=False, deterministic=None | True):
+        case Map(one_for_one_in_order=True):
             return _is_positional(node.input)
-    return isinstance(node, _BY_POSITION) and columns(node) is not None
+    return isinstance(node, _KNOWN_BY_POSITION) and columns(node) is not None
 
 
 def _down_to_sources(node: Node) -> Iterator[Node]:
@@ -99,15 +100,9 @@ def _losing_errors(node: Node, places: tuple[int, ...]) -> Iterator[Function]:
         case Zip() | Prefetch():
             first = 0
             for each in node.inputs:
-                width = _width(each)
+                width = len(signature(each).flat_specs)
                 yield from _losing_errors(each, tuple(at - first for at in places if first <= at < first + width))
                 first += width
-
-
-def _width(node: Node) -> int:
-    import tensorflow as tf
-
-    return len(tf.nest.flatten(signature(node).element_spec))
 
 
 def _values(node: Node) -> Callable[[Any], list[Any]]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from autopipe.pipeline import ir
+from autopipe.pipeline import ir, trees
 from autopipe.pipeline.builders import build_stage
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.signature import signature
@@ -110,10 +110,7 @@ def _looks(taken: ir.Take) -> float:
 
     Where that number is not known it is infinite: filling caches might never end.
     """
-    repeated = taken.input
-    while isinstance(repeated, ir.Repeat):
-        repeated = repeated.input
-    number = signature(repeated).cardinality
+    number = signature(trees.past(taken.input, ir.Repeat)).cardinality
     return math.inf if number < 0 else math.ceil(number / max(taken.count, 1))
 
 

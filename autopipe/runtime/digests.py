@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from autopipe.pipeline.arrays import as_array
 from autopipe.runtime.disposal import dispose_aside
 
 __all__ = ["EpochDigest", "Row", "read_epochs"]
@@ -198,5 +199,5 @@ def _array(leaf: Any) -> Any:
     """Return a leaf as an array; strings as objects, since their lengths are values and not a type."""
     import numpy as np
 
-    array = np.asarray(leaf, dtype=object if isinstance(leaf, bytes) else None)
+    array = as_array(leaf)
     return array.astype(np.float32) if array.dtype.kind == "V" else array

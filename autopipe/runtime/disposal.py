@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from autopipe.pipeline.extract import element_shapes, element_types
+from autopipe.pipeline.tensorflow_rewrites import as_built
 
 __all__ = ["call_aside", "dispose_aside", "is_fresh", "number_given", "put_in_place", "resource_of"]
 
@@ -148,10 +149,7 @@ def _nothing(types: tuple[Any, ...], shapes: tuple[tuple[int, ...], ...]) -> Any
             tf.reshape(variants, [0, *sides]) if kind == tf.variant else tf.zeros([0, *sides], kind)
             for kind, sides in zip(types, shapes, strict=True)
         ]
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.experimental_optimization.apply_default_optimizations = False
-    return tf.data.Dataset.from_tensor_slices(tuple(parts)).with_options(options)
+    return as_built(tf.data.Dataset.from_tensor_slices(tuple(parts)))
 
 
 def _sides(shape: Any) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from autopipe.functions.autograph import without_autograph
 from autopipe.pipeline.extract import element_shapes, element_types
 from autopipe.runtime.requests import Requests
 
@@ -71,7 +72,7 @@ def _with_shapes(dataset: Any) -> Any:
         whole = element if type(dataset.element_spec) is tuple else element[0]
         return tf.nest.map_structure(shaped, whole, dataset.element_spec)
 
-    return dataset.map(_plain(pass_on), synchronous=True)
+    return dataset.map(without_autograph(pass_on), synchronous=True)
 
 
 def _at_the_last(dataset: Any, number: int, tell: Callable[[], None], requests: Requests) -> Any:
@@ -85,15 +86,17 @@ def _after_the_last(dataset: Any, tell: Callable[[], None], requests: Requests) 
     counted = requests.counted(dataset)
     types, shapes = element_types(dataset), element_shapes(dataset)
 
+    @without_autograph
     def end(_: Any) -> Any:
         whole = requests.only_the_end_was_in_vain()
         told = tf.cond(whole, lambda: _true_after(tell), lambda: tf.constant(True))
         return tf.logical_not(told)
 
+    @without_autograph
     def never(_: Any) -> Any:
         return tuple(tf.raw_ops.Placeholder(dtype=kind, shape=shape) for kind, shape in zip(types, shapes, strict=True))
 
-    nothing = tf.data.Dataset.range(1).filter(_plain(end)).map(_plain(never), synchronous=True)
+    nothing = tf.data.Dataset.range(1).filter(end).map(never, synchronous=True)
     variant = tf.raw_ops.ConcatenateDataset(
         input_dataset=tf.data.experimental.to_variant(counted),
         another_dataset=tf.data.experimental.to_variant(nothing),
@@ -109,8 +112,3 @@ def _after_the_last(dataset: Any, tell: Callable[[], None], requests: Requests) 
 def _true_after(tell: Callable[[], None]) -> Any:
     tell()
     return tf.constant(True)
-
-
-def _plain(function: Any) -> Any:
-    """Keep AutoGraph away: there is nothing to convert, so no time to spend on it."""
-    return tf.autograph.experimental.do_not_convert(function)

@@ -162,6 +162,4 @@ class Reading:
     @property
     def ends_synchronously(self) -> bool:
         """Whether TensorFlow would put a prefetch of its own at the end of its stages."""
-        last = trees.last_stage(self.tree)
-        asynchronous = isinstance(last, ir.Prefetch) or last.is_parallel
-        return not asynchronous and does_by_itself(self.tree, "inject_prefetch")
+        return not trees.works_ahead(trees.last_stage(self.tree)) and does_by_itself(self.tree, "inject_prefetch")

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from autopipe.functions.autograph import without_autograph
 from autopipe.pipeline.extract import element_shapes, element_types
 
 __all__ = ["Requests"]
@@ -65,7 +66,7 @@ class Requests:
             then: what is done, in a graph, when another element was given.
         """
 
-        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        @without_autograph
         def note_given(_: Any, element: Any) -> Any:
             self._given.assign_add(1)
             then()
@@ -90,7 +91,7 @@ class Requests:
         """Return, in a graph, whether so many elements were given, and none failed."""
         return tf.logical_and(tf.equal(self._given, number), tf.equal(self._asked, number))
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    @without_autograph
     def _note_asked(self, number: Any) -> Any:
         self._asked.assign_add(1)
         return number

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol
 
-from autopipe.errors import ArgumentError
 from autopipe.telemetry._base import Span
 from autopipe.telemetry.span_history import SpanHistory
 
@@ -29,9 +28,6 @@ class Sampler:
     first by `start` itself, in the caller's thread: a meter's complaint shows up there. The meter stays the caller's to
     close.
 
-    Raises:
-        ArgumentError: ``interval`` or ``keep`` is not positive.
-
     >>> from autopipe.telemetry import Span
     >>> class Meter:
     ...     def spans(self):
@@ -42,10 +38,6 @@ class Sampler:
     """
 
     def __init__(self, meter: SpanMeter, interval: float = 0.1, *, keep: int = 4096) -> None:
-        if not interval > 0:
-            raise ArgumentError(f"`interval` must be above 0 seconds, but got {interval!r}. Try 0.1.")
-        if keep < 1:
-            raise ArgumentError(f"`keep` must be at least 1 span, but got {keep!r}. Try 4096.")
         self._meter = meter
         self._interval = interval
         self._spans = SpanHistory(keep)

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from autopipe.arguments import MOST_SEED, one_of, seed_or_none
 from autopipe.environment import boot_id
 from autopipe.errors import ArgumentError, AutopipeError, StorageError
+from autopipe.sentences import one_sentence
 
 __all__ = [
     "PRUNERS",
@@ -102,8 +103,9 @@ def open_study(
             raise
         except Exception as error:
             raise ArgumentError(
-                f"A storage must be one that Optuna can open, but with {shown(storage)!r} it says: {_sentence(error)} "
-                "Name a database by its URL (sqlite:///study.db), or a file by journal:study.log."
+                f"A storage must be one that Optuna can open, but with {shown(storage)!r} it says: "
+                f"{one_sentence(error)} Name a database by its URL (sqlite:///study.db), or a file by "
+                "journal:study.log."
             ) from error
         if seed is not None:
             # Who goes on with a study would draw once more what was drawn at its beginning.
@@ -269,7 +271,7 @@ def reaching_storage(*, whatever: bool = False) -> Iterator[None]:
     except AutopipeError:
         raise
     except shows as error:
-        said = _sentence(error.__cause__ or error)
+        said = one_sentence(error.__cause__ or error)
         if not _is_of_storage(error):
             raise StorageError(
                 "A study must propose trials, and accept their results, as long as it is searched, but it raised "
@@ -386,9 +388,3 @@ def _is_of_another_user(process: int) -> bool:
         except PermissionError:
             return True
     return False
-
-
-def _sentence(error: BaseException) -> str:
-    """Return the first line of an error, with a full stop."""
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return first if first.endswith((".", "!", "?")) else f"{first}."

@@ -220,7 +220,6 @@ class TestTune:
         assert result.exit_code == 2
         assert "there is no 'no/such'" in " ".join(result.stderr.replace("│", " ").split())
 
-    @pytest.mark.filterwarnings("default::autopipe.telemetry.TelemetryWarning")
     def test_a_real_search_gives_a_plan_for_this_pipeline(self, project: Path) -> None:
         result = autopipe(
             "tune", "train.py:make_dataset", "-o", "plan.json", "--trials", "1", "--seconds", "1", "--step-ms", "5"
@@ -231,7 +230,6 @@ class TestTune:
         assert set(plan.knobs) >= set(account["knobs"])
         assert plan.fingerprint
 
-    @pytest.mark.filterwarnings("default::autopipe.telemetry.TelemetryWarning")
     def test_what_the_pipeline_raises_is_the_users_own(self, project: Path) -> None:
         result = autopipe("tune", "train.py:raises_late", "-o", "plan.json", "--seconds", "5")
         assert result.exit_code == 3

@@ -25,7 +25,7 @@ def lines(dataset):
     found = {}
     for node in reversed(list(trees.walk(extract(dataset)))):
         file, _, line = (node.line or ":0").partition(":")
-        assert file in ("", "test_lines.py")
+        assert file in ("", "test_source_lines.py")
         found.setdefault(stage(node), []).append(int(line) - start if node.line else None)
     return found
 
@@ -95,7 +95,7 @@ def test_what_a_helper_makes_is_at_the_helpers_line(apply, noted):
             dataset = apply(Dataset.range(9))
     else:
         dataset = apply(Dataset.range(9))
-    line = f"test_lines.py:{inspect.getsourcelines(helper)[1] + 1}"
+    line = f"test_source_lines.py:{inspect.getsourcelines(helper)[1] + 1}"
     tree = extract(dataset)
     assert tree.input.line == line
     assert tree.line == (line if noted else None)

@@ -13,6 +13,7 @@ from typing import Any
 
 from autopipe.functions.analysis.resources import fixed_table_reads, generator_ops
 from autopipe.functions.declared import declared_stateless
+from autopipe.functions.file_ops import READERS
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.source import written_at
@@ -32,10 +33,7 @@ _HARMLESS = frozenset(
     "TensorSliceDataset _Arg _Retval".split()
 )
 _KNOWN = {
-    "file_reads": frozenset(
-        "CSVDataset CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2 GenerateVocabRemapping "
-        "MatchingFiles ReadFile TFRecordDataset TFRecordDatasetV2 TextLineDataset".split()
-    ),
+    "file_reads": READERS | {"GenerateVocabRemapping", "MatchingFiles", "ReadFile"},
     "generator": frozenset("RngReadAndSkip RngSkip".split()),
     # Registered as stateless, though they draw, write files, or keep what they have seen.
     "other": frozenset(
@@ -47,7 +45,7 @@ _KNOWN = {
     "table_reads": frozenset("LookupTableFind LookupTableFindV2 LookupTableSize LookupTableSizeV2".split()),
     "variable_reads": frozenset("ReadVariableOp ResourceGather ResourceGatherNd VarIsInitializedOp".split()),
 }
-_STEADY = frozenset({"file_reads", "stateless_python"})
+_STEADY_KINDS = frozenset({"file_reads", "stateless_python"})
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ def ops_with_effects(fn: Function) -> set[Any]:
 
 def ops_that_change(fn: Function) -> set[Any]:
     """Return those of them that may give another result for the same element."""
-    return {op for op, kinds in _kinds_by_op(fn).items() if not kinds <= _STEADY}
+    return {op for op, kinds in _kinds_by_op(fn).items() if not kinds <= _STEADY_KINDS}
 
 
 def _kinds_by_op(fn: Function) -> dict[Any, set[str]]:

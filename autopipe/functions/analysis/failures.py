@@ -8,7 +8,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import called_graphs
+from autopipe.functions.subgraph import called_graphs, constant
 
 __all__ = ["may_fail", "ops_that_may_fail", "types_that_may_fail"]
 
@@ -140,14 +140,14 @@ def _fit_together(tensors: Iterable[Any]) -> bool:
 
 def _divides(divisor: Any) -> bool:
     """Return whether a divisor is never one that a division fails on."""
-    value = _constant(divisor)
+    value = constant(divisor)
     return divisor.dtype.is_floating or (value is not None and not ((value == 0) | (value == -1)).any())
 
 
 def _finds_all(gather: Any) -> bool:
     """Return whether the places that a gather takes are constant, and are there."""
     params, indices, axis = gather.inputs
-    places, along = _constant(indices), _constant(axis)
+    places, along = constant(indices), constant(axis)
     if places is None or along is None or params.shape.rank is None or gather.get_attr("batch_dims"):
         return False
     size = params.shape[int(along)]
@@ -156,7 +156,7 @@ def _finds_all(gather: Any) -> bool:
 
 def _has_whole_parts(reshape: Any) -> bool:
     """Return whether what there is of each part along the first axis makes whole ones of the new shape."""
-    given, new = reshape.inputs[0].shape[1:] if reshape.inputs[0].shape.rank else None, _constant(reshape.inputs[1])
+    given, new = reshape.inputs[0].shape[1:] if reshape.inputs[0].shape.rank else None, constant(reshape.inputs[1])
     if given is None or new is None or not given.is_fully_defined() or (new < 0).sum() != 1:
         return False
     whole = int(new[new >= 0].prod())
@@ -165,17 +165,10 @@ def _has_whole_parts(reshape: Any) -> bool:
 
 def _reduces_axes_that_are_there(op: Any) -> bool:
     reduced, axes = op.inputs
-    rank, along = reduced.shape.rank, _constant(axes)
+    rank, along = reduced.shape.rank, constant(axes)
     if rank is None or along is None:
         return False
     return all(-rank <= axis < rank for axis in along.flat) and len({axis % rank for axis in along.flat}) == along.size
-
-
-def _constant(tensor: Any) -> Any:
-    """Return the value of a tensor as an array, where it is written in the graph; else ``None``."""
-    import tensorflow as tf
-
-    return tf.get_static_value(tensor)
 
 
 def _is_settled(op: Any) -> bool:

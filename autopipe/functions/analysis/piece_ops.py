@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autopipe.functions.analysis.row_flows import ALIKE, NUMBER, ROWS, Flow, Kind, constant
+from autopipe.functions.analysis.row_flows import ALIKE, NUMBER, ROWS, Flow, Kind
+from autopipe.functions.subgraph import constant
 
 __all__ = ["of_pieces", "take_apart"]
 
@@ -48,7 +49,7 @@ def of_pieces(op: Any, given: Sequence[Flow]) -> Flow | None:
             unweighed = size == weights == ALIKE and op.inputs[3].shape[0] == 0
             return ROWS if unweighed and _are_of_one(pieces, splits) else None
         case "SparseToDense":
-            return _sparse_to_dense(op, given)
+            return _sparse_to_dense(given)
     return None
 
 
@@ -88,7 +89,7 @@ def _ragged_to_tensor(op: Any, given: Sequence[Flow]) -> Flow | None:
     return ROWS if by_owners or by_splits else None
 
 
-def _sparse_to_dense(op: Any, given: Sequence[Flow]) -> Flow | None:
+def _sparse_to_dense(given: Sequence[Flow]) -> Flow | None:
     places, sizes, pieces, default = given
     crossed = pieces.kind is Kind.PIECES and pieces.of.type == "SparseCross" and default == ALIKE
     same = places == Flow(Kind.PLACES, pieces.of) and sizes == Flow(Kind.SIZES, pieces.of)

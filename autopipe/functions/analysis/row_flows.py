@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-__all__ = ["ALIKE", "COUNT", "NUMBER", "ROWS", "SHAPE", "Flow", "Kind", "constant"]
+__all__ = ["ALIKE", "COUNT", "NUMBER", "ROWS", "SHAPE", "Flow", "Kind"]
 
 
 class Kind(Enum):
@@ -51,10 +51,3 @@ class Flow(NamedTuple):
 
 ALIKE, ROWS = Flow(Kind.ALIKE), Flow(Kind.ROWS)
 NUMBER, SHAPE, COUNT = map(Flow, (Kind.NUMBER, Kind.SHAPE, Kind.COUNT))
-
-
-def constant(tensor: Any) -> Any:
-    """Return the value of a tensor that a graph makes of constants; ``None`` if it depends on anything else."""
-    import tensorflow as tf
-
-    return tf.get_static_value(tensor)

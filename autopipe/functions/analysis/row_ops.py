@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autopipe.functions.analysis.piece_ops import of_pieces, take_apart
-from autopipe.functions.analysis.row_flows import ALIKE, COUNT, NUMBER, ROWS, SHAPE, Flow, Kind, constant
+from autopipe.functions.analysis.row_flows import ALIKE, COUNT, NUMBER, ROWS, SHAPE, Flow, Kind
+from autopipe.functions.subgraph import constant
 
 __all__ = ["flows_through"]
 

@@ -10,14 +10,12 @@ from autopipe.functions.analysis.row_flows import ALIKE, ROWS, Flow
 from autopipe.functions.analysis.row_ops import flows_through
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import called_graphs, needed_ops
+from autopipe.functions.subgraph import CALLS, called_graphs, needed_ops
 
 __all__ = ["tensors_of_rows", "who_mixes_rows"]
 
 # How TensorFlow looks at a condition and raises, with no result that anything else takes.
 _CHECKS = frozenset({"Assert", "If", "StatelessIf"})
-
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
 @remembered
@@ -83,7 +81,7 @@ def _follow(graph: Any, flows: dict[int, Flow | None]) -> None:
 
 
 def _flows(graph: Any, op: Any, given: Sequence[Flow | None]) -> Sequence[Flow | None]:
-    called = _called(graph, op, given) if op.type in _CALLS else None
+    called = _called(graph, op, given) if op.type in CALLS else None
     return flows_through(op, given) if called is None else called
 
 

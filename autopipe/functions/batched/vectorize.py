@@ -26,6 +26,7 @@ from autopipe.functions.subgraph import (
     fed_by,
     needed_ops,
     origin,
+    spec_kind,
     stand_ins,
     trace,
 )
@@ -260,8 +261,7 @@ def _refuse_changing_shape(fn: Function, side: str, part: Any) -> None:
     import tensorflow as tf
 
     if not isinstance(part, tf.TensorSpec):
-        kind = type(part).__name__.removesuffix("Spec")
-        raise NotVectorizableError(f"{fn} {side} a {kind}, which is not a plain tensor")
+        raise NotVectorizableError(f"{fn} {side} a {spec_kind(part)}, which is not a plain tensor")
     if not part.shape.is_fully_defined():
         raise NotVectorizableError(f"{fn} {side} tensors of shape {part.shape}, which may differ")
 

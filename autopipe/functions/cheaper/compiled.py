@@ -16,6 +16,7 @@ from autopipe.functions.memo import remembered
 from autopipe.functions.parts.cut import IllegalCutError, split
 from autopipe.functions.parts.ending import cut_before_ending, decided_by_elements, takes_one_shape
 from autopipe.functions.subgraph import (
+    MUST_COMPILE,
     called_graphs,
     copy_into_trace,
     needed_ops,
@@ -59,7 +60,6 @@ _MOVING = frozenset("ExpandDims Reshape ReverseV2 Slice Squeeze StridedSlice Tra
 _OF_FEW_BITS = frozenset({"bfloat16", "float16"})
 # What undoes the first, or divides by it, XLA leaves out together with it: what overflowed does not, then.
 _UNDONE = {"Exp": frozenset("Log Mul RealDiv".split()), "Square": frozenset({"Sqrt"}), "Log": frozenset({"Exp"})}
-_MUST_COMPILE = "_XlaMustCompile"
 
 
 @remembered
@@ -97,7 +97,7 @@ def compile_ending(fn: Function) -> tuple[Function, Function, Function] | None:
 @remembered
 def is_compiled(fn: Function) -> bool:
     """Return whether a part of a function is compiled by XLA already, by its author or by us."""
-    return any(node.attr[_MUST_COMPILE].b for node in with_called(fn.concrete.graph.as_graph_def()))
+    return any(node.attr[MUST_COMPILE].b for node in with_called(fn.concrete.graph.as_graph_def()))
 
 
 def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:

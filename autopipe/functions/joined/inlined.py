@@ -14,13 +14,10 @@ from autopipe.functions.analysis.effects import effects
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.regrouped import regrouped
-from autopipe.functions.subgraph import called_graphs, copy_into_trace, stand_ins
+from autopipe.functions.subgraph import CALLS, MUST_COMPILE, called_graphs, copy_into_trace, stand_ins
 from autopipe.functions.swapped import Swap, Swaps, find_swaps, with_swaps
 
 __all__ = ["inlined"]
-
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-_MUST_COMPILE = "_XlaMustCompile"
 
 
 @remembered
@@ -47,7 +44,7 @@ def inlined(fn: Function) -> Function:
 
 def _body_of(op: Any) -> Swap | None:
     """Return what computes the results of a call in its place."""
-    if op.type not in _CALLS or not op.outputs or not _is_plain(op):
+    if op.type not in CALLS or not op.outputs or not _is_plain(op):
         return None
     (body,) = called_graphs(op.graph, op)
     if body is None:
@@ -58,7 +55,7 @@ def _body_of(op: Any) -> Swap | None:
 
 def _is_plain(call: Any) -> bool:
     """Return whether a call runs as what is around it does: not compiled, nor on a device or executor of its own."""
-    return not (call.node_def.attr[_MUST_COMPILE].b or call.device or call.get_attr("executor_type"))
+    return not (call.node_def.attr[MUST_COMPILE].b or call.device or call.get_attr("executor_type"))
 
 
 def _inline(body: Any, inner: Swaps, given: Sequence[Any]) -> list[Any]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from autopipe.functions.analysis.effects import effects
+from autopipe.functions.file_ops import READERS
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
 from autopipe.functions.memo import remembered
@@ -17,13 +18,9 @@ ELEMENTS_OF_FILE = 2**32
 """More than a file has elements."""
 
 # Datasets that give one element after the other, whatever the options.
-_IN_ORDER = frozenset(
-    "CSVDatasetV2 ConcatenateDataset FixedLengthRecordDatasetV2 FlatMapDataset RangeDataset RepeatDataset ShardDataset "
-    "SkipDataset TFRecordDataset TFRecordDatasetV2 TakeDataset TensorDataset TensorSliceDataset TextLineDataset".split()
-)
-_READERS = frozenset(
-    "CSVDataset CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2 TFRecordDataset TFRecordDatasetV2 "
-    "TextLineDataset".split()
+_ORDERED_DATASETS = READERS | frozenset(
+    "ConcatenateDataset FlatMapDataset RangeDataset RepeatDataset ShardDataset SkipDataset TakeDataset TensorDataset "
+    "TensorSliceDataset".split()
 )
 
 
@@ -63,7 +60,7 @@ def reads_in_order(fn: Function) -> bool:
     (True, False)
     """
     made = (op.op for op in with_called(fn.concrete.graph.as_graph_def()) if "Dataset" in op.op)
-    return replace(effects(fn), file_reads=()).steady and all(kind in _IN_ORDER for kind in made)
+    return replace(effects(fn), file_reads=()).steady and all(kind in _ORDERED_DATASETS for kind in made)
 
 
 @remembered
@@ -82,7 +79,7 @@ def opens_one_file(fn: Function) -> bool:
     top = graph.get_operations()
     named: set[int] = set()
     for op in top:
-        if op.type in _READERS:
+        if op.type in READERS:
             names = op.inputs[0]
         elif op.type == "FlatMapDataset" and _reads_what_it_is_given(graph, op) and _is_a_row(op.inputs[0].op):
             (names,) = op.inputs[0].op.inputs
@@ -92,17 +89,17 @@ def opens_one_file(fn: Function) -> bool:
             return False
         named.add(id(_one_of(names)))
     # What the function reads itself fails as a whole. All other reading must be of what was found.
-    reading = [kind for kind in inside if kind in _READERS or kind == "ReadFile"]
-    found = [op for op in top if op.type in ("ReadFile", *_READERS) or _reads_what_it_is_given(graph, op)]
+    reading = [kind for kind in inside if kind in READERS or kind == "ReadFile"]
+    found = [op for op in top if op.type in ("ReadFile", *READERS) or _reads_what_it_is_given(graph, op)]
     return len(reading) == len(found) and len(named) <= 1
 
 
 def _reads_what_it_is_given(graph: Any, op: Any) -> bool:
     """Return whether an op reads one file for each name that it is given, and does nothing else."""
     body = called_graphs(graph, op)[0] if op.type == "FlatMapDataset" else None
-    readers = [each for each in body.get_operations() if each.type in _READERS] if body is not None else []
+    readers = [each for each in body.get_operations() if each.type in READERS] if body is not None else []
     others = [node.op for node in with_called(body.as_graph_def())] if body is not None else []
-    if len(readers) != 1 or sum(kind in _READERS or kind == "ReadFile" or "Dataset" in kind for kind in others) != 1:
+    if len(readers) != 1 or sum(kind in READERS or kind == "ReadFile" or "Dataset" in kind for kind in others) != 1:
         return False
     return bool(_one_of(readers[0].inputs[0]).op.type == "Placeholder")
 

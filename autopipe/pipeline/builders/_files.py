@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from autopipe.functions.autograph import without_autograph
 from autopipe.pipeline import ir
 from autopipe.pipeline.builders._base import build_stage
 
@@ -44,7 +45,7 @@ def _csv(node: ir.FilesReader, files: Any) -> Any:
     columns = [_csv_default(*column) for column in node.csv.columns]
     arguments = {"compression_type": node.compression_type, **dict(node.csv.arguments)}
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    @without_autograph
     def rows(names: Any) -> Any:
         return tf.data.experimental.CsvDataset(names, columns, **arguments)
 

@@ -60,10 +60,11 @@ def _memoized_map(node: ir.MemoizedMap, source: Any) -> Any:
 
 
 @build_stage.register
-def _filter(node: ir.Filter, source: Any) -> Any:
+def _asking(node: ir.Filter | ir.TakeWhile, source: Any) -> Any:
     import tensorflow as tf
 
-    variant = tf.raw_ops.FilterDataset(
+    asking = tf.raw_ops.FilterDataset if isinstance(node, ir.Filter) else tf.raw_ops.TakeWhileDataset
+    variant = asking(
         input_dataset=tf.data.experimental.to_variant(source),
         other_arguments=node.predicate.concrete.captured_inputs,
         predicate=node.predicate.concrete,
@@ -147,19 +148,6 @@ def _scan(node: ir.Scan, source: Any) -> Any:
         **_calling(node, node.fn, source),
     )
     return from_variant(variant, output_spec)
-
-
-@build_stage.register
-def _take_while(node: ir.TakeWhile, source: Any) -> Any:
-    import tensorflow as tf
-
-    variant = tf.raw_ops.TakeWhileDataset(
-        input_dataset=tf.data.experimental.to_variant(source),
-        other_arguments=node.predicate.concrete.captured_inputs,
-        predicate=node.predicate.concrete,
-        **arguments_of(node, element_types(source), element_shapes(source)),
-    )
-    return from_variant(variant, source.element_spec)
 
 
 @build_stage.register

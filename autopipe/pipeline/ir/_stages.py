@@ -57,6 +57,16 @@ class Map(Unary):
     use_inter_op_parallelism: bool = True
     preserve_cardinality: bool = True
 
+    @property
+    def one_for_one(self) -> bool:
+        """Whether it gives one element for each, and may be called ahead."""
+        return self.preserve_cardinality and not self.synchronous
+
+    @property
+    def one_for_one_in_order(self) -> bool:
+        """Whether it is, and was not asked to give elements in any order."""
+        return self.one_for_one and self.deterministic is not False
+
 
 @dataclass(frozen=True, kw_only=True)
 class Filter(Unary):

@@ -9,7 +9,7 @@ from typing import Any
 
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
-from autopipe.pipeline.knobs import Knob, read_knobs, with_knobs, with_thread_pool
+from autopipe.pipeline.knobs import read_knobs, with_knobs, with_thread_pool
 from autopipe.planning.costs.own_caches import OwnCaches
 from autopipe.planning.costs.profile import Profile
 from autopipe.planning.measuring.failures import Failures, skipping_failures
@@ -78,11 +78,7 @@ def _tries(tree: ir.Node, cores: float) -> Iterator[dict[str, int]]:
     at_least = max(round(cores), 1)
     for wanted in sorted({1, *(max(round(factor * cores), 1) for factor in _CALLS_PER_CORE)}):
         threads = {knob.name: max(wanted, at_least) for knob in knobs if knob.field == "size"}
-        yield {knob.name: _at_most(wanted, knob) for knob in calls} | threads
-
-
-def _at_most(wanted: int, knob: Knob) -> int:
-    return wanted if knob.most is None else min(wanted, knob.most)
+        yield {knob.name: knob.clipped(wanted) for knob in calls} | threads
 
 
 def rate_with(tree: ir.Node, knobs: Mapping[str, int], seconds: float, make: Callable[[ir.Node], Any] = build) -> float:

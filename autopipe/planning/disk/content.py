@@ -17,9 +17,11 @@ from autopipe.functions.analysis.effects import Effects, effects
 from autopipe.functions.analysis.fingerprint import function_fingerprint
 from autopipe.functions.analysis.order_inside import op_of_free_order
 from autopipe.functions.analysis.resources import fixed_table_reads
+from autopipe.functions.file_ops import READERS, READERS_OF_EACH
 from autopipe.functions.function import Function
-from autopipe.functions.subgraph import with_called
+from autopipe.functions.subgraph import MUST_COMPILE, spec_kind, with_called
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.arrays import as_array
 from autopipe.pipeline.literal import literal
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
@@ -65,12 +67,14 @@ _UNEXPORTED = frozenset({"_Arg", "_Retval"})
 # Each finds how a message is made up in a file, unless its description is linked in, or given in full.
 _READ_DESCRIPTORS, _NO_FILES = frozenset({"DecodeProtoV2", "EncodeProto"}), (b"local://", b"bytes://")
 # Datasets inside a function that give the same elements in the same order whenever they are made.
-_DETERMINED_INSIDE = frozenset(
-    "BatchDatasetV2 CSVDatasetV2 ConcatenateDataset FilterDataset FixedLengthRecordDatasetV2 FlatMapDataset "
-    "InterleaveDataset LegacyParallelInterleaveDatasetV2 MapDataset PaddedBatchDatasetV2 ParallelBatchDataset "
-    "ParallelInterleaveDatasetV4 ParallelMapDatasetV2 PrefetchDataset RangeDataset RepeatDataset ShardDataset "
-    "SkipDataset TFRecordDataset TFRecordDatasetV2 TakeDataset TensorDataset TensorSliceDataset TextLineDataset "
-    "UnbatchDataset WindowDataset ZipDataset".split()
+_DETERMINED_INSIDE = (
+    READERS
+    | READERS_OF_EACH
+    | frozenset(
+        "BatchDatasetV2 ConcatenateDataset FilterDataset InterleaveDataset MapDataset PaddedBatchDatasetV2 "
+        "ParallelBatchDataset ParallelMapDatasetV2 PrefetchDataset RangeDataset RepeatDataset ShardDataset SkipDataset "
+        "TakeDataset TensorDataset TensorSliceDataset UnbatchDataset WindowDataset ZipDataset".split()
+    )
 )
 
 
@@ -171,7 +175,7 @@ def _refuse_datasets(spec: Any) -> None:
 
     for part in tf.nest.flatten(spec):
         if not isinstance(part, tf.TensorSpec | tf.RaggedTensorSpec | tf.SparseTensorSpec):
-            raise UnknownContentError(f"its elements hold a {type(part).__name__.removesuffix('Spec')}")
+            raise UnknownContentError(f"its elements hold a {spec_kind(part)}")
 
 
 def _own_content(node: ir.Node) -> Iterator[Any]:
@@ -203,7 +207,7 @@ def _function_content(fn: Function) -> Iterator[Any]:
     yield from (f"{place[tensor.op.name]}:{tensor.value_index}" for tensor in fn.concrete.outputs)
     definition = graph.as_graph_def()
     for op in with_called(definition):
-        if op.attr["_XlaMustCompile"].b:
+        if op.attr[MUST_COMPILE].b:
             yield f"{op.op} compiled"
         if "Interleave" in op.op:
             yield from _order_by_machine()
@@ -234,8 +238,7 @@ def _value(tensor: Any) -> Iterator[Any]:
 
     if tensor.dtype in (tf.resource, tf.variant):
         raise UnknownContentError("it holds an object that is no plain tensor")
-    # NumPy's own strings end before the zeros that they end with.
-    array = np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
+    array = as_array(tensor.numpy())
     yield f"{tensor.dtype}{array.shape}"
     if tensor.dtype == tf.string:
         yield from array.ravel().tolist()

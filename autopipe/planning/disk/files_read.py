@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autopipe.functions.analysis.effects import effects
+from autopipe.functions.file_ops import READERS, READERS_OF_EACH
 from autopipe.functions.function import Function
 from autopipe.functions.subgraph import copy_into_trace, specs, stand_ins, trace, with_called
 from autopipe.pipeline import ir, trees
@@ -20,11 +21,8 @@ __all__ = ["UnknownContentError", "file_states"]
 _MOST_FILES = 200_000
 # The clock that files are dated with ticks up to this long; two changes within one tick look like one.
 _TICK_SECONDS = 0.02
-_READS = frozenset(
-    "CSVDatasetV2 FixedLengthRecordDatasetV2 ReadFile TFRecordDataset TFRecordDatasetV2 TextLineDataset".split()
-)
-# TensorFlow's readers of several files: each calls a function for every name of a list.
-_READS_EACH = frozenset("FlatMapDataset LegacyParallelInterleaveDatasetV2 ParallelInterleaveDatasetV4".split())
+# Their first input is the names.
+_READS = READERS | {"ReadFile"}
 
 
 class UnknownContentError(Exception):
@@ -121,7 +119,7 @@ def _called(node: Any, library: Mapping[str, Any]) -> list[Any]:
 def _passed(op: Any, body: Any, name: str) -> Any | None:
     """Return the tensor that a reader of several files takes their names from; ``None`` if that cannot be told."""
     arguments = [argument.name for argument in body.signature.input_arg]
-    if op.type not in _READS_EACH or op.inputs[0].op.type != "TensorSliceDataset" or name not in arguments:
+    if op.type not in READERS_OF_EACH or op.inputs[0].op.type != "TensorSliceDataset" or name not in arguments:
         return None
     components = list(op.inputs[0].op.inputs)
     position = arguments.index(name)

@@ -21,8 +21,9 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.cache_files import writing_none
 from autopipe.pipeline.signature import signature
-from autopipe.planning.measuring.samples import from_several_places, one_sentence, without_buffers
+from autopipe.planning.measuring.samples import from_several_places, without_buffers
 from autopipe.rules import MeasurementError
+from autopipe.sentences import one_sentence
 
 __all__ = ["BYTES_BESIDE", "bytes_in_files", "examples_in_batch", "most_elements", "most_known"]
 
@@ -146,9 +147,8 @@ def examples_in_batch(node: ir.Node) -> int | None:
     >>> [examples_in_batch(extract(each)) for each in (numbers.batch(4).prefetch(2), numbers.batch(4).unbatch())]
     [4, None]
     """
-    while isinstance(node, _AFTER_BATCHES):
-        node = node.inputs[0]
-    return node.batch_size if isinstance(node, ir.Batch | ir.PaddedBatch | ir.Rebatch) else None
+    batches = trees.past(node, _AFTER_BATCHES)
+    return batches.batch_size if isinstance(batches, ir.Batch | ir.PaddedBatch | ir.Rebatch) else None
 
 
 def _once(count: Callable[[Any], int], node: ir.Node) -> int:

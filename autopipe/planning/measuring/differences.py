@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from autopipe.pipeline.arrays import as_array
+
 __all__ = ["difference"]
 
 # Rounding of one float32 operation is 2**-24 relative; a chain of tens of them stays well within this.
@@ -38,10 +40,7 @@ def difference(left: Any, right: Any, exact: bool) -> str | None:
 
 def _array(part: Any) -> Any:
     """Return a part of an element as an array; TensorFlow makes none of one number of a type that NumPy has not."""
-    import numpy as np
-
-    value = part.numpy() if hasattr(part, "numpy") else part
-    return np.asarray(value, dtype=object if isinstance(value, bytes) else None)
+    return as_array(part.numpy() if hasattr(part, "numpy") else part)
 
 
 def _have_same_bits(old: Any, new: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autopipe.planning.measuring.samples import one_sentence
+from autopipe.sentences import one_sentence
 
 __all__ = ["Failures", "skipping_failures"]
 

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from autopipe.functions.file_ops import READERS_OF_EACH
 from autopipe.functions.subgraph import called_graphs, origin
 from autopipe.pipeline import ir
 from autopipe.planning.measuring.count import BYTES_BESIDE, bytes_in_files, most_elements
@@ -20,7 +21,6 @@ _KINDS = {
     "TFRecordDatasetV2": "tfrecord",
     "TextLineDataset": "text",
 }
-_OF_EACH_NAME = frozenset("FlatMapDataset LegacyParallelInterleaveDatasetV2 ParallelInterleaveDatasetV4".split())
 _READERS = ir.FlatMap | ir.Interleave | ir.LegacyInterleave
 # What makes each of its elements of the next ones.
 _IN_TURN = ir.Map | ir.MemoizedMap | ir.Batch | ir.PaddedBatch | ir.Filter | ir.Enumerate | ir.IgnoreErrors | ir.Options
@@ -65,5 +65,5 @@ def _kind_of_files(source: ir.Node) -> str | None:
 def _kind_inside(graph: Any) -> str | None:
     """Return it of the dataset that a function makes; of several files it makes one for each name of a list."""
     op = origin(graph.outputs[0]).op
-    bodies = [body for body in called_graphs(graph, op) if body is not None] if op.type in _OF_EACH_NAME else []
+    bodies = [body for body in called_graphs(graph, op) if body is not None] if op.type in READERS_OF_EACH else []
     return _KINDS.get(op.type) or (_kind_inside(bodies[0]) if bodies else None)

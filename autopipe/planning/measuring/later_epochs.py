@@ -51,9 +51,7 @@ def _with_full_tables(node: ir.Node, sample_of: _SampleOf) -> ir.Node:
     Behind a full cache nothing runs, nor starts with an iterator; before these all does that finds numbers, and of
     them every function starts.
     """
-    numbered = node
-    while isinstance(numbered, ir.Map | ir.MemoizedMap):
-        numbered = numbered.input
+    numbered = trees.past(node, ir.Map | ir.MemoizedMap)
     source = sample_of(numbered)
 
     def filled(each: ir.Node) -> ir.Node:

@@ -33,7 +33,6 @@ from autopipe.planning.measuring.samples import (
     from_several_places,
     held_beside,
     known_bytes,
-    one_sentence,
     take_sample,
     without_calls,
 )
@@ -43,6 +42,7 @@ from autopipe.planning.measuring.turns import elements_in_one_turn, taking_turns
 from autopipe.planning.memory.ledger import promised_bytes
 from autopipe.planning.memory.machine import Machine, queued_by_thread, queued_since, resident_bytes
 from autopipe.rules import MeasurementError
+from autopipe.sentences import one_sentence
 
 __all__ = ["SampleMeasurements"]
 

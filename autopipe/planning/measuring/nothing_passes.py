@@ -16,7 +16,6 @@ from autopipe.rules import MeasurementError
 
 __all__ = ["ending_in_time", "may_fall_silent", "refuse_if_nothing_passes"]
 
-_ENDLESS, _UNKNOWN = -1, -2
 _MAY_DROP_ALL = (
     ir.Filter,
     ir.FlatMap,
@@ -135,14 +134,14 @@ def _over_what_is_endless(tree: ir.Node) -> set[int]:
     """Return the ids of the stages that have no end, and of all after them."""
     found: set[int] = set()
     for node in trees.inputs_first(tree):
-        if any(id(each) in found for each in node.inputs) or signature(node).cardinality == _ENDLESS:
+        if any(id(each) in found for each in node.inputs) or signature(node).is_endless:
             found.add(id(node))
     return found
 
 
 def _may_drop(node: ir.Node) -> bool:
     """Return whether a stage may give fewer than it takes; batches of which all rows were dropped are made one."""
-    return isinstance(node, ir.Rebatch) or signature(node).cardinality == _UNKNOWN
+    return isinstance(node, ir.Rebatch) or signature(node).is_unknown
 
 
 def _for_a_while(dataset: Any, seconds: float) -> Any:

@@ -6,7 +6,6 @@ element is nor what it costs, and filling a shuffle buffer or half a cache file 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from autopipe.pipeline.text import one_line
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.measuring.nothing_passes import ending_in_time
 from autopipe.rules import MeasurementError
+from autopipe.sentences import one_sentence
 
 __all__ = [
     "SAMPLE_BYTES",
@@ -29,7 +29,6 @@ __all__ = [
     "held_beside",
     "known_bytes",
     "of_one_shape",
-    "one_sentence",
     "take_sample",
     "with_calls",
     "without_buffers",
@@ -51,7 +50,6 @@ _HELD_BESIDE_COMPONENT = 155
 # does not fit the next ones.
 _LARGE_ELEMENT = 256 * 1024
 _HELD_BESIDE_LARGE = 0.1
-_IN_FUNCTION = re.compile(r"Error in user-defined function passed to \S+ transformation with iterator: \S+: ")
 
 
 def take_sample(node: ir.Node, count: int) -> list[Any]:
@@ -205,13 +203,6 @@ def held_beside(spec: Any, mean_bytes: float, *, differ: bool) -> float:
     components = len(tf.nest.flatten(spec, expand_composites=True))
     share = _HELD_BESIDE_LARGE if differ or mean_bytes >= _LARGE_ELEMENT else 0.0
     return _HELD_BESIDE_ELEMENT + _HELD_BESIDE_COMPONENT * components + share * mean_bytes
-
-
-def one_sentence(error: BaseException) -> str:
-    """Return what an error of TensorFlow says, without the dataset, the op and the graph it says it of."""
-    text = getattr(error, "message", None) or str(error)
-    first = _IN_FUNCTION.sub("", text.strip().splitlines()[0])
-    return first.rsplit("}} ", 1)[-1].split(" [Op:")[0].rstrip(".") + "."
 
 
 def known_bytes(node: ir.Node) -> int | None:

@@ -1,6 +1,5 @@
 """What a process may really use of its machine: the cores, memory and threads that affinity and cgroups leave it."""
 
-import ctypes
 import os
 import platform
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["Machine", "give_back_free_memory", "queued_by_thread", "queued_since", "resident_bytes", "threads_left"]
+__all__ = ["Machine", "queued_by_thread", "queued_since", "resident_bytes", "threads_left"]
 
 # A process with one of them, CAP_SYS_ADMIN or CAP_SYS_RESOURCE, is not held to its user's limit of threads.
 _FREE_OF_LIMITS = 1 << 21 | 1 << 24
@@ -108,16 +107,6 @@ def resident_bytes() -> int:
     True
     """
     return int(_process(os.getpid()).memory_info().rss)
-
-
-def give_back_free_memory() -> None:
-    """Have the C library give the system what it holds of freed memory; other ones than glibc are left alone.
-
-    >>> give_back_free_memory()
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)
 
 
 @lru_cache(maxsize=1)

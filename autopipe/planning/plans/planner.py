@@ -18,8 +18,8 @@ from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.measuring.count import most_elements
 from autopipe.planning.measuring.failures import Failures, skipping_failures
 from autopipe.planning.measuring.measure import SampleMeasurements
-from autopipe.planning.measuring.samples import one_sentence
 from autopipe.rules import FitsDisk, Keeps, MeasurementError, OutgrowsMemory, Phase, Rule, decides_caches
+from autopipe.sentences import one_sentence
 
 __all__ = ["plan"]
 
@@ -201,7 +201,7 @@ def _has_more_work_for_batches(
 ) -> bool:
     """Return whether a batch would do more without new caches; no later rule is tried to know that."""
     without = _without_caches(best, [rule for rule in rules if rule.phase <= Phase.BATCH], keeps, measurements)
-    return not _by_batch(without, rules) <= _by_batch(best, rules)
+    return bool(_by_batch(without, rules) - _by_batch(best, rules))
 
 
 def _by_batch(rewriting: Rewriting, rules: Sequence[Rule]) -> set[tuple[str, str, str]]:

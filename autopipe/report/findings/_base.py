@@ -79,10 +79,7 @@ def at(node: ir.Node, code: str, why: str, remedy: str, gain: str | None = None)
 
 def before(node: ir.Unary) -> ir.Node:
     """Return the stage a node reads from, past those that only hold elements ready or set options."""
-    found = node.input
-    while isinstance(found, ir.Prefetch | ir.Options | ir.ThreadPool):
-        found = found.input
-    return found
+    return trees.past(node.input, ir.Prefetch | ir.Options | ir.ThreadPool)
 
 
 def held_bytes(node: ir.Unary, seen: Seen, elements: float = math.inf) -> float | None:

@@ -193,9 +193,7 @@ def _is_shuffled_whole(cache: ir.Cache, tree: ir.Node) -> bool:
 
 
 def _is_handed_on(cache: ir.Cache, to: ir.Node) -> bool:
-    while isinstance(to, ir.Map | ir.Filter | ir.Prefetch | ir.Options | ir.ThreadPool):
-        to = to.input
-    return to == cache
+    return trees.past(to, ir.Map | ir.Filter | ir.Prefetch | ir.Options | ir.ThreadPool) == cache
 
 
 def _is_endless(node: ir.Node) -> bool:

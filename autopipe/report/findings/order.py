@@ -39,9 +39,7 @@ def shuffle_after_decode(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP106: the buffer holds what a map made, which is much larger than what it was made of."""
     if not isinstance(node, ir.Shuffle):
         return
-    small = node.input
-    while isinstance(small, ir.Map | ir.Prefetch):
-        small = small.input
+    small = trees.past(node.input, ir.Map | ir.Prefetch)
     ours, theirs, held = seen.element_bytes(node), seen.element_bytes(small), held_bytes(node, seen, node.capacity)
     if not ours or not theirs or not held or ours < _MUCH_LARGER * theirs or held < _MUCH_MEMORY:
         return
@@ -125,9 +123,7 @@ def sides_shuffled_apart(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 def _are_of_one_kind(sides: Sequence[Signature]) -> bool:
     """Return whether what comes first in the elements, which is what a model takes, is alike on all sides."""
-    import tensorflow as tf
-
-    first, *others = (tf.nest.flatten(side.element_spec)[:1] for side in sides)
+    first, *others = (side.flat_specs[:1] for side in sides)
     return all(one.is_compatible_with(two) for other in others for one, two in zip(first, other, strict=False))
 
 

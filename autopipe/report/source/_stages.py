@@ -176,9 +176,8 @@ def _legacy_interleave(writer: Writer, node: ir.LegacyInterleave) -> str:
 
 
 def _padding(node: ir.PaddedBatch, source: str) -> str:
-    import tensorflow as tf
 
-    types = [part.dtype.name for part in tf.nest.flatten(signature(node.input).element_spec)]
+    types = [part.dtype.name for part in signature(node.input).flat_specs]
     shapes = [f"tf.TensorShape({[None if size < 0 else size for size in shape]})" for shape in node.padded_shapes]
     values = [constant(value, kind) for value, kind in zip(node.padding_values, types, strict=True)]
     like = f"tf.nest.pack_sequence_as({source}.element_spec, ["

@@ -110,7 +110,7 @@ class SoonShuffled:
         if share <= _MOST_WAITING:
             return Proof(True, because, timed=True)
         soon = share * _stages_at_once(site.node) <= self._share_made_first(site)
-        return Proof(soon, f"{because}{', and filling the written one took as long' * soon}", timed=True)
+        return Proof(soon, f"{because}{', and filling the written one took as long' if soon else ''}", timed=True)
 
     def _share_made_first(self, site: Site) -> float:
         """Return the least share of the elements that the author's shuffle needs before it gives one.
@@ -133,12 +133,4 @@ def _stages_at_once(pipeline: ir.Node) -> int:
 
     They are timed without the buffers between them, one after the other.
     """
-    return 1 + sum(map(_works_beside, trees.walk(pipeline)))
-
-
-def _works_beside(node: ir.Node) -> bool:
-    """Return whether a stage makes elements while those after it work on others."""
-    if isinstance(node, ir.Prefetch | ir.LegacyInterleave):
-        return True
-    calls = (getattr(node, name, None) for name in ("num_parallel_calls", "num_parallel_reads"))
-    return any(each is not None for each in calls)
+    return 1 + sum(map(trees.works_ahead, trees.walk(pipeline)))

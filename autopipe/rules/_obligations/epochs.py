@@ -30,8 +30,8 @@ __all__ = [
     "SameElementsEveryEpoch",
     "SameEveryEpoch",
     "SameOnAllSides",
-    "changes_between_epochs",
     "keeps_order",
+    "what_differs_between_epochs",
     "who_fails_now_and_then",
 ]
 
@@ -75,7 +75,7 @@ _IN_ORDER = (
     ir.Zip,
 )
 # Stages that treat each element, and all that is made of it, alike, whichever came before.
-_ONE_BY_ONE = (
+_WHATEVER_CAME_BEFORE = (
     ir.Concatenate,
     ir.FilesReader,
     ir.Filter,
@@ -172,7 +172,7 @@ class SameEveryEpoch:
         """
         if trees.frees_order(site.pipeline):
             return Proof(False, "options.deterministic=False frees the order of each repetition")
-        changes = (changes_between_epochs(node, site) for node in _since_a_memory_cache(self.pipeline, site))
+        changes = (what_differs_between_epochs(node, site) for node in _since_a_memory_cache(self.pipeline, site))
         change = next(filter(None, changes), None)
         if change:
             drawn = f"{self.drawing} {effects(self.drawing).describe()}, and before that " if self.drawing else ""
@@ -215,7 +215,7 @@ class SameOnAllSides:
                 if node.mixes and (not node.seeded or (is_reseeded(node) and id(node.origin) in drawn)):
                     return Proof(False, f"{stage(node)} gives each side its own order")
                 continue
-            change = changes_between_epochs(node, site)
+            change = what_differs_between_epochs(node, site)
             if change:
                 return Proof(False, change)
         return Proof(True, "all sides read the same elements in the same order")
@@ -258,11 +258,13 @@ class NoRepeatAfter:
 
 def _other_elements(node: ir.Node, site: Site) -> str | None:
     """Return what may give an epoch other elements than the one before; ``None`` if nothing does."""
-    if not _is_reordered(node, site) and all(changes_between_epochs(each, site) is None for each in trees.walk(node)):
+    if not _is_reordered(node, site) and all(
+        what_differs_between_epochs(each, site) is None for each in trees.walk(node)
+    ):
         return None
     if isinstance(node, ir.Shuffle) and (node.seeded or not node.reshuffle_each_iteration):
         return f"{stage(node)} gives an order that its author chose"
-    if not isinstance(node, (*_ONE_BY_ONE, ir.Shuffle)):
+    if not isinstance(node, (*_WHATEVER_CAME_BEFORE, ir.Shuffle)):
         return f"{stage(node)} depends on the order, which differs between epochs"
     counting = next((fn for fn in trees.called_by(node) if op_that_counts(fn)), None)
     if counting is not None and (trees.frees_order(site.pipeline) or op_of_free_order(counting)):
@@ -293,7 +295,7 @@ def _since_a_memory_cache(pipeline: ir.Node, site: Site) -> Iterator[ir.Node]:
     return iter(since) if kept else trees.walk(pipeline)
 
 
-def changes_between_epochs(node: ir.Node, site: Site) -> str | None:
+def what_differs_between_epochs(node: ir.Node, site: Site) -> str | None:
     """Return what a stage may do differently in two epochs with the same input; ``None`` if nothing."""
     if getattr(node, "deterministic", None) is False:
         return f"{stage(node)} frees the order of each repetition"
@@ -316,7 +318,7 @@ def changes_between_epochs(node: ir.Node, site: Site) -> str | None:
         case ir.SharedCache():
             return f"{stage(node)} holds what was made for the dataset that filled it"
         case ir.Opaque(inside=ir.Node() as settled):
-            changes = (changes_between_epochs(each, site) for each in trees.walk(settled))
+            changes = (what_differs_between_epochs(each, site) for each in trees.walk(settled))
             return next(filter(None, changes), None)
         case ir.AssertCardinality():
             return f"{stage(node)} may fail at the end of a repetition, where cached elements would not"

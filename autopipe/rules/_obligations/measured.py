@@ -125,8 +125,9 @@ class LightResults:
             size = site.measurements.element_bytes(self.mapped)
         except MeasurementError as unknown:
             return Proof(False, f"the size of its results is not known: {unknown}")
-        heavy = size >= _HEAVY_RESULT
-        return Proof(not heavy, f"with results of {size / 1024:,.0f} KiB, calls cost little beside their work" * heavy)
+        if size >= _HEAVY_RESULT:
+            return Proof(False, f"with results of {size / 1024:,.0f} KiB, calls cost little beside their work")
+        return Proof(True, "")
 
 
 @dataclass(frozen=True)

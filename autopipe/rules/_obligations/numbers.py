@@ -14,7 +14,7 @@ from autopipe.pipeline.repeatable import reads_files
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import Proof, Site
-from autopipe.rules._obligations.epochs import changes_between_epochs, keeps_order, who_fails_now_and_then
+from autopipe.rules._obligations.epochs import keeps_order, what_differs_between_epochs, who_fails_now_and_then
 from autopipe.rules._obligations.functions import Deterministic
 
 __all__ = ["SameNumbers"]
@@ -87,7 +87,7 @@ def _same_order(source: ir.Node, site: Site) -> Proof:
     for node in trees.walk(source):
         if freed and not keeps_order(node):
             return Proof(False, f"options.deterministic=False may free the order of {stage(node)}")
-        change = changes_between_epochs(node, site)
+        change = what_differs_between_epochs(node, site)
         if change:
             return Proof(False, change)
         inside = next((fn for fn in trees.called_by(node) if op_that_an_option_frees(fn)), None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from autopipe.functions.analysis.effects import effects, is_stateful
 from autopipe.functions.analysis.failures import may_fail
 from autopipe.functions.function import Function
-from autopipe.functions.subgraph import with_called
+from autopipe.functions.subgraph import spec_kind, with_called
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.seeds import is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.signature import Signature, signature
@@ -115,9 +115,9 @@ class PlainTensors:
         """Look at the type of the elements."""
         import tensorflow as tf
 
-        for part in tf.nest.flatten(signature(self.pipeline).element_spec):
+        for part in signature(self.pipeline).flat_specs:
             if not isinstance(part, tf.TensorSpec):
-                return Proof(False, f"elements hold a {type(part).__name__.removesuffix('Spec')}, not a plain tensor")
+                return Proof(False, f"elements hold a {spec_kind(part)}, not a plain tensor")
             if part.dtype in (tf.variant, tf.resource):
                 return Proof(False, f"elements hold a {part.dtype.name}, not a plain tensor")
         return Proof(True, "")
@@ -148,12 +148,10 @@ class OneShape:
 
     def check(self, site: Site) -> Proof:
         """Look at the type of the elements: a batch of others may fail, pad, or be no tensor."""
-        import tensorflow as tf
-
         plain = PlainTensors(self.pipeline).check(site)
         if not plain.holds:
             return plain
-        for part in tf.nest.flatten(signature(self.pipeline).element_spec):
+        for part in signature(self.pipeline).flat_specs:
             if not part.shape.is_fully_defined():
                 return Proof(False, f"elements have the shape {part.shape} and may differ, so that a batch would fail")
         return Proof(True, "all elements have one shape")

@@ -23,8 +23,8 @@ def may_give_nothing_for_ever(tree: ir.Node) -> bool:
     >>> [may_give_nothing_for_ever(extract(dataset)) for dataset in (numbers, numbers.take(20), few)]
     [False, False, True]
     """
-    endless = any(signature(node).cardinality == tf.data.INFINITE_CARDINALITY for node in trees.walk(tree))
-    return endless and signature(tree).cardinality == tf.data.UNKNOWN_CARDINALITY
+    endless = any(signature(node).is_endless for node in trees.walk(tree))
+    return endless and signature(tree).is_unknown
 
 
 def taken_in_a_pass(tree: ir.Node, in_memory: Sequence[int], on_disk: Sequence[int] = ()) -> int | None:

@@ -13,8 +13,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from autopipe.functions.autograph import without_autograph
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build, memory_caches
+from autopipe.pipeline.tensorflow_rewrites import as_built
 from autopipe.pipeline.whole_caches import Whole, whole
 from autopipe.runtime.disposal import resource_of
 from autopipe.runtime.repoint import state_of
@@ -235,18 +237,15 @@ class _Memory:
     def _alone(self) -> Any:
         """A dataset of what it holds; where that is not everything, its first element fails."""
         failing = build(self._cache.input).take(0).apply(tf.data.experimental.assert_cardinality(1))
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        options.experimental_optimization.apply_default_optimizations = False
         alone = self._cache.on(ir.Source(dataset=failing))
-        return build(alone, iter([self.handle])).with_options(options)
+        return as_built(build(alone, iter([self.handle])))
 
 
-@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+@without_autograph
 def _number_of(number: Any, *_: Any) -> Any:
     return number
 
 
-@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+@without_autograph
 def _more(so_far: Any, numbers: Any) -> Any:
     return so_far + tf.size(numbers, out_type=tf.int64)

@@ -7,7 +7,7 @@ from typing import Any
 
 from autopipe.tuning.search.search import Search
 from autopipe.tuning.search.trial import Trial
-from autopipe.tuning.search.window import OBJECTIVES, Window
+from autopipe.tuning.search.window import OBJECTIVES, Window, pick_objective
 
 __all__ = ["in_one_line", "measured", "trials_of"]
 
@@ -42,7 +42,8 @@ the pipeline runs with the knobs it had'
             "count); the pipeline runs with the knobs it had"
         )
     latest, trials = searches[-1], trials_of(searches)
-    name = _objective(latest, first, last)
+    # A driver may be lost in between.
+    name = pick_objective(latest.objective, first, last)
     before, after = (OBJECTIVES[name](window) for window in (first, last))
     if not trials and latest.too_early:
         return (
@@ -88,7 +89,7 @@ def measured(searches: Sequence[Search]) -> dict[str, Any]:
     first, last = _first_and_last(searches)
     if first is None or last is None:
         return {}
-    name = _objective(searches[-1], first, last)
+    name = pick_objective(searches[-1].objective, first, last)
     return {
         "objective": name,
         "before": OBJECTIVES[name](first),
@@ -97,11 +98,6 @@ def measured(searches: Sequence[Search]) -> dict[str, Any]:
         "steps_per_second_after": last.rate,
         "trials": len(trials_of(searches)),
     }
-
-
-def _objective(search: Search, first: Window, last: Window) -> str:
-    """Return what both windows tell; a driver may be lost in between."""
-    return "busy" if search.objective == "gpu" and None in (first.gpu, last.gpu) else search.objective
 
 
 def _first_and_last(searches: Sequence[Search]) -> tuple[Window | None, Window | None]:

@@ -154,4 +154,4 @@ def agreed_pipelines(
 
 
 def _options(keeps: str, numbers_only: bool, consumer: str) -> str:
-    return f"--keeps {keeps}{' --numbers-only' * numbers_only}{f' {consumer}' if consumer else ''}"
+    return f"--keeps {keeps}{' --numbers-only' if numbers_only else ''}{f' {consumer}' if consumer else ''}"

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalWorkbench", "Pair", "TrialFailedError", "Workbench"]
 
-_ENDLESS = -1
 # An epoch that takes so many turns is not short any more.
 _LONGEST_EPOCH = 8
 
@@ -109,7 +108,9 @@ class LocalWorkbench:
 
         What is held in memory from the second epoch on says nothing about the first.
         """
-        if int(dataset.cardinality()) == _ENDLESS:
+        import tensorflow as tf
+
+        if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
             return False
         longest = _LONGEST_EPOCH * self.seconds
         cached = any(trees.keeping(dataset.tree))

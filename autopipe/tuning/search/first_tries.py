@@ -48,9 +48,9 @@ def first_tries(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]
 def _at_once(knobs: Sequence[Knob], calls: int, threads: int) -> Iterator[tuple[str, int]]:
     for knob in knobs:
         if knob.field == "num_parallel_calls":
-            yield knob.name, _clipped(calls, knob)
+            yield knob.name, knob.clipped(calls)
         elif knob.field == "size":
-            yield knob.name, _clipped(threads, knob)
+            yield knob.name, knob.clipped(threads)
 
 
 def _threads_of_their_own(knobs: Sequence[Knob], cores: int) -> Iterator[tuple[str, int]]:
@@ -63,15 +63,11 @@ def _threads_of_their_own(knobs: Sequence[Knob], cores: int) -> Iterator[tuple[s
         elif knob.field == "num_parallel_calls" and knob.automatic is not None:
             yield knob.name, knob.automatic
         elif knob.field == "size":
-            yield knob.name, _clipped(_THREADS_PER_CORE * cores, knob)
+            yield knob.name, knob.clipped(_THREADS_PER_CORE * cores)
 
 
 def _lean(knobs: Sequence[Knob]) -> Iterator[tuple[str, int]]:
     """Yield one call of each stage, and one element ahead."""
     for knob in knobs:
         if knob.field == "num_parallel_calls" or knob.name.startswith("prefetch"):
-            yield knob.name, _clipped(1, knob)
-
-
-def _clipped(wanted: int, knob: Knob) -> int:
-    return max(knob.least, wanted if knob.most is None else min(wanted, knob.most))
+            yield knob.name, knob.clipped(1)

@@ -8,10 +8,9 @@ from typing import Any
 
 from autopipe.environment import processors
 from autopipe.tuning.search.distributions import AUTOMATIC, SWITCH, listed
+from autopipe.tuning.search.trial import Values
 
 __all__ = ["leaner"]
-
-Values = Mapping[str, int]
 
 
 def leaner(knobs: Values, space: Mapping[str, Any], settled: set[str]) -> Iterator[tuple[str, dict[str, int]]]:

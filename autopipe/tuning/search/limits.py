@@ -95,7 +95,7 @@ def _element_bytes(node: ir.Node) -> int:
 
     rows = next((each.batch_size for each in trees.walk(node) if isinstance(each, ir.Batch)), None)
     total = 0
-    for part in tf.nest.flatten(signature(node).element_spec):
+    for part in signature(node).flat_specs:
         if not isinstance(part, tf.TensorSpec) or part.shape.rank is None:
             return 0
         first, rest = part.shape[:1].as_list(), part.shape[1:]

@@ -10,14 +10,13 @@ from typing import Any
 from autopipe.errors import StorageError
 from autopipe.tuning.search.distributions import fits
 from autopipe.tuning.search.limits import within
+from autopipe.tuning.search.trial import Values
 from autopipe.tuning.studies import open_study, quiet_optuna, reaching_storage, tell
 
 __all__ = ["Proposals"]
 
 # What Optuna says where a sampler that has proposed all there is would stop a search of Optuna's.
 _EXHAUSTED = "Study.stop"
-
-Values = Mapping[str, int]
 
 
 class Proposals:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, replace
 
-from autopipe.errors import ArgumentError
 from autopipe.telemetry import Sampler, StallCounter
 
 __all__ = ["OBJECTIVES", "Window", "WindowMeter", "measure_of", "pick_objective"]
@@ -65,25 +64,18 @@ def measure_of(objective: str, windows: Iterable[Window]) -> Callable[[Window], 
     >>> [measure_of("gpu", windows)(with_gpu) for windows in ([with_gpu, with_gpu], [with_gpu, without])]
     [0.3, 0.6]
     """
-    if objective == "gpu" and any(window.gpu is None for window in windows):
-        return OBJECTIVES["busy"]
-    return OBJECTIVES[objective]
+    return OBJECTIVES[pick_objective(objective, *windows)]
 
 
-def pick_objective(name: str, first: Window) -> str:
+def pick_objective(name: str, *windows: Window) -> str:
     """Return the objective that ``name`` means: ``"busy"`` where a window lacks the GPU's utilization.
-
-    Raises:
-        ArgumentError: if there is no such objective.
 
     >>> pick_objective("auto", Window(10, 1.0, 0.4))
     'busy'
     """
-    if name in ("auto", "gpu"):
-        return "busy" if first.gpu is None else "gpu"
-    if name not in OBJECTIVES:
-        raise ArgumentError(f"objective must be auto, {', '.join(OBJECTIVES)}, but got {name!r}.")
-    return name
+    if name not in ("auto", "gpu"):
+        return name
+    return "busy" if any(window.gpu is None for window in windows) else "gpu"
 
 
 class WindowMeter:

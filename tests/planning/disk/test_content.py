@@ -31,6 +31,13 @@ def read(name, factor=1):
     return tf.strings.length(tf.io.read_file(name)) * factor
 
 
+def whole_file_by_an_older_reader(name):
+    reader = tf.raw_ops.FixedLengthRecordDataset(
+        filenames=name, header_bytes=0, record_bytes=7, footer_bytes=0, buffer_size=7
+    )
+    return tf.raw_ops.DatasetToSingleElement(dataset=reader, output_types=[tf.string], output_shapes=[[]])
+
+
 def table(values=(1, 2)):
     initializer = tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant(values, tf.int64))
     return tf.lookup.StaticHashTable(initializer, default_value=-1)
@@ -142,6 +149,7 @@ READERS = {
     "a filter": lambda folder: from_files(folder).filter(lambda name: read(name) > 0),
     "an interleave": lambda folder: from_files(folder).interleave(records),
     "a flat map": lambda folder: from_files(folder).flat_map(lambda name: tf.data.FixedLengthRecordDataset(name, 1)),
+    "the op of an older reader": lambda folder: from_files(folder).map(whole_file_by_an_older_reader),
 }
 
 

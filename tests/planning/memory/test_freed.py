@@ -1,5 +1,6 @@
 """What a batch leaves is kept for the next one, where the C library would give it back and nobody has told it to."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ import tensorflow as tf
 import autopipe
 from autopipe.pipeline.extract import extract
 from autopipe.planning.memory import freed
-from autopipe.planning.memory.freed import KEPT_BYTES, allocator, freed_memory, who_says
+from autopipe.planning.memory.freed import KEPT_BYTES, allocator, freed_memory, give_back_free_memory, who_says
+from autopipe.planning.memory.machine import resident_bytes
 
 Dataset = tf.data.Dataset
 MEBIBYTE = 2**20
@@ -142,3 +144,20 @@ def test_batches_of_a_process_that_keeps_what_they_leave_fault_less():
     ran = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
     as_it_is, kept = map(int, ran.stdout.split())
     assert kept < as_it_is / 2
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library has no malloc_trim")
+def test_freed_memory_below_what_is_still_held_is_given_back():
+    library = ctypes.CDLL(None)
+    library.malloc.restype, library.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    size, count = 100_000, 1000
+    blocks = [library.malloc(size) for _ in range(count)]
+    for block in blocks:
+        ctypes.memset(block, 1, size)
+    held = resident_bytes()
+    *others, last = blocks
+    for block in others:
+        library.free(block)
+    give_back_free_memory()
+    assert resident_bytes() < held - size * count * 0.8
+    library.free(last)

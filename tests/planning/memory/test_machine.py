@@ -1,4 +1,3 @@
-import ctypes
 import hashlib
 import os
 import platform
@@ -14,10 +13,8 @@ import pytest
 
 from autopipe.planning.memory.machine import (
     Machine,
-    give_back_free_memory,
     queued_by_thread,
     queued_since,
-    resident_bytes,
     threads_left,
 )
 
@@ -291,20 +288,3 @@ def test_threads_that_wait_for_a_core_are_told_from_those_that_sleep() -> None:
 @pytest.mark.parametrize("number", ["ended", str(os.getpid())], ids=["its own", "reused"])
 def test_what_a_thread_waited_that_has_ended_is_not_taken_from_the_others(number: str) -> None:
     assert queued_since({number: 1e6}) >= 0
-
-
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library has no malloc_trim")
-def test_freed_memory_below_what_is_still_held_is_given_back() -> None:
-    library = ctypes.CDLL(None)
-    library.malloc.restype, library.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-    size, count = 100_000, 1000
-    blocks = [library.malloc(size) for _ in range(count)]
-    for block in blocks:
-        ctypes.memset(block, 1, size)
-    held = resident_bytes()
-    *freed, last = blocks
-    for block in freed:
-        library.free(block)
-    give_back_free_memory()
-    assert resident_bytes() < held - size * count * 0.8
-    library.free(last)

@@ -1,0 +1,18 @@
+"""Functions that AutoGraph leaves as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["without_autograph"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def without_autograph(function: _Function) -> _Function:
+    """Return a function that AutoGraph does not look at: there is nothing to convert, so nothing to spend on it."""
+    import tensorflow as tf
+
+    left: _Function = tf.autograph.experimental.do_not_convert(function)
+    return left
