@@ -83,6 +83,7 @@ class Rewriting:
         refusals: what was not done, and why.
         new_cache_bytes: memory that caches will fill which the author did not write there.
         verified: what was compared, if it was verified.
+        whole: how fast it was beside the pipeline as written, or why that was not measured.
     """
 
     before: ir.Node
@@ -91,6 +92,7 @@ class Rewriting:
     refusals: tuple[Refusal, ...]
     new_cache_bytes: int = 0
     verified: str | None = None
+    whole: str | None = None
 
     @property
     def tunable(self) -> ir.Node:

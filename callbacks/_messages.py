@@ -8,10 +8,11 @@ __all__ = ["no_elements", "outside_loop", "unseen", "unstepped"]
 def unseen(name: str) -> str:
     """Return that a callback of that name sees no optimized dataset in a training."""
     return (
-        f"{name} follows a dataset that autopipe.optimize() returned, but this training reads none. Train from it "
-        "itself, or from what batch, filter, map, padded_batch, prefetch, repeat, skip and with_options make of it "
-        "(repeat() without end, of files, only if assert_cardinality() says what they hold), without a distribution "
-        "strategy; in a loop of your own, make the iterator inside the callback's context."
+        f"{name} follows a dataset that autopipe.optimize() returned, but this training reads none. Under a "
+        "distribution strategy it cannot be followed. Without one, train from it itself, or from what batch, filter, "
+        "map, padded_batch, prefetch, repeat, skip and with_options make of it (repeat() without end, of files, only "
+        "if assert_cardinality() says what they hold); in a loop of your own, make the iterator inside the callback's "
+        "context."
     )
 
 

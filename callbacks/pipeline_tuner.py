@@ -140,6 +140,7 @@ class PipelineTuner(WatchingCallback):
         self.plan_path = None if plan is None else file_to_write("plan", plan)
         self.verbose = verbose
         self.on_trial = function("on_trial", on_trial, "a trial")
+        self._summed_up = ""
         super().__init__()
 
     def _reset(self) -> None:
@@ -303,8 +304,7 @@ class PipelineTuner(WatchingCallback):
             return
         self.dataset.retune(self.search.stop())
         self._save_plan()
-        if self.verbose:
-            show(self.summary())
+        self._sum_up()
 
     def _save_plan(self) -> None:
         """Write the plan; where that fails only warn, since the model is trained."""
@@ -329,8 +329,15 @@ class PipelineTuner(WatchingCallback):
                 f"there is no {self.plan_path}. Train for more steps or epochs, or use autopipe tune.",
                 stacklevel=2,
             )
-        elif self.verbose:
-            show(self.summary())
+        else:
+            self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Say what the search did, unless that was said of the training before."""
+        summary = self.summary()
+        if self.verbose and summary != self._summed_up:
+            show(summary)
+        self._summed_up = summary
 
     def summary(self) -> str:
         """Return what the search did, in one line."""

@@ -72,6 +72,7 @@ class Explanation:
                 {"rule": refusal.rule, "where": refusal.where, "reason": refusal.reason}
                 for refusal in self.rewriting.refusals
             ],
+            "whole": self.rewriting.whole,
             "verified": self.rewriting.verified,
             "findings": [finding.to_dict() for finding in self.findings],
             "unread": [{"stage": stage(node), "reason": node.reason} for node in self._opaque()],
@@ -110,6 +111,9 @@ class Explanation:
         if not self.rewriting.steps:
             yield Padding(Text(self._why_nothing()), (0, 0, 0, 2))
         yield from _steps(self.rewriting.steps)
+        if self.rewriting.whole:
+            yield heading("As a whole")
+            yield Padding(Text(self.rewriting.whole), (0, 0, 0, 2))
         if self.rewriting.refusals:
             yield heading("Refused")
             yield from _refused(self.rewriting.refusals)

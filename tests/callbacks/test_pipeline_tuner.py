@@ -406,6 +406,14 @@ def test_where_there_is_no_gpu_to_go_by_it_says_by_what_it_goes():
     assert tuner.plan.measured["objective"] == "busy"
 
 
+def test_what_was_said_of_one_training_is_not_said_again_of_the_next(capsys):
+    tuner = PipelineTuner()
+    for _fit in range(3):
+        dataset = autopipe.optimize(rows().batch(4), seconds=0)
+        Recorder().fit(dataset, steps_per_epoch=1, epochs=1, verbose=0, callbacks=[tuner])
+    assert capsys.readouterr().out.count("too few steps to measure anything") == 1
+
+
 def test_an_iterator_that_cannot_be_changed_is_told_of(capsys):
     data = tf.data.Dataset.from_generator(
         lambda: ((np.ones(1), np.ones(1)) for _ in range(10**6)),

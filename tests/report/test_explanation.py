@@ -39,6 +39,14 @@ def test_a_single_step_and_a_single_finding_are_not_counted():
     assert "places" not in text
 
 
+def test_the_speed_of_the_whole_is_told_or_why_it_was_not_measured():
+    told = autopipe.optimize(Dataset.range(100).map(abs).batch(2), seconds=0).explain()
+    lines = [line.strip() for line in str(told).splitlines()]
+    assert lines[lines.index("As a whole") + 1].startswith("not known: ")
+    assert told.to_dict()["whole"].startswith("not known: it must be measured")
+    assert "As a whole" not in str(autopipe.optimize(Dataset.range(100), rules=[], seconds=0).explain())
+
+
 def test_sides_that_are_left_as_they_are_for_the_same_reason_are_told_once():
     def side():
         return tf.data.Dataset.range(9).map(lambda x: tf.random.uniform([2])).cache().batch(3)

@@ -44,13 +44,13 @@ from autopipe.planning.memory.machine import Machine, queued_by_thread, queued_s
 from autopipe.rules import MeasurementError
 from autopipe.sentences import one_sentence
 
-__all__ = ["SampleMeasurements"]
+__all__ = ["FASTEST_CONSUMER", "SampleMeasurements"]
 
 _CACHE_SAMPLE_ELEMENTS = 32
 # A sample of so many bytes tells as much as a full one.
 _LARGE_SAMPLE = SAMPLE_BYTES // 4
 # No step of a Keras model is shorter, whatever the model: what is little beside that goes unnoticed.
-_FASTEST_CONSUMER = 500e-6
+FASTEST_CONSUMER = 500e-6
 _LITTLE_GROWTH = 16 * 2**20
 _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
@@ -286,7 +286,7 @@ class SampleMeasurements:
         return cost.making, cost.reading
 
     def whole_speed(
-        self, before: ir.Node, after: ir.Node, consumer_seconds: float = _FASTEST_CONSUMER
+        self, before: ir.Node, after: ir.Node, consumer_seconds: float = FASTEST_CONSUMER
     ) -> tuple[float, float, float]:
         """Time two pipelines from their sources to their ends, as a consumer sees them from the second epoch on."""
         with self._time.all_of_it(), _failures_are_unmeasurable(), undisturbed_generators(_functions(before, after)):

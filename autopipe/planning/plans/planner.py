@@ -17,7 +17,7 @@ from autopipe.pipeline.cache_files import writing_none
 from autopipe.pipeline.visibility import who_would_see
 from autopipe.planning.measuring.count import most_elements
 from autopipe.planning.measuring.failures import Failures, skipping_failures
-from autopipe.planning.measuring.measure import SampleMeasurements
+from autopipe.planning.measuring.measure import FASTEST_CONSUMER, SampleMeasurements
 from autopipe.rules import FitsDisk, Keeps, MeasurementError, OutgrowsMemory, Phase, Rule, decides_caches
 from autopipe.sentences import one_sentence
 
@@ -41,6 +41,18 @@ class _Candidate:
     def slower(self) -> bool:
         _, _, high = self.speed
         return high < _NOISE
+
+    @property
+    def told(self) -> Rewriting:
+        """The rewriting, with its speed."""
+        if not self.rewriting.steps:
+            return self.rewriting
+        ratio, low, high = self.speed
+        whole = (
+            f"measured {ratio:.2f}x ({low:.2f}-{high:.2f}) the speed of the pipeline as written, after the first epoch, "
+            f"with a model that takes {FASTEST_CONSUMER * 1e3:g} ms for each step"
+        )
+        return replace(self.rewriting, whole=whole)
 
 
 def plan(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:
@@ -87,7 +99,7 @@ def _gives_nothing(tree: ir.Node) -> bool:
 def _best(tree: ir.Node, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:
     best = _worth_its_disk(rewrite(tree, rules, keeps=keeps, measurements=measurements), rules, keeps, measurements)
     if _was_above_memory(best, rules):
-        return best
+        return replace(best, whole="not known: a sample of what is cached fits memory as it was written, too")
     if not any(cache.on_disk for cache in new_caches(best.before, best.after)):
         rules = _in_memory(rules)
     best = _worth_its_memory(best, rules, keeps, measurements)
@@ -219,11 +231,11 @@ def _not_slower(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measuremen
         if raised and measurements.fails(best.after) and not measurements.fails(best.before):
             refusals = (Refusal(step.rule, step.before, f"as a whole it fails: {unmeasured}") for step in best.steps)
             return replace(_unchanged(best), refusals=(*best.refusals, *refusals))
-        return best
+        return replace(best, whole=f"not known: {unmeasured}")
     if not found.slower:
-        return best
+        return found.told
     standing = list(_standing(_alternatives(best, rules, keeps, measurements), measurements))
-    chosen = max(standing, key=lambda each: each.speed[0]).rewriting if standing else _unchanged(best)
+    chosen = max(standing, key=lambda each: each.speed[0]).told if standing else _unchanged(best)
     lost = f"as a whole it measured {found.speed[0]:.2f}x the speed of the pipeline as written"
     kept = {(step.rule, step.before, step.after) for step in chosen.steps}
     dropped = (step for step in best.steps if (step.rule, step.before, step.after) not in kept)

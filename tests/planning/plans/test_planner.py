@@ -39,7 +39,9 @@ def planned(measurements, rules=None):
 def test_what_is_not_slower_as_a_whole_is_taken_and_asked_about_once():
     wholes = Wholes(("", 1.0))
     rules = [rule for rule in catalogue() if not rule.name.startswith("cache")]
-    assert planned(wholes, rules).steps
+    done = planned(wholes, rules)
+    assert done.steps
+    assert done.whole.startswith("measured 1.00x (0.98-1.02) the speed of the pipeline as written")
     assert len(wholes.asked) == 1
 
 
@@ -47,6 +49,7 @@ def test_what_lost_is_tried_with_fewer_kinds_of_rules_and_the_fastest_is_taken()
     wholes = Wholes(("where", 0.5), ("calls=", 1.4), ("", 1.1))
     done = planned(wholes)
     assert "calls=" in one_line(done.after)
+    assert done.whole.startswith("measured 1.40x")
     assert "filter_batches" not in {step.rule for step in done.steps}
     (refused,) = [each for each in done.refusals if each.rule == "filter_batches"]
     assert "as a whole it measured 0.50x the speed of the pipeline as written" in refused.reason
@@ -56,6 +59,7 @@ def test_where_all_lost_nothing_is_changed():
     done = planned(Wholes(("", 0.5)))
     assert done.after == done.before == WRITTEN
     assert not done.steps
+    assert done.whole is None
     assert any("as a whole it measured 0.50x" in each.reason for each in done.refusals)
 
 
@@ -185,7 +189,9 @@ def test_where_the_whole_cannot_be_run_what_each_rule_proved_must_do():
         def whole_speed(self, before, after, **given):
             raise MeasurementError("nothing to run")
 
-    assert planned(Unmeasurable()).steps
+    done = planned(Unmeasurable())
+    assert done.steps
+    assert done.whole == "not known: nothing to run"
 
 
 @pytest.mark.parametrize(("failing", "kept"), [([], True), (["after"], False), (["before", "after"], True)])
