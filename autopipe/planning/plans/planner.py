@@ -49,8 +49,8 @@ class _Candidate:
             return self.rewriting
         ratio, low, high = self.speed
         whole = (
-            f"measured {ratio:.2f}x ({low:.2f}-{high:.2f}) the speed of the pipeline as written, after the first epoch, "
-            f"with a model that takes {FASTEST_CONSUMER * 1e3:g} ms for each step"
+            f"measured {ratio:.2f}x ({low:.2f}-{high:.2f}) the speed of the pipeline as written, after the first "
+            f"epoch, with a model that takes {FASTEST_CONSUMER * 1e3:g} ms for each step"
         )
         return replace(self.rewriting, whole=whole)
 

@@ -104,3 +104,18 @@ def test_of_few_elements_one_in_as_many_is_looked_at_as_leaves_several_turns(cou
     (making, in_turns), (reading, _) = turned[-2:]
     assert making == reading > count // 8
     assert in_turns >= 3
+
+
+STALLED, AT_ONCE, EVEN = [0.2, *[1e-3] * 9], [0.2, *[1e-3] * 9], [2e-3] * 10
+
+
+@pytest.mark.parametrize(
+    ("timed", "taken"),
+    [([STALLED, EVEN], EVEN), ([AT_ONCE, AT_ONCE], AT_ONCE), ([EVEN], EVEN), ([STALLED, []], STALLED)],
+    ids=["a busy moment", "many made at a time", "nothing stands out", "none the second time"],
+)
+def test_where_one_element_took_most_of_the_time_they_are_timed_again(timed, taken, monkeypatch):
+    answers = iter(timed)
+    monkeypatch.setattr(caching, "_turns", lambda *_: next(answers))
+    assert caching._undisturbed(None) == taken
+    assert next(answers, None) is None
