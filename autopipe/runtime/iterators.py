@@ -34,7 +34,7 @@ from autopipe.runtime.repoint import (
     has_large_buffer,
     repoint,
     restore,
-    restore_new,
+    restore_in_place,
     state_of,
     waits_for_next_epoch,
     was_never_read,
@@ -248,7 +248,7 @@ class Iterators:
         knobs = reading.knobs | values
         tree = with_knobs(reading.dataset.tree, knobs)
         keeps_nothing = not reading.memories.caches and not reading.notes and not reading.passes
-        if keeps_nothing and knobs == reading.knobs and was_never_read(iterator) and restore_new(iterator, state):
+        if keeps_nothing and knobs == reading.knobs and restore_in_place(iterator, state):
             return True
         for other in self._readings_like(reading, tree, knobs, saved):
             pipeline = self._pipeline_of(other, tree)

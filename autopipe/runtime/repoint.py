@@ -27,7 +27,7 @@ __all__ = [
     "has_large_buffer",
     "repoint",
     "restore",
-    "restore_new",
+    "restore_in_place",
     "state_of",
     "waits_for_next_epoch",
     "was_never_read",
@@ -102,8 +102,8 @@ def restore(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
     return True
 
 
-def restore_new(iterator: Any, state: Any) -> bool:
-    """Make an iterator that :func:`was_never_read` go on from where another iterator over the same stages was.
+def restore_in_place(iterator: Any, state: Any) -> bool:
+    """Make an iterator go on over the pipeline it runs from where another iterator over the same stages was.
 
     Its pipeline is not made again: that would draw from the seeds of its shuffles again, and TensorFlow does not always
     restore how many were drawn.

@@ -315,3 +315,27 @@ def test_an_iterator_is_gone_when_nobody_holds_it():
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("order", ["read save restore", "read save rest restore rest"])
+def test_a_restore_draws_as_many_seeded_orders_as_tensorflow_does(order, tmp_path):
+    def later_epochs(dataset):
+        iterator = iter(dataset)
+        checkpoint = tf.train.Checkpoint(iterator=iterator)
+        path = None
+        for step in order.split():
+            match step:
+                case "read":
+                    next(iterator)
+                case "save":
+                    path = checkpoint.write(str(tmp_path / "saved"))
+                case "restore":
+                    checkpoint.read(path).assert_consumed()
+                case "rest":
+                    list(iterator)
+        return [[batch.tolist() for batch in dataset.as_numpy_iterator()] for _epoch in range(3)]
+
+    def written():
+        return Dataset.range(12).shuffle(12, seed=1).batch(4)
+
+    assert later_epochs(autopipe.optimize(written(), keeps="sequence", rules=[])) == later_epochs(written())
