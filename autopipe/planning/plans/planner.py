@@ -231,7 +231,8 @@ def _not_slower(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measuremen
         if raised and measurements.fails(best.after) and not measurements.fails(best.before):
             refusals = (Refusal(step.rule, step.before, f"as a whole it fails: {unmeasured}") for step in best.steps)
             return replace(_unchanged(best), refusals=(*best.refusals, *refusals))
-        return replace(best, whole=f"not known: {unmeasured}")
+        said = any(str(unmeasured) == refusal.reason for refusal in best.refusals)
+        return best if said else replace(best, whole=f"not known: {unmeasured}")
     if not found.slower:
         return found.told
     standing = list(_standing(_alternatives(best, rules, keeps, measurements), measurements))
