@@ -26,7 +26,7 @@ class _Worth(IntEnum):
     OF_DATA = 3
 
 
-def sides_to_keep(fn: Function, sides: Sequence[Node], widths: tuple[int, ...]) -> tuple[bool, ...] | None:
+def sides_to_keep(fn: Function, sides: Sequence[Node | None], widths: tuple[int, ...]) -> tuple[bool, ...] | None:
     """Return for each side whether results of a function's work on it are to be kept; ``None`` if it does none on any.
 
     Only the sides most worth it are: what is never the same again cannot be kept. To make a seed of a number that is
@@ -34,12 +34,12 @@ def sides_to_keep(fn: Function, sides: Sequence[Node], widths: tuple[int, ...]) 
 
     Args:
         fn: a function of all sides.
-        sides: where the elements of each come from.
+        sides: where the elements of each come from; ``None`` for numbers that the stage itself gives.
         widths: how many tensors each has.
     """
     working, opening = sides_with_work(fn, widths), sides_opening_files(fn, widths)
     worth = [
-        _worth(side, opens) if works else _Worth.NO_WORK
+        _worth(side, opens) if works and side is not None else _Worth.NO_WORK
         for side, works, opens in zip(sides, working, opening, strict=True)
     ]
     most = max(worth)

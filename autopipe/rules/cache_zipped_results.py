@@ -11,7 +11,7 @@ from autopipe.pipeline.ir import Enumerate, IgnoreErrors, Map, Node, Zip
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
-from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, Numbered, memoized, moved_since, numbered
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, memoized, moved_since, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
@@ -38,13 +38,14 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
     every epoch: each side is numbered upstream, where it still has the same elements, and what f gives for a number of
     that side is kept. What needs several sides, or draws, runs again. So does all that f does with a side that has no
     end or is drawn anew, and beside one of data also with one of counted numbers, such as the seeds of an augmentation.
-    It needs: plain tensors, on each side of which results are kept what ``cache_results`` needs and, where it leaves
-    work of a side to each epoch, that ``cache_results`` cannot keep what f gives for the pairs.
+    The numbers of an ``enumerate`` after the shuffle are such a side. It needs: plain tensors, on each side of which
+    results are kept what ``cache_results`` needs and, where it leaves work of a side to each epoch, that
+    ``cache_results`` cannot keep what f gives for the pairs.
     """
     if not isinstance(node, Map) or not node.one_for_one:
         return None
     zipped, moved = moved_since(node.input)
-    if not isinstance(zipped, Zip):
+    if not isinstance(zipped, Enumerate | Zip):
         return None
     if any(type(part).__name__ == "NoneTensorSpec" for part in signature(zipped).flat_specs):
         return None
@@ -110,24 +111,27 @@ class _Kept(NamedTuple):
     leaves_more: bool
 
 
-def _kept(node: Map, zipped: Zip, moved: list[Node]) -> _Kept | None:
-    widths = tuple(len(signature(side).flat_specs) for side in zipped.parts)
-    keeping = sides_to_keep(node.fn, zipped.parts, widths)
+def _kept(node: Map, zipped: Enumerate | Zip, moved: list[Node]) -> _Kept | None:
+    given: tuple[Node | None, ...] = zipped.parts if isinstance(zipped, Zip) else (None, zipped.input)
+    widths = tuple(1 if side is None else len(signature(side).flat_specs) for side in given)
+    keeping = sides_to_keep(node.fn, given, widths)
     found = split_by_sides(node.fn, widths, keeping) if keeping else None
     if found is None:
         return None
     parts, rest = found
-    sides = [numbered(side) if part else Numbered(side, side) for part, side in zip(parts, zipped.parts, strict=True)]
-    after: Node = zipped.on(*(side.elements for side in sides))
+    sides = [numbered(side) if side and part else None for part, side in zip(parts, given, strict=True)]
+    after: Node = zipped.on(*(side.elements if side else each for side, each in zip(sides, given, strict=True) if each))
     for stage in reversed(moved):
         after = stage.on(after)
     worked = []
     for number, (part, side, ahead) in enumerate(zip(parts, sides, _ahead(parts, widths), strict=True), 1):
-        if part:
+        if part and side:
             after = memoized(node, part, after, side.source, ahead=ahead)
-            worked.append(_Worked(f"side {number} of the zip", part, side.elements, after.kept))
+            name = f"side {number} of the zip" if isinstance(zipped, Zip) else "what is enumerated"
+            worked.append(_Worked(name, part, side.elements, after.kept))
     after = replace(node, fn=rest, input=after)
-    return _Kept(worked, rest, after, leaves_more=keeping != sides_with_work(node.fn, widths))
+    leaves_more = isinstance(zipped, Enumerate) or keeping != sides_with_work(node.fn, widths)
+    return _Kept(worked, rest, after, leaves_more)
 
 
 def _ahead(parts: Sequence[Function | None], widths: Sequence[int]) -> list[int]:

@@ -39,6 +39,10 @@ def seeded(text, number_of_it):
     return number(text) + tf.random.stateless_uniform([], seed)
 
 
+def seeded_by_place(place, text):
+    return seeded(text, place)
+
+
 def mixed():
     """Return a dataset of its own: another one would go on with the orders of its seed."""
     return TEXTS.shuffle(12, seed=3)
@@ -268,9 +272,29 @@ def test_rows_that_are_whole_numbers_are_data():
     assert one_line(apply(RULE, dataset).after).count("memoized_map") == 2
 
 
+@pytest.mark.parametrize("start", [0, 5])
+def test_an_enumerate_is_a_zip_with_numbers(start):
+    shown = f"enumerate({start or ''})"
+    after = "memoized_map(part of seeded_by_place, calls=AUTOTUNE) | map(rest of seeded_by_place)"
+    dataset = mixed().enumerate(start).map(seeded_by_place)
+    assert_rewrites(RULE, dataset, f"{NUMBERED} | {shown} | {after}", Keeps.SEQUENCE)
+
+
+def test_what_moves_enumerated_elements_stays_where_it_was():
+    dataset = mixed().enumerate().shuffle(5, seed=1).skip(2).map(seeded_by_place, num_parallel_calls=2)
+    moved = f"{NUMBERED} | enumerate() | shuffle(5, seed=1) | skip(2)"
+    after = "memoized_map(part of seeded_by_place, calls=2) | map(rest of seeded_by_place, calls=2)"
+    assert_rewrites(RULE, dataset, f"{moved} | {after}", Keeps.SEQUENCE)
+
+
+def test_what_is_made_of_their_places_alone_is_not_kept():
+    assert_no_match(RULE, mixed().enumerate().map(lambda place, text: (tf.sin(tf.cast(place, tf.float32)), text)))
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: TEXTS.enumerate().shuffle(12).take(5).map(seeded_by_place),
         lambda: Dataset.zip((TEXTS, Dataset.counter())).shuffle(12).take(5).map(seeded),
         lambda: Dataset.zip((TEXTS, NUMBERS)).map(seeded).ignore_errors(),
     ],
@@ -280,9 +304,15 @@ def test_where_numbers_of_pairs_last_cache_results_keeps_more(make):
     assert [step.rule for step in apply("cache_results", make()).steps] == ["cache_results"]
 
 
+def test_where_a_cache_serves_enumerated_elements_nothing_is_said():
+    assert_no_match(RULE, TEXTS.enumerate().map(seeded_by_place))
+    assert_no_match(RULE, TEXTS.enumerate().shuffle(12).map(seeded_by_place))
+
+
 def test_a_refusal_tells_of_which_side_it_is():
     slow = Answers(caching=(1e-5, 1e-6))
     assert_refuses(RULE, pairs().map(both), "side 1 of the zip: it takes 10 us to make an element", answers=slow)
+    assert_refuses(RULE, mixed().enumerate().map(seeded_by_place), "what is enumerated: it takes", answers=slow)
     assert_refuses(
         RULE,
         Dataset.zip((mixed(), Dataset.counter())).map(lambda text, x: (text, tf.sin(tf.cast(x, tf.float32)))),
@@ -336,11 +366,14 @@ def test_what_numbers_leave_behind_they_leave_in_every_epoch():
         assert int(total) == epoch * sum(range(12))
 
 
-def with_seeds():
-    return Dataset.zip((mixed(), Dataset.counter())).map(seeded)
+FORMS = {
+    "zip": lambda: Dataset.zip((mixed(), Dataset.counter())).map(seeded),
+    "enumerate": lambda: mixed().enumerate().map(seeded_by_place),
+}
 
 
-def test_iterators_beside_each_other_and_left_midway_give_what_they_gave(monkeypatch):
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_iterators_beside_each_other_and_left_midway_give_what_they_gave(form, monkeypatch):
     def read(dataset):
         whole, left, beside = [], iter(dataset), iter(dataset)
         for _ in range(4):
@@ -348,20 +381,21 @@ def test_iterators_beside_each_other_and_left_midway_give_what_they_gave(monkeyp
         whole += [*beside, *dataset.batch(5).take(2), *dataset.skip(3), *dataset]
         return [each.numpy().tolist() for each in whole]
 
-    assert read(optimized(with_seeds(), monkeypatch)) == read(with_seeds())
+    assert read(optimized(form(), monkeypatch)) == read(form())
 
 
-def test_an_iterator_goes_on_from_a_checkpoint(monkeypatch, tmp_path):
-    dataset = optimized(with_seeds(), monkeypatch)
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_an_iterator_goes_on_from_a_checkpoint(form, monkeypatch, tmp_path):
+    dataset = optimized(form(), monkeypatch)
     iterator = iter(dataset)
     first = [next(iterator) for _ in range(5)]
     path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
     another = iter(dataset)
     tf.train.Checkpoint(iterator=another).restore(path)
-    assert [float(x) for x in (*first, *another)] == [float(x) for x in with_seeds()]
+    assert [float(x) for x in (*first, *another)] == [float(x) for x in form()]
 
 
-numbered = st.sampled_from(["counter", "range"])
+numbered = st.sampled_from(["counter", "range", "enumerate"])
 
 
 @given(names=moves, numbers=numbered, after=moves, parallel=st.booleans())
@@ -372,9 +406,13 @@ def test_whatever_moves_data_and_what_is_seeded_they_are_the_same(names, numbers
         return dataset
 
     def make():
-        beside = Dataset.counter() if numbers == "counter" else NUMBERS
-        dataset = Dataset.zip((moved(mixed(), names), beside))
-        return moved(dataset, after).map(seeded, num_parallel_calls=2 if parallel else None)
+        data = moved(mixed(), names)
+        if numbers == "enumerate":
+            dataset, function = data.enumerate(2), seeded_by_place
+        else:
+            dataset = Dataset.zip((data, Dataset.counter() if numbers == "counter" else NUMBERS))
+            function = seeded
+        return moved(dataset, after).map(function, num_parallel_calls=2 if parallel else None)
 
     done = apply(RULE, make(), Keeps.SEQUENCE, AlwaysFaster())
     assert compare(make(), build(done.after), Keeps.SEQUENCE, epochs=3) is None
