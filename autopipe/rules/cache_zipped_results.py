@@ -6,17 +6,18 @@ from typing import NamedTuple
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.function import Function
 from autopipe.functions.parts.cut import IllegalCutError
-from autopipe.functions.parts.sides import split_by_sides
+from autopipe.functions.parts.sides import sides_with_work, split_by_sides
 from autopipe.pipeline.ir import Enumerate, IgnoreErrors, Map, Node, Zip
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._caching import fixed_before_mixing
-from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, Numbered, memoized, moved_since, numbered
+from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, memoized, moved_since, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
     NoCacheServes,
     NoNewReadAhead,
     NotCachedYet,
+    NotSameTogether,
     OrdinaryTypes,
     PlainTensors,
     RoundingUnseen,
@@ -25,6 +26,7 @@ from autopipe.rules._obligations import (
     WorthCaching,
 )
 from autopipe.rules._rounding import up_to_rounding
+from autopipe.rules._sides import on_side, sides_to_keep
 
 
 @rule(keeps=Keeps.SEQUENCE)
@@ -34,13 +36,16 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
     Where one side is shuffled by itself, as the negatives of triplets are, each epoch makes other pairs, and a cache of
     the pairs is of no use. But what f does with one side alone, such as reading and decoding its image, is the same in
     every epoch: each side is numbered upstream, where it still has the same elements, and what f gives for a number of
-    that side is kept. What needs several sides, or draws, runs again. It needs: plain tensors, and on each side with
-    such work what ``cache_results`` needs.
+    that side is kept. What needs several sides, or draws, runs again. So does all that f does with a side that has no
+    end or is drawn anew, and beside one of data also with one of counted numbers, such as the seeds of an augmentation.
+    The numbers of an ``enumerate`` after the shuffle are such a side. It needs: plain tensors, on each side of which
+    results are kept what ``cache_results`` needs and, where it leaves work of a side to each epoch, that
+    ``cache_results`` cannot keep what f gives for the pairs.
     """
     if not isinstance(node, Map) or not node.one_for_one:
         return None
     zipped, moved = moved_since(node.input)
-    if not isinstance(zipped, Zip):
+    if not isinstance(zipped, Enumerate | Zip):
         return None
     if any(type(part).__name__ == "NoneTensorSpec" for part in signature(zipped).flat_specs):
         return None
@@ -51,57 +56,82 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
     if kept is None:
         return None
     mixed, _ = fixed_before_mixing(node.input)
-    parts = tuple(part for part, _ in kept.worked)
-    same = [SameNumbers(part, elements) for part, elements in kept.worked]
-    first, *others = kept.results
+    parts = tuple(each.fn for each in kept.worked)
+    same = [SameNumbers(each.fn, each.elements) for each in kept.worked]
+    pairs = numbered(node.input)
+    first, *others = (each.results for each in kept.worked)
     provided: tuple[Obligation, ...] = (
         WorkOnSides(node.fn, parts),
         NoCacheServes(replace(node, fn=parts[0], input=mixed), same[0]),
+        *([NotSameTogether(replace(same[0], elements=pairs.elements), pairs.source)] if kept.leaves_more else []),
         PlainTensors(zipped),
-        *map(OrdinaryTypes, kept.results),
+        *(OrdinaryTypes(each.results) for each in kept.worked),
         NotCachedYet(node),
-        *same,
+        *(on_side(each.name, needed) for each, needed in zip(kept.worked, same, strict=True)),
         NoNewReadAhead(node),
-        *(WorthCaching(IgnoreErrors(input=each), LEAST_SAVED_SECONDS) for each in kept.results),
+        *(
+            on_side(each.name, WorthCaching(IgnoreErrors(input=each.results), LEAST_SAVED_SECONDS))
+            for each in kept.worked
+        ),
         FitsMemory(first, tuple(others)),
     )
     exact = rounds_alike(node.fn, *parts, kept.rest)
     return up_to_rounding(kept.after, provided, exact=exact, unseen=RoundingUnseen(jumps_after_regrouping(node.fn)))
 
 
+class _Worked(NamedTuple):
+    """A side with work of which results are kept.
+
+    Attributes:
+        name: which one it is.
+        fn: what is done with it alone.
+        elements: its elements with their numbers.
+        results: what is kept once every element was read.
+    """
+
+    name: str
+    fn: Function
+    elements: Node
+    results: Enumerate
+
+
 class _Kept(NamedTuple):
     """What becomes of a map.
 
     Attributes:
-        worked: what it does with each side that it does work on alone, and the elements there with their numbers.
-        results: what is kept of each of these once every element was read.
+        worked: the sides of which results are kept.
         rest: what is done with the results.
         after: what becomes of the site.
+        leaves_more: whether the rest may do what is the same in every epoch for the same elements together.
     """
 
-    worked: list[tuple[Function, Node]]
-    results: list[Enumerate]
+    worked: list[_Worked]
     rest: Function
     after: Node
+    leaves_more: bool
 
 
-def _kept(node: Map, zipped: Zip, moved: list[Node]) -> _Kept | None:
-    widths = tuple(len(signature(side).flat_specs) for side in zipped.parts)
-    found = split_by_sides(node.fn, widths)
+def _kept(node: Map, zipped: Enumerate | Zip, moved: list[Node]) -> _Kept | None:
+    given: tuple[Node | None, ...] = zipped.parts if isinstance(zipped, Zip) else (None, zipped.input)
+    widths = tuple(1 if side is None else len(signature(side).flat_specs) for side in given)
+    keeping = sides_to_keep(node.fn, given, widths)
+    found = split_by_sides(node.fn, widths, keeping) if keeping else None
     if found is None:
         return None
     parts, rest = found
-    sides = [numbered(side) if part else Numbered(side, side) for part, side in zip(parts, zipped.parts, strict=True)]
-    after: Node = zipped.on(*(side.elements for side in sides))
+    sides = [numbered(side) if side and part else None for part, side in zip(parts, given, strict=True)]
+    after: Node = zipped.on(*(side.elements if side else each for side, each in zip(sides, given, strict=True) if each))
     for stage in reversed(moved):
         after = stage.on(after)
-    worked, results = [], []
-    for part, side, ahead in zip(parts, sides, _ahead(parts, widths), strict=True):
-        if part:
+    worked = []
+    for number, (part, side, ahead) in enumerate(zip(parts, sides, _ahead(parts, widths), strict=True), 1):
+        if part and side:
             after = memoized(node, part, after, side.source, ahead=ahead)
-            worked.append((part, side.elements))
-            results.append(after.kept)
-    return _Kept(worked, results, rest, after=replace(node, fn=rest, input=after))
+            name = f"side {number} of the zip" if isinstance(zipped, Zip) else "what is enumerated"
+            worked.append(_Worked(name, part, side.elements, after.kept))
+    after = replace(node, fn=rest, input=after)
+    leaves_more = isinstance(zipped, Enumerate) or keeping != sides_with_work(node.fn, widths)
+    return _Kept(worked, rest, after, leaves_more)
 
 
 def _ahead(parts: Sequence[Function | None], widths: Sequence[int]) -> list[int]:

@@ -17,20 +17,21 @@ class IllegalCutError(RefusalError):
     """A function cannot be cut at these tensors; the message says why."""
 
 
-def split(fn: Function, cut: Sequence[Any]) -> tuple[Function, Function]:
+def split(fn: Function, cut: Sequence[Any], *, late: Sequence[Any] = ()) -> tuple[Function, Function]:
     """Return a first and a second function; the second, of what the first gives, gives what the function gives.
 
     Args:
         fn: a traced function.
         cut: symbolic tensors of its graph, which the first function gives as a flat tuple and the second takes. Inputs
             that the second needs are among them.
+        late: inputs among these; what looks at one of them and only has to run, as an assertion, runs in the second.
 
     Raises:
         IllegalCutError: if the second would need an input that is not cut, or both would run an op with a state.
     """
     _refuse_resources(cut)
     graph = fn.concrete.graph
-    before, after, unawaited = _effects_by_side(fn, cut)
+    before, after, unawaited = _effects_by_side(fn, cut, late)
     done = needed_ops([*cut, *before], done=unawaited)
     remaining = needed_ops([*graph.outputs, *after], cut, done=done)
     _refuse_uncut_inputs(fn, remaining)
@@ -85,16 +86,20 @@ def _refuse_shared_state(fn: Function, shared: set[Any]) -> None:
         raise IllegalCutError(f"both parts need what {described(fn.concrete.graph, op)} gives, and it must run once")
 
 
-def _effects_by_side(fn: Function, cut: Sequence[Any]) -> tuple[list[Any], list[Any], set[Any]]:
+def _effects_by_side(
+    fn: Function, cut: Sequence[Any], late_inputs: Sequence[Any]
+) -> tuple[list[Any], list[Any], set[Any]]:
     """Return the ops that run for their effect, such as assertions: those of the first part, and those of the second.
 
-    One that no result depends on stands as early as it can. TensorFlow has each assertion wait for the one written
-    before it, and for what that waits for: those ops of the second part that the first need not wait for come last.
+    One that no result depends on stands as early as it can, but for those that look at the late inputs. TensorFlow has
+    each assertion wait for the one written before it, and for what that waits for: those ops of the second part that
+    the first need not wait for come last.
     """
     import tensorflow as tf
 
     graph = fn.concrete.graph
-    first = needed_ops(cut)
+    looking = fed_by(late_inputs)
+    first = needed_ops(cut, done=looking - ops_with_effects(fn))
     second = needed_ops(graph.outputs, cut, waits=False) - first
     effects = second & ops_with_effects(fn)
     # A variable that the second part reads is assigned there, though no result depends on the assignment.
@@ -103,7 +108,7 @@ def _effects_by_side(fn: Function, cut: Sequence[Any]) -> tuple[list[Any], list[
     before: list[Any] = []
     after: list[Any] = []
     for op in graph.control_outputs:
-        late = op not in first and needed_ops([op], cut, waits=False) & of_second
+        late = op not in first and (op in looking or needed_ops([op], cut, waits=False) & of_second)
         (after if late else before).append(op)
     late = of_second | fed_by(tensor for op in of_second for tensor in op.outputs)
-    return before, after, late - first - ops_with_effects(fn)
+    return before, after, (late | looking) - first - ops_with_effects(fn)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autopipe.functions.analysis.effects import described
+from autopipe.functions.analysis.effects import described, ops_that_change, ops_with_effects
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.parts.cut import IllegalCutError, split
 from autopipe.functions.parts.fixed_part import changes_between_epochs, cheapest_cut
 from autopipe.functions.subgraph import copy_into_trace, fed_by, needed_ops, specs, stand_ins, trace
 
-__all__ = ["split_by_sides"]
+__all__ = ["sides_opening_files", "sides_with_work", "split_by_sides"]
 
 
 @remembered
-def split_by_sides(fn: Function, widths: tuple[int, ...]) -> tuple[tuple[Function | None, ...], Function] | None:
+def split_by_sides(
+    fn: Function, widths: tuple[int, ...], kept: tuple[bool, ...] | None = None
+) -> tuple[tuple[Function | None, ...], Function] | None:
     """Return the functions that do the work on each side which is the same in every epoch, and the rest.
 
     Where a side has no such work there is none, and the rest takes that side as it is. ``None`` if no side has.
@@ -24,6 +26,7 @@ def split_by_sides(fn: Function, widths: tuple[int, ...]) -> tuple[tuple[Functio
     Args:
         fn: a function of all sides.
         widths: how many tensors each side has, in order.
+        kept: of which sides work is split off, if they have any; by default of all. That of others is left to the rest.
 
     Raises:
         IllegalCutError: if it cannot be cut so; the message names the op and the user's line.
@@ -37,10 +40,13 @@ def split_by_sides(fn: Function, widths: tuple[int, ...]) -> tuple[tuple[Functio
     ([(tf.float32,), None], [tf.float32, tf.string])
     """
     sides = _apart(fn.element_inputs, widths)
-    cuts = [cheapest_cut(fn, side) for side in sides]
+    cuts = [cut if keeps else [] for cut, keeps in zip(_cuts(fn, widths), kept or [True] * len(widths), strict=True)]
     if not any(cuts):
         return None
-    before, rest = split(fn, [tensor for cut, side in zip(cuts, sides, strict=True) for tensor in cut or side])
+    left = [tensor for cut, side in zip(cuts, sides, strict=True) if not cut for tensor in side]
+    before, rest = split(
+        fn, [tensor for cut, side in zip(cuts, sides, strict=True) for tensor in cut or side], late=left
+    )
     if changes_between_epochs(before):
         raise IllegalCutError(f"part of {fn} on one side changes between epochs")
     given = _apart(before.concrete.outputs, [len(cut or side) for cut, side in zip(cuts, sides, strict=True)])
@@ -53,6 +59,44 @@ def split_by_sides(fn: Function, widths: tuple[int, ...]) -> tuple[tuple[Functio
     return tuple(parts), rest
 
 
+@remembered
+def sides_with_work(fn: Function, widths: tuple[int, ...]) -> tuple[bool, ...]:
+    """Return for each side whether a function does work on it alone which is the same in every epoch.
+
+    Args:
+        fn: a function of all sides.
+        widths: how many tensors each side has, in order.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> texts = tf.data.Dataset.from_tensors("1")
+    >>> both = tf.data.Dataset.zip((texts, texts)).map(lambda x, y: (tf.strings.to_number(x), y))
+    >>> sides_with_work(extract(both).fn, (1, 1))
+    (True, False)
+    """
+    return tuple(map(bool, _cuts(fn, widths)))
+
+
+@remembered
+def sides_opening_files(fn: Function, widths: tuple[int, ...]) -> tuple[bool, ...]:
+    """Return for each side whether a function looks at it to read files, or to call Python that is declared stateless.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> texts = tf.data.Dataset.from_tensors("a")
+    >>> both = tf.data.Dataset.zip((texts, texts)).map(lambda x, y: (tf.io.read_file(x), y))
+    >>> sides_opening_files(extract(both).fn, (1, 1))
+    (True, False)
+    """
+    opening = ops_with_effects(fn) - ops_that_change(fn)
+    return tuple(bool(fed_by(side) & opening) for side in _apart(fn.element_inputs, widths))
+
+
+@remembered
+def _cuts(fn: Function, widths: tuple[int, ...]) -> list[list[Any]]:
+    return [cheapest_cut(fn, side) for side in _apart(fn.element_inputs, widths)]
+
+
 def _apart(tensors: Sequence[Any], widths: Sequence[int]) -> list[tuple[Any, ...]]:
     remaining = iter(tensors)
     return [tuple(next(remaining) for _ in range(width)) for width in widths]
@@ -62,7 +106,7 @@ def _effects(fn: Function, taken: Sequence[Sequence[Any]], works: Sequence[bool]
     """Return what runs for its effect, by the side it belongs to; what needs no side, with the first that works.
 
     Raises:
-        IllegalCutError: if something needs several sides, or one that has no work.
+        IllegalCutError: if something needs several sides, or waits with what is before the cut on one without work.
     """
     graph = fn.concrete.graph
     found: list[list[Any]] = [[] for _ in taken]

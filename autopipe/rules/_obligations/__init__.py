@@ -59,7 +59,7 @@ from autopipe.rules._obligations.measured import (
     WorthCaching,
     WorthCachingOnDisk,
 )
-from autopipe.rules._obligations.numbers import SameNumbers
+from autopipe.rules._obligations.numbers import NotSameTogether, SameNumbers
 from autopipe.rules._obligations.reading import ReadToItsEnd
 from autopipe.rules._obligations.slices import HoldsFewWhole
 from autopipe.rules._obligations.stages import (
@@ -108,6 +108,7 @@ __all__ = [
     "NoRepeatAfter",
     "NotCachedYet",
     "NotMuchLarger",
+    "NotSameTogether",
     "NotSlower",
     "OneReader",
     "OneShape",

@@ -17,7 +17,7 @@ from autopipe.rules._base import Proof, Site
 from autopipe.rules._obligations.epochs import keeps_order, what_differs_between_epochs, who_fails_now_and_then
 from autopipe.rules._obligations.functions import Deterministic
 
-__all__ = ["SameNumbers"]
+__all__ = ["NotSameTogether", "SameNumbers"]
 
 # An element takes one number in each of these, whether it fails or not.
 _ONE_NUMBER_EACH = (ir.Concatenate, ir.Enumerate, ir.Map, ir.MemoizedMap, ir.Options, ir.Prefetch, ir.Zip)
@@ -46,6 +46,23 @@ class SameNumbers:
         read = effects(self.fn).file_reads or reads_files(self.elements)
         assumed = "; assumes the files stay as they are" if read else ""
         return unsteady or Proof(True, f"each element has the same number in every epoch{assumed}")
+
+
+@dataclass(frozen=True)
+class NotSameTogether:
+    """Elements of several sides have no numbers together that are the same in every epoch, or no end.
+
+    Args:
+        together: what is asked of them for their results to be kept by number.
+        source: all that would be numbered.
+    """
+
+    together: SameNumbers
+    source: ir.Node = field(repr=False)
+
+    def check(self, site: Site) -> Proof:
+        """Ask; where they have, more is kept of them together than of each side, and there is nothing to say."""
+        return Proof(signature(self.source).is_endless or not self.together.check(site).holds, "")
 
 
 def _up_to_numbers(node: ir.Node) -> Iterator[ir.Node]:

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from autopipe.functions.parts.cut import IllegalCutError
-from autopipe.functions.parts.sides import split_by_sides
+from autopipe.functions.parts.sides import sides_with_work, split_by_sides
 from autopipe.pipeline.extract import extract
 
 Dataset = tf.data.Dataset
@@ -94,23 +94,72 @@ def test_a_check_of_one_side_stays_with_it():
         parts[1].concrete(tf.constant("2"), tf.constant("y"))
 
 
+def test_a_check_of_a_side_without_work_runs_with_the_rest():
+    def checked(a, b, c):
+        tf.debugging.assert_equal(b[1], "x")
+        tf.debugging.assert_equal(a, "1.5")
+        return number(a), b
+
+    parts, rest = split(checked)
+    assert float(run(parts, rest)[0]) == 1.5
+    parts[0].concrete(tf.constant("1.5"))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        parts[0].concrete(tf.constant("2"))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        rest.concrete(tf.constant(1.5), tf.constant("2"), tf.constant("y"), tf.constant(3.0))
+
+
+def test_so_does_one_of_that_side_and_another():
+    def checked(a, b, c):
+        tf.debugging.assert_equal(a, b[0])
+        return number(a), b
+
+    _, rest = split(checked)
+    assert "Assert" in {op.type for op in rest.concrete.graph.get_operations()}
+
+
+def test_work_on_a_side_that_is_not_to_be_kept_is_left_to_the_rest():
+    def function(a, b, c):
+        tf.debugging.assert_less(c, 4.0)
+        return number(a), number(b[0]), tf.sin(c)
+
+    fn = extract(SIDES.map(function)).fn
+    assert sides_with_work(fn, WIDTHS) == (True, True, True)
+    parts, rest = split_by_sides(fn, WIDTHS, (True, False, False))
+    assert [part is None for part in parts] == [False, True, True]
+    assert [each.numpy() for each in run(parts, rest)] == [1.5, 2.0, tf.sin(3.0).numpy()]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        rest.concrete(tf.constant(1.5), tf.constant("2"), tf.constant("x"), tf.constant(5.0))
+    assert split_by_sides(fn, WIDTHS, (False, False, False)) is None
+
+
 def of_two_sides(a, b, c):
     tf.debugging.assert_equal(a, b[0])
     return number(a), number(b[0])
 
 
-def of_a_side_without_work(a, b, c):
-    tf.debugging.assert_equal(b[1], "y")
+def after_what_leaves_traces(a, b, c):
+    tf.print(b[1])
+    tf.debugging.assert_equal(a, "1.5")
     return number(a), b
 
 
-@pytest.mark.parametrize("function", [of_two_sides, of_a_side_without_work])
-def test_a_check_that_is_part_of_no_work_on_one_side_is_not_split_off(function):
-    with pytest.raises(IllegalCutError, match="Assert .* is part of no work on one side"):
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(of_two_sides, "Assert .* is part of no work on one side"), (after_what_leaves_traces, "PrintV2")],
+)
+def test_what_can_run_on_no_side_alone_nor_with_the_rest_is_not_split_off(function, reason):
+    with pytest.raises(IllegalCutError, match=reason):
         split(function)
 
 
+def checked(x):
+    tf.debugging.assert_greater(x, -1e9)
+    return x
+
+
 STEPS = {
+    "checked": checked,
     "number": lambda x: tf.strings.to_number(tf.strings.as_string(x)),
     "sin": tf.sin,
     "double": lambda x: x * 2,
@@ -129,8 +178,9 @@ JOINS = {
     steps=st.tuples(*[st.lists(st.sampled_from(sorted(STEPS)), max_size=3)] * 2),
     joins=st.lists(st.sampled_from(sorted(JOINS)), min_size=1, max_size=3),
     after=st.lists(st.sampled_from(sorted(STEPS)), max_size=2),
+    kept=st.sampled_from([(True, True), (True, False), (False, True)]),
 )
-def test_random_functions_of_two_sides_give_what_they_gave(steps, joins, after):
+def test_random_functions_of_two_sides_give_what_they_gave(steps, joins, after, kept):
     def function(x, y):
         for step in steps[0]:
             x = STEPS[step](x)
@@ -143,9 +193,10 @@ def test_random_functions_of_two_sides_give_what_they_gave(steps, joins, after):
 
     numbers = Dataset.from_tensors(0.5)
     fn = extract(Dataset.zip((numbers, numbers)).map(function)).fn
-    found = split_by_sides(fn, (1, 1))
+    found = split_by_sides(fn, (1, 1), kept)
     assume(found is not None)
     parts, rest = found
+    assert all(keeps or part is None for part, keeps in zip(parts, kept, strict=True))
     sides = tf.constant(0.3), tf.constant(0.7)
     between = [
         each for part, side in zip(parts, sides, strict=True) for each in (part.concrete(side) if part else [side])
