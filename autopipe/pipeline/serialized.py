@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import chain
 from typing import Any
@@ -12,6 +13,9 @@ from autopipe.pipeline import ir, trees
 __all__ = ["HiddenArgumentError", "enumerate_start", "fixed_choices", "graph_of", "hidden_attribute"]
 
 _LARGEST_GRAPH_BYTES = 64 * 2**20
+_OP_OF_CHOICES = re.compile(r"\b(Range|Repeat|TensorSlice)DatasetOp\b")
+# They are held a second time.
+_MOST_BYTES_OF_CHOICES = 2**20
 
 
 class HiddenArgumentError(Exception):
@@ -63,12 +67,15 @@ def fixed_choices(variant: Any) -> ir.Node | None:
 def _read_choices(variant: Any) -> ir.Node | None:
     import tensorflow as tf
 
+    # Of a variant tensor TensorFlow shows the last op. Behind others may be all the data of a training, to be copied.
+    if not _OP_OF_CHOICES.search(repr(tf.data.experimental.to_variant(variant))):
+        return None
     try:
         nodes = {node.name: node for node in graph_of(variant).node}
     except tf.errors.OpError:
         return None
-    (result,) = (node for node in nodes.values() if node.op == "_Retval")
-    return _choices(nodes, result.input[0])
+    result = next((node for node in nodes.values() if node.op == "_Retval"), None)
+    return None if result is None else _choices(nodes, result.input[0])
 
 
 def _choices(nodes: Mapping[str, Any], name: str) -> ir.Node | None:
@@ -81,6 +88,8 @@ def _choices(nodes: Mapping[str, Any], name: str) -> ir.Node | None:
     if node.op not in ("RangeDataset", "TensorSliceDataset") or not node.attr["replicate_on_split"].b:
         return None
     values = _constants(nodes, node)
+    if sum(value.nbytes for value in values) > _MOST_BYTES_OF_CHOICES:
+        return None
     if node.op == "RangeDataset":
         start, stop, step = map(int, values)
         variant = tf.raw_ops.RangeDataset(

@@ -15,7 +15,7 @@ import tensorflow as tf
 from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import knob_values, read_knobs, with_knobs
-from autopipe.pipeline.seeds import draws_with_its_first_element, repeats_a_seeded_shuffle
+from autopipe.pipeline.seeds import draws_with_its_first_element, is_reseeded, repeats_a_seeded_shuffle
 from autopipe.pipeline.whole_caches import all_come_through
 from autopipe.runtime.caches.filling import may_run_as_written, passing, while_filling
 from autopipe.runtime.caches.full_pass import may_give_nothing_for_ever
@@ -24,7 +24,7 @@ from autopipe.runtime.caches.memories import Memories
 from autopipe.runtime.caches.stores import Stores
 from autopipe.runtime.checkpoints import Progress, make_savable
 from autopipe.runtime.derived import built_after
-from autopipe.runtime.disposal import call_aside, dispose_aside, number_given
+from autopipe.runtime.disposal import call_aside, dispose_aside, number_given, resource_of
 from autopipe.runtime.end_of_data import telling_its_end
 from autopipe.runtime.one_more import ask_for_one_more
 from autopipe.runtime.readings import Form, Reading, Stages, observers, tree_after
@@ -100,7 +100,7 @@ class Iterators:
         ended: Future[bool] | None = Future() if reading.passes and _ends_aside(reading) else None
         self._see_off(iterator, reading, ready.pipeline, ended)
         if ended is not None:
-            self._departures.watch(iterator, partial(answer, ended))
+            self._departures.watch(iterator, partial(answer, ended), asked=ended)
         elif reading.passes and reading.requests is not None:
             number = int(ready.pipeline.cardinality())
             self._departures.watch(iterator, partial(read_to_end, reading.requests, number))
@@ -179,7 +179,10 @@ class Iterators:
             if told or reading.passes:
                 call_aside(iterator, partial(_note_taken, self._stores, reading))
         elif reading.passes:
-            reading.memories.note_reader(dispose_aside(iterator, partial(self._find_end, reading, ended, pipeline)))
+            # To hold the handle would keep what it leads to.
+            handle = weakref.ref(resource_of(iterator))
+            find_end = partial(self._find_end, reading, ended, pipeline, handle)
+            reading.memories.note_reader(dispose_aside(iterator, find_end))
         elif told:
             asked: Future[None] = Future()
             gone = dispose_aside(iterator, partial(_ask_once_more, self._stores, reading, asked, pipeline))
@@ -190,21 +193,26 @@ class Iterators:
             # It is called before those that were put there earlier.
             weakref.finalize(iterator, self._stores.note_gone, reading.files).atexit = False
 
-    def _find_end(self, reading: Reading, ended: Future[bool] | None, like: Any, resource: Any) -> None:
+    def _find_end(
+        self, reading: Reading, ended: Future[bool] | None, like: Any, handle: Callable[[], Any], resource: Any
+    ) -> None:
         """Find out whether a consumer that is gone had taken all elements."""
         found, number = False, int(like.cardinality())
         try:
-            if resource is not None:
-                given = None if reading.restored else number_given(resource)
-                if given is not None and number >= 0:
-                    found = given >= number
-                elif self._departures.may_be_all(given) and not may_give_nothing_for_ever(reading.tree):
-                    found = isinstance(ask_for_one_more(resource, like, began=reading.began), tf.errors.OutOfRangeError)
-                    self._departures.note(given, found)
+            shown = None if reading.restored else handle()
+            given = None if shown is None else number_given(shown)
+            if given is not None and number >= 0:
+                found = given >= number
+            elif resource is not None and self._may_be_the_end(reading, given):
+                found = isinstance(ask_for_one_more(resource, like, began=reading.began), tf.errors.OutOfRangeError)
+                self._departures.note(given, found)
             _note_taken(self._stores, reading)
         finally:
             if ended is not None:
                 ended.set_result(found)
+
+    def _may_be_the_end(self, reading: Reading, given: int | None) -> bool:
+        return self._departures.may_be_all(given) and not may_give_nothing_for_ever(reading.tree)
 
     def _change(self, reading: Reading, tree: ir.Node) -> ir.Node | None:
         iterator = reading.iterator()
@@ -248,7 +256,9 @@ class Iterators:
         knobs = reading.knobs | values
         tree = with_knobs(reading.dataset.tree, knobs)
         keeps_nothing = not reading.memories.caches and not reading.notes and not reading.passes
-        if keeps_nothing and knobs == reading.knobs and restore_in_place(iterator, state):
+        # One that was read is waited for then, so that it is made anew where that draws no order.
+        in_place = was_never_read(iterator) or any(map(is_reseeded, trees.walk(reading.tree)))
+        if keeps_nothing and in_place and knobs == reading.knobs and restore_in_place(iterator, state):
             return True
         for other in self._readings_like(reading, tree, knobs, saved):
             pipeline = self._pipeline_of(other, tree)

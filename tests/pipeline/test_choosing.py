@@ -87,6 +87,16 @@ def test_other_choices_are_not_read(choices):
     assert opaque(Dataset.choose_from_datasets([few, many], choices)) == ["VariantDataset"]
 
 
+def test_choices_with_much_behind_them_are_not_copied(monkeypatch):
+    monkeypatch.setattr("autopipe.pipeline.serialized.graph_of", None)
+    assert opaque(Dataset.choose_from_datasets([few, many], Dataset.range(2).map(heavy))) == ["VariantDataset"]
+
+
+def test_a_long_list_of_choices_is_not_held_twice():
+    choices = Dataset.from_tensor_slices(tf.zeros([200_000], tf.int64))
+    assert opaque(Dataset.choose_from_datasets([few, many], choices)) == ["VariantDataset"]
+
+
 def test_what_a_distribution_splits_is_marked_as_tensorflow_does():
     dataset = Dataset.choose_from_datasets([few, many], Dataset.range(2).repeat(4))
 

@@ -25,6 +25,7 @@ __all__ = ["plan"]
 
 # What two runs of one pipeline differ by on a busy machine.
 _NOISE = 0.97
+_SAME = (1.0, 1.0, 1.0)
 # A cache that holds more is worth the time to see whether it is missed, where it saves less of each element.
 _MUCH_MEMORY = 64 * 2**20
 _MUCH_WORK = 500e-6
@@ -45,7 +46,7 @@ class _Candidate:
     @property
     def told(self) -> Rewriting:
         """The rewriting, with its speed."""
-        if not self.rewriting.steps:
+        if not self.rewriting.steps or self.speed == _SAME:
             return self.rewriting
         ratio, low, high = self.speed
         whole = (
@@ -272,7 +273,7 @@ def _within_budget(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measure
 
 def _measured(rewriting: Rewriting, measurements: SampleMeasurements) -> _Candidate:
     if not rewriting.steps:
-        return _Candidate(rewriting, (1.0, 1.0, 1.0))
+        return _Candidate(rewriting, _SAME)
     found = _Candidate(rewriting, measurements.whole_speed(rewriting.before, rewriting.after))
     if not found.slower:
         return found

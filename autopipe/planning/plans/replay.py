@@ -19,6 +19,7 @@ __all__ = ["replay"]
 _FASTER = (math.inf, math.inf, math.inf)
 _WORTH_CACHING = (math.inf, 0.0)
 _WAITS = (math.inf, 0.0)
+_GRANTED = "not measured: the rules are those of the plan"
 # Samples that prove something take little, but where elements take long.
 _SECONDS = 2.0
 
@@ -57,7 +58,7 @@ def replay(
     beside = granted.bytes_beside_caches(found.after)
     if found.new_cache_bytes and found.new_cache_bytes + beside > granted.ram_budget:
         return None
-    return replace(found, steps=tuple(map(_as_planned, found.steps)))
+    return replace(found, steps=tuple(map(_as_planned, found.steps)), whole=_GRANTED if found.steps else None)
 
 
 class _AsPlanned(SampleMeasurements):

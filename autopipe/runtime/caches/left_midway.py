@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any
+from concurrent.futures import Future, wait
+from typing import Any, NamedTuple
 
 from autopipe.runtime.requests import Requests
 
@@ -13,6 +13,13 @@ __all__ = ["Departures", "answer", "read_to_end"]
 
 # A fit of one epoch makes two iterators, and some look at the first batch before that.
 _IN_A_ROW = 4
+_PATIENCE_SECONDS = 0.02
+
+
+class _Watched(NamedTuple):
+    iterator: weakref.ref[Any]
+    ended: Callable[[], bool | None]
+    asked: Future[bool] | None
 
 
 class Departures:
@@ -29,21 +36,24 @@ class Departures:
     def __init__(self) -> None:
         self._in_a_row = 0
         self._not_all = 0
-        self._watched: list[tuple[weakref.ref[Any], Callable[[], bool | None]]] = []
+        self._watched: list[_Watched] = []
 
-    def watch(self, iterator: Any, ended: Callable[[], bool | None] = lambda: False) -> None:
+    def watch(
+        self, iterator: Any, ended: Callable[[], bool | None] = lambda: False, asked: Future[bool] | None = None
+    ) -> None:
         """Count an iterator once it is gone.
 
         Args:
             iterator: the iterator.
             ended: whether it was read to its end; ``None`` as long as that is not known. For one that fills caches it
                 is not needed: once they are full, no iterators are counted.
+            asked: is done once that is known, if it is being found out.
         """
-        self._watched.append((weakref.ref(iterator), ended))
+        self._watched.append(_Watched(weakref.ref(iterator), ended, asked))
 
     def forget(self, iterator: Any) -> None:
         """Count an iterator no more."""
-        self._watched = [each for each in self._watched if each[0]() is not iterator]
+        self._watched = [each for each in self._watched if each.iterator() is not iterator]
 
     def may_be_all(self, given: int | None) -> bool:
         """Return whether so many elements may be all there are, where the number is unknown; 0 never is."""
@@ -57,15 +67,23 @@ class Departures:
     @property
     def are_usual(self) -> bool:
         """Whether so many in a row were abandoned that the next one is expected to be, too."""
+        self._count()
+        asked = [each.asked for each in self._watched if each.asked is not None and each.iterator() is None]
+        if asked and self._in_a_row >= _IN_A_ROW:
+            # One may have come to its end a moment ago.
+            wait(asked, timeout=_PATIENCE_SECONDS)
+            self._count()
+        return self._in_a_row >= _IN_A_ROW
+
+    def _count(self) -> None:
         waiting = []
-        for known, ended in self._watched:
-            outcome = ended() if known() is None else None
+        for each in self._watched:
+            outcome = each.ended() if each.iterator() is None else None
             if outcome is None:
-                waiting.append((known, ended))
+                waiting.append(each)
             else:
                 self._in_a_row = 0 if outcome else self._in_a_row + 1
         self._watched = waiting
-        return self._in_a_row >= _IN_A_ROW
 
 
 def read_to_end(requests: Requests, number: int) -> bool:

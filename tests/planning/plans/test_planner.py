@@ -55,6 +55,17 @@ def test_what_lost_is_tried_with_fewer_kinds_of_rules_and_the_fastest_is_taken()
     assert "as a whole it measured 0.50x the speed of the pipeline as written" in refused.reason
 
 
+def test_what_runs_as_it_was_written_once_caches_are_full_is_not_said_to_be_measured():
+    done = planned(Wholes(("", 1.0)))
+    assert done.whole.startswith("measured 1.00x")
+
+    class Same(Wholes):
+        def whole_speed(self, before, after, **given):
+            return 1.0, 1.0, 1.0
+
+    assert planned(Same()).whole is None
+
+
 def test_where_all_lost_nothing_is_changed():
     done = planned(Wholes(("", 0.5)))
     assert done.after == done.before == WRITTEN

@@ -1,6 +1,7 @@
 """Iterators that are left midway, one after the other, fill no cache for nothing; one that is read to its end does."""
 
 import gc
+import threading
 import weakref
 from concurrent.futures import Future
 from functools import partial
@@ -17,6 +18,7 @@ from autopipe.planning.plans.plan import Plan
 from autopipe.rules import Keeps
 from autopipe.runtime.caches.left_midway import Departures, answer, read_to_end
 from autopipe.runtime.dataset import OptimizedDataset
+from autopipe.runtime.disposal import resource_of
 from autopipe.runtime.readings import Form
 from autopipe.runtime.requests import Requests
 from sides import AlwaysFaster, apply
@@ -379,3 +381,25 @@ def test_what_a_traced_consumer_took_tells_whether_it_came_to_the_end(take):
     consume(iter(dataset))
     wait_for_disposal()
     assert passes(iter(dataset)) == (take == 3)
+
+
+def test_one_whose_handle_a_traced_loop_still_holds_has_ended_if_it_gave_all_there_are():
+    dataset = in_order()
+    leave(dataset)
+    iterator = iter(dataset)
+    handle = resource_of(iterator)
+    assert passes(iterator)
+    assert len(list(iterator)) == COUNT // 4
+    del iterator
+    wait_for_disposal()
+    assert not passes(iter(dataset))
+    del handle
+
+
+def test_the_end_that_is_just_being_found_out_is_waited_for_a_moment():
+    departures, found = Departures(), Future()
+    for _ in range(4):
+        departures.watch(iter(Dataset.range(3)))
+    departures.watch(iter(Dataset.range(3)), partial(answer, found), asked=found)
+    threading.Timer(0.005, found.set_result, [True]).start()
+    assert not departures.are_usual
