@@ -90,6 +90,7 @@ def test_large_tensors_and_those_that_differ_take_what_is_forecast_of_resident_m
     code = f"""
 import tensorflow as tf
 from autopipe.pipeline.extract import extract
+from autopipe.planning.memory.freed import give_back_free_memory
 from autopipe.planning.memory.machine import resident_bytes
 from autopipe.planning.measuring.measure import SampleMeasurements
 
@@ -103,14 +104,17 @@ def numbers(count):
 made = numbers({40_000_000 // (least + most) * 2})
 of_tensors = 4 * int(made.map(tf.size).reduce(0, lambda total, size: total + size))
 forecast = SampleMeasurements().cache_bytes(extract(made))
+# What the C library keeps of freed tensors differs from run to run, by as much as half of those that are held.
+give_back_free_memory()
 before = resident_bytes()
 kept = made.cache()
 next(iter(kept.skip(10**9)), None)
+give_back_free_memory()
 print(forecast / of_tensors, (resident_bytes() - before) / of_tensors)
 """
     forecast, taken = map(float, run_program(code).split())
     assert 1.08 < forecast < 1.25
-    assert 0.95 < taken < forecast + 0.05
+    assert 0.85 < taken < forecast + 0.05
 
 
 def test_a_sample_fills_no_buffer_of_a_shuffle_that_has_drawn_its_order():
