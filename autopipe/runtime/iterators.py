@@ -23,6 +23,7 @@ from autopipe.runtime.caches.left_midway import Departures, answer, read_to_end
 from autopipe.runtime.caches.memories import Memories
 from autopipe.runtime.caches.stores import Stores
 from autopipe.runtime.checkpoints import Progress, make_savable
+from autopipe.runtime.departed import ask_once_more, note_taken
 from autopipe.runtime.derived import built_after
 from autopipe.runtime.disposal import call_aside, dispose_aside, number_given, resource_of
 from autopipe.runtime.end_of_data import telling_its_end
@@ -177,15 +178,15 @@ class Iterators:
         if not _ends_aside(reading):
             reading.memories.note_unseen_reader()
             if told or reading.passes:
-                call_aside(iterator, partial(_note_taken, self._stores, reading))
-        elif reading.passes:
+                call_aside(iterator, partial(note_taken, self._stores, reading))
+        elif ended is not None:
             # To hold the handle would keep what it leads to.
             handle = weakref.ref(resource_of(iterator))
             find_end = partial(self._find_end, reading, ended, pipeline, handle)
             reading.memories.note_reader(dispose_aside(iterator, find_end))
         elif told:
             asked: Future[None] = Future()
-            gone = dispose_aside(iterator, partial(_ask_once_more, self._stores, reading, asked, pipeline))
+            gone = dispose_aside(iterator, partial(ask_once_more, self._stores, reading, asked, pipeline))
             reading.memories.note_reader(gone, asked)
         else:
             reading.memories.note_reader(dispose_aside(iterator))
@@ -194,7 +195,7 @@ class Iterators:
             weakref.finalize(iterator, self._stores.note_gone, reading.files).atexit = False
 
     def _find_end(
-        self, reading: Reading, ended: Future[bool] | None, like: Any, handle: Callable[[], Any], resource: Any
+        self, reading: Reading, ended: Future[bool], like: Any, handle: Callable[[], Any], resource: Any
     ) -> None:
         """Find out whether a consumer that is gone had taken all elements."""
         found, number = False, int(like.cardinality())
@@ -206,10 +207,9 @@ class Iterators:
             elif resource is not None and self._may_be_the_end(reading, given):
                 found = isinstance(ask_for_one_more(resource, like, began=reading.began), tf.errors.OutOfRangeError)
                 self._departures.note(given, found)
-            _note_taken(self._stores, reading)
+            note_taken(self._stores, reading)
         finally:
-            if ended is not None:
-                ended.set_result(found)
+            ended.set_result(found)
 
     def _may_be_the_end(self, reading: Reading, given: int | None) -> bool:
         return self._departures.may_be_all(given) and not may_give_nothing_for_ever(reading.tree)
@@ -383,20 +383,6 @@ def _goes_on_as(reading: Reading, other: Reading) -> None:
     reading.restored = True
 
 
-def _ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: Any, resource: Any) -> None:
-    """Take one more element than a consumer that is gone did: it may show that none is missing from full caches.
-
-    A consumer that got as many elements as there are need not ask for another, which alone would have shown it the
-    error of a missing one. This may fail too, or reach the end, which is then noted.
-    """
-    try:
-        if _had_no_error(reading) and resource is not None and not may_give_nothing_for_ever(reading.tree):
-            ask_for_one_more(resource, like, began=reading.began)
-        _note_taken(stores, reading)
-    finally:
-        asked.set_result(None)
-
-
 def _must_count(reading: Reading, *, notes: bool) -> bool:
     """Return whether the pipeline of an iterator has to count what it gives, which makes starting it slow.
 
@@ -407,22 +393,6 @@ def _must_count(reading: Reading, *, notes: bool) -> bool:
         notes: whether its caches, or its files, are to take note of its end.
     """
     return not _ends_aside(reading) if reading.passes else notes
-
-
-def _note_taken(stores: Stores, reading: Reading) -> None:
-    """Note how many elements a consumer got that is gone: they may be as many as one pass has."""
-    if reading.passes:
-        # It may do so only since it was restored from another.
-        return
-    if _had_no_error(reading):
-        assert reading.requests is not None
-        stores.note_taken(reading.tree, reading.memories, reading.files, reading.requests.given)
-    stores.note_answer(reading.memories)
-
-
-def _had_no_error(reading: Reading) -> bool:
-    requests = reading.requests
-    return requests is not None and not requests.in_vain and requests.given > 0
 
 
 def _ends_aside(reading: Reading) -> bool:
