@@ -25,8 +25,10 @@ from autopipe.planning.costs.profile import Profile, StageProfile, Stretch
 from autopipe.planning.costs.stages import Counters, counters_in, model_of
 from autopipe.planning.measuring.count import examples_in_batch
 from autopipe.planning.measuring.failures import Failures, skipping_failures
+from autopipe.planning.measuring.nothing_passes import refuse_if_nothing_passes
 from autopipe.planning.measuring.small_shuffles import with_small_shuffles
 from autopipe.planning.memory.machine import Machine, resident_bytes
+from autopipe.rules import MeasurementError
 
 __all__ = ["LEAST_SECONDS", "Epoch", "Looks", "profile", "profile_of", "profile_tree"]
 
@@ -40,6 +42,8 @@ _MOST_LOOKS = 256
 _ELEMENTS_BETWEEN_CLOCKS = 8
 # A buffer may take in the whole epoch before it gives its first element, and every stage before it is gone then.
 _SECONDS_TO_FIRST_LOOK = 0.001
+# Of a pipeline without end of which nothing passes, the first element would be waited for without end.
+_MOST_SECONDS_TO_FIRST_ELEMENT = 30.0
 _LAW = "A dataset must have elements to be measured"
 
 
@@ -84,10 +88,24 @@ def profile_tree(tree: ir.Node, seconds: float, caches: OwnCaches | None = None)
     if caches is None:
         with OwnCaches(tree) as own:
             return profile_tree(tree, seconds, own)
+    _refuse_if_nothing_passes(caches.moved(with_small_shuffles(tree)))
     failures = Failures()
     read = _read(tree, caches, seconds, failures)
     found = _with_full_shuffles(profile_of(tree, read))
     return replace(found, failed=failures.count, failure=failures.first, untuned=not has_autotune(tree))
+
+
+def _refuse_if_nothing_passes(tree: ir.Node) -> None:
+    import tensorflow as tf
+
+    # What raises is told of by the one that goes on after it.
+    with suppress(tf.errors.OpError):
+        try:
+            refuse_if_nothing_passes(tree, _MOST_SECONDS_TO_FIRST_ELEMENT)
+        except MeasurementError as error:
+            raise DatasetError(
+                f"{_LAW}, but for {_MOST_SECONDS_TO_FIRST_ELEMENT:.0f} seconds {error}. Look at what that leaves out."
+            ) from None
 
 
 def _with_full_shuffles(profile: Profile) -> Profile:

@@ -52,7 +52,6 @@ _IN_CYCLES = (
     ir.Unbatch,
     ir.Window,
 )
-_SECONDS = 1.0
 
 
 def may_fall_silent(tree: ir.Node) -> bool:
@@ -82,8 +81,8 @@ def ending_in_time(sides: Sequence[ir.Node], seconds: float) -> list[ir.Node]:
     return [_with_ending_sources(side, seconds) if silent else side for side in sides]
 
 
-def refuse_if_nothing_passes(endless: ir.Node) -> None:
-    """Look for the first element of a pipeline that has no end, for a second; and so for each part it chooses from.
+def refuse_if_nothing_passes(tree: ir.Node, seconds: float = 1.0) -> None:
+    """Look for the first element of a pipeline that has no end, for so long; and so for each part it chooses from.
 
     Raises:
         MeasurementError: if none comes.
@@ -95,23 +94,24 @@ def refuse_if_nothing_passes(endless: ir.Node) -> None:
     ...
     autopipe.rules._base.MeasurementError: none of the elements tried passes filter(<lambda>)
     """
-    chosen = (part for node in trees.walk(endless) if isinstance(node, ir.ChooseFrom) for part in node.parts)
-    for each in dict.fromkeys([endless, *chosen]):
-        _refuse_if_none_passes(each)
+    chosen = (part for node in trees.walk(tree) if isinstance(node, ir.ChooseFrom) for part in node.parts)
+    for each in dict.fromkeys([tree, *chosen]):
+        _refuse_if_none_passes(each, seconds)
 
 
-def _refuse_if_none_passes(endless: ir.Node) -> None:
-    dropping = [node for node in trees.walk(endless) if isinstance(node, _MAY_DROP_ALL)]
-    if not dropping or _gives_any(endless):
+def _refuse_if_none_passes(tree: ir.Node, seconds: float) -> None:
+    endless = _over_what_is_endless(tree)
+    dropping = [node for node in trees.walk(tree) if id(node) in endless and isinstance(node, _MAY_DROP_ALL)]
+    if not dropping or _gives_any(tree, seconds):
         return
     # The last one is at fault where none before it is, without another look.
     last, *earlier = dropping
-    at_fault = next((node for node in reversed(earlier) if not _gives_any(node)), last)
+    at_fault = next((node for node in reversed(earlier) if not _gives_any(node, seconds)), last)
     raise MeasurementError(f"none of the elements tried passes {stage(at_fault)}")
 
 
-def _gives_any(endless: ir.Node) -> bool:
-    return next(iter(build(_with_ending_sources(endless, _SECONDS))), None) is not None
+def _gives_any(endless: ir.Node, seconds: float) -> bool:
+    return next(iter(build(_with_ending_sources(endless, seconds))), None) is not None
 
 
 def _with_ending_sources(tree: ir.Node, seconds: float) -> ir.Node:

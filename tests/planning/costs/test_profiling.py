@@ -92,6 +92,13 @@ class TestWhatIsRead:
         with pytest.raises(DatasetError, match="must have elements"):
             profile(dataset, SECONDS)
 
+    def test_elements_without_end_none_of_which_pass_are_refused_in_time_with_what_stops_them(self, monkeypatch):
+        monkeypatch.setattr(profiling, "_MOST_SECONDS_TO_FIRST_ELEMENT", 0.3)
+        numbers = tf.data.Dataset.range(9).repeat()
+        with pytest.raises(DatasetError, match=r"have elements .* but .* none of the elements tried passes filter\("):
+            profile(numbers.filter(lambda x: x > 9).batch(2), seconds=0.2)
+        assert profile(numbers.filter(lambda x: x > 7).batch(2), seconds=0.2).stages
+
     def test_elements_that_fail_now_and_then_are_passed_over_and_told_of(self):
         cost = profile(Dataset.range(50).map(inverse_of(lambda x: x % 5)), SECONDS)
         assert cost.epochs > 0

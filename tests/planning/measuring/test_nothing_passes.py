@@ -63,7 +63,7 @@ def test_of_two_filters_the_one_that_drops_the_rest_is_named():
 
 def test_the_only_stage_that_may_drop_is_named_without_another_look(monkeypatch):
     looked_at = []
-    monkeypatch.setattr(nothing_passes, "_gives_any", looked_at.append)
+    monkeypatch.setattr(nothing_passes, "_gives_any", lambda tree, _seconds: looked_at.append(tree))
     endless = extract(Dataset.range(5).repeat().filter(none_of).batch(2))
     with pytest.raises(MeasurementError, match="tried passes filter"):
         refuse_if_nothing_passes(endless)
