@@ -67,23 +67,16 @@ class PipelineTuner(WatchingCallback):
         window_seconds: the least length of a window. Where the GPU's utilization counts, it is at least five of the
             spans over which the driver averages that; they last 1/6 to 1 s.
         most_loss: the share of all time that trials may lose, beyond what they won; each trial waits until it may.
-        Where training waits for data for less than a tenth of the time, the share shrinks in proportion, down to a
-        fifth, since there is less to win; not with ``objective="rate"`` or ``math.inf``. What the first trial loses is
-        not known in advance: in a short training of long steps it may be more.
-            training waits for data for less than a tenth of the time it is so much less, down to a fifth: there is
-            that much less to win. With ``objective="rate"``, and where it is ``math.inf``, it is what it is. What the
-            first loses is not known before: in a short training of long steps it may be more.
+            Where training waits for data for less than a tenth of the time, the share shrinks in proportion, down to
+            a fifth, since there is less to win; not with ``objective="rate"`` or ``math.inf``. What the first trial
+            loses is not known in advance: in a short training of long steps it may be more.
         ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. No more
-        calls and buffers are tried than fit into it, where the types tell how large their elements are; a challenger
-        that exceeds it all the same is taken back when the next step ends. Growth between two epochs does not count:
-        that is a cached validation dataset, or a checkpoint.
-            calls and buffers are tried than it has room for, where the types tell how large their elements are, and a
-            challenger that crosses it all the same is taken back when the next step ends. What the process grows by
-            between two epochs does not count: that is a validation dataset that is cached, or a checkpoint.
+            calls and buffers are tried than fit into it, where the types tell how large their elements are; a
+            challenger that exceeds it all the same is taken back when the next step ends. Growth between two epochs
+            does not count: that is a cached validation dataset, or a checkpoint.
         seed: for Optuna's sampler.
         study: an Optuna study that maximizes, which proposes settings and records results; by default one in memory. A
-        study whose trials chose among other values for the same knobs is not used, with a warning.
-            chose among other values for the same knobs is left alone, with a warning.
+            study whose trials chose among other values for the same knobs is not used, with a warning.
         plan: where to write the plan at the end.
         verbose: 0 prints nothing.
         on_trial: called with each ``autopipe.tuning.search.trial.Trial``.

@@ -4,8 +4,10 @@ import ast
 import doctest
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
+import textwrap
 import tomllib
 import zipfile
 from graphlib import TopologicalSorter
@@ -87,6 +89,23 @@ def test_imports_point_one_way():
         # A package's __init__ re-exports its own modules, and the top one imports lazily.
         graph[name] = set() if name == "autopipe" else {each for each in found if each != "autopipe"}
     TopologicalSorter(graph).prepare()
+
+
+def test_each_line_of_a_docstrings_arguments_begins_one_or_is_indented_below_it():
+    entries = [(name, line) for name in modules() for docstring in docstrings(name) for line in entry_lines(docstring)]
+    assert len(entries) > 1_000
+    assert [(name, line) for name, line in entries if not re.match(r" |[\w*., ]+:", line)] == []
+
+
+def docstrings(name):
+    source = Path(importlib.import_module(name).__file__).read_text()
+    documented = (each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.ClassDef | ast.FunctionDef))
+    return [ast.get_docstring(each) or "" for each in documented]
+
+
+def entry_lines(docstring):
+    sections = re.findall(r"^(?:Args|Attributes|Raises):\n((?: +.*\n?)+)", docstring, re.MULTILINE)
+    return [line for section in sections for line in textwrap.dedent(section).splitlines()]
 
 
 def test_every_mapped_folder_is_in_the_package_list():
