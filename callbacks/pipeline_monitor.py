@@ -117,14 +117,6 @@ class PipelineMonitor(WatchingCallback):
         most = _SHARE_FOR_LOOKS * (time.perf_counter() - self._began)
         return self._looked_at < _ALWAYS_LOOKED_AT or self._seconds_for_looks < most
 
-    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Note that the step before has ended; inline, since each call counts in a step of a millisecond."""
-        self._return_to_epoch()
-        if self._step_begun:
-            self._step_ended()
-        # Also where nothing is looked at yet: with JAX, the iterator is made within the first step.
-        self._step_begun = True
-
     def _step_ended(self) -> None:
         """Look at the stages if it is time to."""
         if self._looks is not None:
