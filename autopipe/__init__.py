@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from autopipe import callbacks, search_spaces
     from autopipe.api import explain, optimize
     from autopipe.functions.declared import stateless
+    from autopipe.planning.costs.consumer import ModelSteps
     from autopipe.planning.costs.profiling import profile
     from autopipe.planning.plans.plan import Plan
     from autopipe.runtime.dataset import OptimizedDataset
 
 __all__ = [
     "AutopipeError",
+    "ModelSteps",
     "OptimizedDataset",
     "Plan",
     "callbacks",
@@ -33,6 +35,7 @@ __all__ = [
 
 # TensorFlow takes seconds to import, so what needs it is imported when it is first used.
 _LAZY = {
+    "ModelSteps": "autopipe.planning.costs.consumer",
     "OptimizedDataset": "autopipe.runtime.dataset",
     "Plan": "autopipe.planning.plans.plan",
     "explain": "autopipe.api",

@@ -18,13 +18,13 @@ from autopipe.planning.plans.plan import MAKING_PLANS, Plan
 if TYPE_CHECKING:
     from autopipe.optimizer import Rewriting
     from autopipe.pipeline import ir
+    from autopipe.planning.costs.consumer import Consumer
     from autopipe.planning.costs.diagnosis import Diagnosis
     from autopipe.planning.disk.disk_cache import DiskCache
     from autopipe.planning.measuring.measure import SampleMeasurements
     from autopipe.report.explanation import Explanation
     from autopipe.rules import Keeps, Rule
     from autopipe.runtime.dataset import OptimizedDataset
-    from autopipe.tuning.consumer import Consumer
 
 __all__ = ["MEASURING_SECONDS", "explain", "optimize"]
 
@@ -133,7 +133,7 @@ def explain(
         ram_budget: as for :func:`optimize`.
         seconds: how long to run the pipeline for the cost of its stages; 0 leaves the costs out. By default 2, and 0
             where Python code, or a variable it assigns, would show that it was run.
-        consumer: what takes its elements, such as ``autopipe.tuning.consumer.ModelSteps(model)``; with it, as many
+        consumer: what takes its elements, such as ``autopipe.ModelSteps(model)``; with it, as many
             seconds again are spent to see how long each step waits, and how fast steps would be if input were free.
         measuring_seconds: as ``seconds`` of :func:`optimize`, to tell what that would do.
 
@@ -158,7 +158,7 @@ def explain(
     if consumer is not None and not callable(getattr(consumer, "steps_per_second", None)):
         raise ArgumentError(
             f"consumer must take elements in steps, but got {consumer!r}. "
-            "For a compiled Keras model it is autopipe.tuning.consumer.ModelSteps(model)."
+            "For a compiled Keras model it is autopipe.ModelSteps(model)."
         )
     to_spend = _diagnosis_seconds(seconds)
     given = _given(plan)
@@ -193,8 +193,8 @@ def _who_would_see(tree: ir.Node) -> str | None:
 def _diagnose(tree: ir.Node, seconds: float, consumer: Consumer | None) -> Diagnosis | None:
     from autopipe.functions.parts.draws import undisturbed_generators
     from autopipe.pipeline.trees import functions
+    from autopipe.planning.costs.consumer import measure_pace
     from autopipe.planning.costs.diagnosis import diagnose
-    from autopipe.tuning.consumer import measure_pace
 
     if not seconds:
         return None

@@ -19,9 +19,9 @@ from typing import Any
 
 import autopipe
 from autopipe.pipeline.knobs import Knob, read_knobs
+from autopipe.planning.costs.consumer import StandIn
 from autopipe.planning.memory.machine import Machine
 from autopipe.search_spaces import default
-from autopipe.tuning.consumer import StandIn
 from autopipe.tuning.offline.choices import Choice, Choices
 from autopipe.tuning.offline.session import Session
 from autopipe.tuning.offline.structures import OPTIMIZED, structures

@@ -7,8 +7,8 @@ from autopipe.callbacks._watching import WatchingCallback
 from autopipe.pipeline import ir
 from autopipe.planning.costs.profile import Profile, Stretch
 from autopipe.planning.costs.profiling import Epoch, Looks, profile_of
+from autopipe.printing import show
 from autopipe.report.epochs import epochs_table
-from autopipe.report.printing import show
 from autopipe.runtime.readings import Reading
 
 __all__ = ["PipelineMonitor"]

@@ -17,7 +17,7 @@ from autopipe.planning.costs.profile import Stretch
 from autopipe.planning.memory.ledger import promised_to
 from autopipe.planning.memory.machine import Machine
 from autopipe.planning.plans.plan import Plan
-from autopipe.report.printing import show
+from autopipe.printing import show
 from autopipe.runtime.dataset import OptimizedDataset
 from autopipe.runtime.readings import Reading
 from autopipe.search_spaces import SearchSpace, by_name, default

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import tomllib
 import zipfile
+from collections import defaultdict
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -89,6 +90,15 @@ def test_imports_point_one_way():
         # A package's __init__ re-exports its own modules, and the top one imports lazily.
         graph[name] = set() if name == "autopipe" else {each for each in found if each != "autopipe"}
     TopologicalSorter(graph).prepare()
+    packages = defaultdict(set)
+    for name, imported in graph.items():
+        packages[package(name)] |= {package(each) for each in imported} - {package(name)}
+    TopologicalSorter(packages).prepare()
+
+
+def package(name):
+    """Return the package within autopipe, or the module beside those."""
+    return name.split(".")[1] if "." in name else name
 
 
 def test_each_line_of_a_docstrings_arguments_begins_one_or_is_indented_below_it():

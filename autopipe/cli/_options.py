@@ -13,7 +13,7 @@ import typer
 from autopipe.cli.targets import load_model
 
 if TYPE_CHECKING:
-    from autopipe.tuning.consumer import Consumer
+    from autopipe.planning.costs.consumer import Consumer
 
 __all__ = [
     "Arguments",
@@ -138,7 +138,7 @@ def consumer_of(model: str | None, step_ms: float | None) -> Consumer:
         TargetError: if the target returns no compiled model.
         UserCodeError: if its code raises.
     """
-    from autopipe.tuning.consumer import ModelSteps, StandIn
+    from autopipe.planning.costs.consumer import ModelSteps, StandIn
 
     return StandIn((step_ms or 0.0) / 1000) if model is None else ModelSteps(load_model(model))
 

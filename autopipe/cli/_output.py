@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from autopipe.errors import AutopipeError
-from autopipe.report.printing import WIDTH
+from autopipe.printing import WIDTH
 
 __all__ = ["draw", "output_apart"]
 

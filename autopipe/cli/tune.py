@@ -34,9 +34,9 @@ from autopipe.errors import ArgumentError
 from autopipe.quiet import load_tensorflow
 
 if TYPE_CHECKING:
+    from autopipe.planning.costs.consumer import Consumer
     from autopipe.planning.plans.plan import Plan
     from autopipe.runtime.dataset import OptimizedDataset
-    from autopipe.tuning.consumer import Consumer
     from autopipe.tuning.offline.choices import Choices
     from autopipe.tuning.offline.workbench import Workbench
     from autopipe.tuning.search.trial import Trial

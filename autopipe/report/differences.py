@@ -16,7 +16,7 @@ from autopipe.pipeline import ir
 from autopipe.pipeline.text import in_order, stage
 from autopipe.planning.plans.fingerprint import stage_fingerprint
 from autopipe.planning.plans.plan import Plan
-from autopipe.report.printing import heading
+from autopipe.printing import heading
 
 __all__ = ["Changed", "Differences", "Side", "Stage", "differences", "stages_of"]
 

@@ -24,8 +24,8 @@ from autopipe.pipeline.text import in_order, stage, tree_lines
 from autopipe.planning.costs.diagnosis import Diagnosis
 from autopipe.planning.memory.freed import FreedMemory
 from autopipe.planning.plans.plan import Carried, Plan
+from autopipe.printing import WIDTH, as_text, heading
 from autopipe.report.findings import Finding, findings
-from autopipe.report.printing import WIDTH, as_text, heading
 
 __all__ = ["Explanation", "trials_text"]
 

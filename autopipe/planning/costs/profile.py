@@ -10,9 +10,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from autopipe.figures import rate_text
 from autopipe.pipeline import ir
+from autopipe.planning.costs.table import costs_table
 from autopipe.planning.memory.machine import Machine
-from autopipe.report.costs import costs_table
-from autopipe.report.printing import as_text
+from autopipe.printing import as_text
 
 __all__ = ["Profile", "StageProfile", "Stretch"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from autopipe.tuning.consumer import Consumer
+from autopipe.planning.costs.consumer import Consumer
 from autopipe.tuning.offline.choices import Choice, Choices
 from autopipe.tuning.offline.processes import end_with_parent, fresh_processes
 from autopipe.tuning.offline.workbench import LocalWorkbench, Pair, TrialFailedError

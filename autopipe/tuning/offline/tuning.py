@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from autopipe.arguments import function, number, whole_number
 from autopipe.errors import ArgumentError
+from autopipe.planning.costs.consumer import Consumer, ModelSteps, StandIn
 from autopipe.planning.memory.machine import Machine
 from autopipe.planning.plans.plan import Plan
-from autopipe.tuning.consumer import Consumer, ModelSteps, StandIn
 from autopipe.tuning.offline.choices import Choice, Choices
 from autopipe.tuning.offline.session import Session
 from autopipe.tuning.offline.structures import OPTIMIZED

@@ -13,8 +13,8 @@ from autopipe.planning.measuring.whole_epochs import elements_of_epoch, elements
 from autopipe.tuning.offline.choices import Choice, Choices
 
 if TYPE_CHECKING:
+    from autopipe.planning.costs.consumer import Consumer
     from autopipe.runtime.dataset import OptimizedDataset
-    from autopipe.tuning.consumer import Consumer
 
 __all__ = ["LocalWorkbench", "Pair", "TrialFailedError", "Workbench"]
 

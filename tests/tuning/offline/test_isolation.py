@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 
 import autopipe
+from autopipe.planning.costs.consumer import StandIn
 from autopipe.search_spaces import default
-from autopipe.tuning.consumer import StandIn
 from autopipe.tuning.offline import isolation
 from autopipe.tuning.offline.choices import Choice, Choices
 from autopipe.tuning.offline.isolation import IsolatedWorkbench, Job
@@ -69,7 +69,7 @@ def test_an_isolated_trial_that_crashes_hangs_or_raises_says_so(make, timeout, w
 
 SEARCHING = """
 import functools, os, sys, time
-from autopipe.tuning.consumer import StandIn
+from autopipe.planning.costs.consumer import StandIn
 from autopipe.tuning.offline.choices import Choice
 from autopipe.tuning.offline.isolation import IsolatedWorkbench, Job
 

@@ -14,8 +14,8 @@ from programs import run_program
 
 import autopipe
 from autopipe.errors import ArgumentError, SearchError, StorageError
+from autopipe.planning.costs.consumer import StandIn
 from autopipe.search_spaces import default
-from autopipe.tuning.consumer import StandIn
 from autopipe.tuning.offline.choices import Choices
 from autopipe.tuning.offline.structures import AS_WRITTEN, OPTIMIZED
 from autopipe.tuning.offline.tuning import tune, tune_choices

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from choosing import choices
 
+from autopipe.planning.costs.consumer import StandIn
 from autopipe.planning.measuring import whole_epochs
-from autopipe.tuning.consumer import StandIn
 from autopipe.tuning.offline.workbench import LocalWorkbench
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from rich.console import Console
 
 import autopipe
-from autopipe.report.costs import costs_table
+from autopipe.planning.costs.table import costs_table
 
 
 @pytest.mark.parametrize("words", ["[/data/3.jpg] is damaged", "[too big] for [red]this[/red]", "[bold"])

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from autopipe.errors import DatasetError
-from autopipe.tuning.consumer import ModelSteps, StandIn, measure_pace
+from autopipe.planning.costs.consumer import ModelSteps, StandIn, measure_pace
 
 pytestmark = pytest.mark.timed
 

@@ -74,7 +74,19 @@ class StandIn:
 
 @dataclass(frozen=True)
 class ModelSteps:
-    """The real training step of a compiled Keras model. Its weights change."""
+    """The training steps of a compiled Keras model, whose weights change, as what takes the elements of a pipeline.
+
+    Args:
+        model: a compiled ``keras.Model`` that ``fit`` can train from the elements.
+
+    >>> import autopipe, keras, tensorflow as tf
+    >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    >>> model.compile("sgd", "mse")
+    >>> data = tf.data.Dataset.from_tensors(([[1.0]], [[2.0]])).repeat(64)
+    >>> account = autopipe.explain(data, seconds=0.5, consumer=autopipe.ModelSteps(model), measuring_seconds=0)
+    >>> 0 <= account.diagnosis.waiting <= 1
+    True
+    """
 
     model: Any
 

@@ -5,7 +5,7 @@ import sys
 
 from rich.table import Table
 
-from autopipe.report.printing import show
+from autopipe.printing import show
 
 
 def test_an_output_of_few_signs_gets_question_marks_and_no_error(monkeypatch):
