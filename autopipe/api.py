@@ -8,27 +8,41 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, astuple, replace
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from autopipe.arguments import bytes_or_none, is_truth, number, yes_or_no
+from autopipe.arguments import MEASURING_SECONDS, bytes_or_none, is_truth, number, yes_or_no
 from autopipe.environment import release
 from autopipe.errors import ArgumentError, DatasetError, KnobError, PlanError
+from autopipe.functions.parts.draws import undisturbed_generators
+from autopipe.optimizer import Rewriting
+from autopipe.pipeline import ir, trees
+from autopipe.pipeline.disk_caches import caches_on_disk
+from autopipe.pipeline.extract import extract
+from autopipe.pipeline.knobs import read_knobs, with_knobs
+from autopipe.pipeline.shared_caches import leave_shared_caches
+from autopipe.pipeline.signature import signature
+from autopipe.pipeline.text import stage
+from autopipe.pipeline.visibility import who_would_see
+from autopipe.planning.costs.consumer import Consumer, measure_pace
+from autopipe.planning.costs.diagnosis import Diagnosis, diagnose
+from autopipe.planning.costs.profiling import LEAST_SECONDS
+from autopipe.planning.disk.disk_cache import DiskCache
+from autopipe.planning.measuring.measure import SampleMeasurements
+from autopipe.planning.memory.freed import freed_memory, give_back_free_memory, keep_freed_memory
+from autopipe.planning.memory.ledger import promise
+from autopipe.planning.memory.machine import Machine
+from autopipe.planning.plans.carry_over import carry_over
+from autopipe.planning.plans.fingerprint import fingerprint
 from autopipe.planning.plans.plan import MAKING_PLANS, Plan
+from autopipe.planning.plans.planner import plan as make_plan
+from autopipe.planning.plans.replay import replay
+from autopipe.report.explanation import Explanation
+from autopipe.report.waiting import shown_if_long
+from autopipe.rules import Keeps, Rule, catalogue
+from autopipe.runtime.dataset import OptimizedDataset
+from autopipe.verify import verify
 
-if TYPE_CHECKING:
-    from autopipe.optimizer import Rewriting
-    from autopipe.pipeline import ir
-    from autopipe.planning.costs.consumer import Consumer
-    from autopipe.planning.costs.diagnosis import Diagnosis
-    from autopipe.planning.disk.disk_cache import DiskCache
-    from autopipe.planning.measuring.measure import SampleMeasurements
-    from autopipe.report.explanation import Explanation
-    from autopipe.rules import Keeps, Rule
-    from autopipe.runtime.dataset import OptimizedDataset
-
-__all__ = ["MEASURING_SECONDS", "explain", "optimize"]
-
-MEASURING_SECONDS = 30.0
+__all__ = ["explain", "optimize"]
 _DIAGNOSIS_SECONDS = 2.0
 
 
@@ -84,11 +98,6 @@ def optimize(
     >>> [batch.tolist() for batch in dataset.as_numpy_iterator()]
     [[0, 1], [4, 9]]
     """
-    from autopipe.planning.disk.disk_cache import DiskCache
-    from autopipe.planning.memory.freed import freed_memory, give_back_free_memory, keep_freed_memory
-    from autopipe.planning.memory.ledger import promise
-    from autopipe.runtime.dataset import OptimizedDataset
-
     asked_to_verify = yes_or_no("verify", verify)
     given = _given(plan)
     tree, identity = _read(dataset)
@@ -152,9 +161,6 @@ def explain(
     >>> [finding.code for finding in account.findings]
     ['AP107']
     """
-    from autopipe.planning.memory.freed import freed_memory
-    from autopipe.report.explanation import Explanation
-
     if consumer is not None and not callable(getattr(consumer, "steps_per_second", None)):
         raise ArgumentError(
             f"consumer must take elements in steps, but got {consumer!r}. "
@@ -175,8 +181,6 @@ def explain(
 
 
 def _diagnosis_seconds(seconds: float | None) -> float:
-    from autopipe.planning.costs.profiling import LEAST_SECONDS
-
     if seconds is None:
         return _DIAGNOSIS_SECONDS
     if isinstance(seconds, int | float) and not is_truth(seconds) and seconds == 0:
@@ -185,31 +189,18 @@ def _diagnosis_seconds(seconds: float | None) -> float:
 
 
 def _who_would_see(tree: ir.Node) -> str | None:
-    from autopipe.pipeline.visibility import who_would_see
-
     return who_would_see(tree, draws_count=False)
 
 
 def _diagnose(tree: ir.Node, seconds: float, consumer: Consumer | None) -> Diagnosis | None:
-    from autopipe.functions.parts.draws import undisturbed_generators
-    from autopipe.pipeline.trees import functions
-    from autopipe.planning.costs.consumer import measure_pace
-    from autopipe.planning.costs.diagnosis import diagnose
-
     if not seconds:
         return None
     pace_on = (lambda dataset: astuple(measure_pace(consumer, dataset, seconds))) if consumer else None
-    with undisturbed_generators(functions(tree)):
+    with undisturbed_generators(trees.functions(tree)):
         return diagnose(tree, seconds, pace_on)
 
 
 def _read(dataset: Any) -> tuple[ir.Node, str]:
-    from autopipe.pipeline import trees
-    from autopipe.pipeline.extract import extract
-    from autopipe.pipeline.signature import signature
-    from autopipe.pipeline.text import stage
-    from autopipe.planning.plans.fingerprint import fingerprint
-
     tree = extract(dataset)
     if int(dataset.cardinality()) == 0:
         first = next((node for node in trees.inputs_first(tree) if signature(node).cardinality == 0), tree)
@@ -224,8 +215,6 @@ def _read(dataset: Any) -> tuple[ir.Node, str]:
 def _measurements(
     ram_budget: int | None, seconds: float, disk: DiskCache | None = None, *, name: str = "seconds"
 ) -> SampleMeasurements:
-    from autopipe.planning.measuring.measure import SampleMeasurements
-
     seconds = number(name, seconds)
     budget = bytes_or_none("ram_budget", ram_budget)
     if budget is None:
@@ -246,16 +235,11 @@ def _folder(disk_cache: str | os.PathLike[str]) -> str:
 
 
 def _verified(rewriting: Rewriting, run: OptimizedDataset) -> Rewriting:
-    from autopipe.report.waiting import shown_if_long
-    from autopipe.verify import verify
-
     with shown_if_long("autopipe compares the pipeline with the one as written"):
         return replace(rewriting, verified=verify(rewriting, run=run))
 
 
 def _keeps(name: str) -> Keeps:
-    from autopipe.rules import Keeps
-
     try:
         return Keeps[name.upper()]
     except (KeyError, AttributeError):
@@ -264,8 +248,6 @@ def _keeps(name: str) -> Keeps:
 
 
 def _rules(names: Iterable[str] | None) -> tuple[Rule, ...]:
-    from autopipe.rules import catalogue
-
     if names is None:
         return catalogue()
     try:
@@ -282,8 +264,6 @@ def _rules(names: Iterable[str] | None) -> tuple[Rule, ...]:
 
 
 def _warn_of_disk_caches(tree: ir.Node, disk: DiskCache | None) -> None:
-    from autopipe.pipeline.disk_caches import caches_on_disk
-
     if disk is None and caches_on_disk(tree):
         warnings.warn(
             "This dataset keeps a cache on disk, but optimize() was called again without disk_cache=, so what that "
@@ -324,12 +304,6 @@ def _rewriting(
     measurements: SampleMeasurements,
 ) -> Rewriting:
     """Return what becomes of a pipeline: what a plan says if that is safe here too, or else what measures best."""
-    from autopipe.pipeline.shared_caches import leave_shared_caches
-    from autopipe.planning.plans.planner import plan as make_plan
-    from autopipe.planning.plans.replay import replay
-    from autopipe.report.waiting import shown_if_long
-    from autopipe.rules import Keeps
-
     tree = leave_shared_caches(tree, files_may_change=keeps is Keeps.SEQUENCE)
     if given is not None and rules is None:
         rules = given.rules
@@ -341,8 +315,6 @@ def _rewriting(
 
 
 def _check_plan(plan: Plan, identity: str) -> None:
-    from autopipe.rules import catalogue
-
     remedy = f"Make a new one with: {MAKING_PLANS}"
     if plan.fingerprint != identity:
         there, here = plan.versions.get("tensorflow"), _versions()["tensorflow"]
@@ -362,18 +334,12 @@ def _check_plan(plan: Plan, identity: str) -> None:
 
 def _done(identity: str, keeps: Keeps, rewriting: Rewriting, given: Plan | None) -> Plan:
     """Return the plan of what was done; with the numbers of one that was given, as they are on this machine."""
-    from autopipe.pipeline.knobs import read_knobs
-    from autopipe.planning.memory.machine import Machine
-    from autopipe.planning.plans.carry_over import carry_over
-
     rules, places = tuple(step.rule for step in rewriting.steps), tuple(step.place for step in rewriting.steps)
     done = Plan(identity, str(keeps), rules, places, machine=asdict(Machine.here()), versions=_versions())
     return done if given is None else carry_over(given, done, read_knobs(rewriting.tunable))
 
 
 def _check_knobs(rewriting: Rewriting, done: Plan) -> None:
-    from autopipe.pipeline.knobs import with_knobs
-
     try:
         with_knobs(rewriting.tunable, done.knobs)
     except KnobError as error:

@@ -12,6 +12,7 @@ from typing import Any
 from autopipe.errors import ArgumentError
 
 __all__ = [
+    "MEASURING_SECONDS",
     "MOST_SEED",
     "bytes_or_none",
     "file_to_write",
@@ -24,6 +25,8 @@ __all__ = [
     "yes_or_no",
 ]
 
+# What optimize() may spend on running parts of a pipeline, by default.
+MEASURING_SECONDS = 30.0
 # NumPy's, which Optuna's samplers draw with.
 MOST_SEED = 2**32 - 1
 _MOST_BYTES = 2**63 - 1

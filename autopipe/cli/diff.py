@@ -70,7 +70,8 @@ def _as_written(name: str, dataset: Any) -> Side:
     from autopipe.pipeline.extract import extract
     from autopipe.planning.plans.fingerprint import fingerprint
     from autopipe.planning.plans.plan import Plan
-    from autopipe.report.differences import Side, stages_of
+    from autopipe.report.differences import Side
+    from autopipe.report.stages import stages_of
 
     tree = extract(dataset)
     return Side(name, Plan(fingerprint(tree)), stages_of(tree))
@@ -81,7 +82,8 @@ def _with_plan(name: str, plan: Plan, target: str, dataset: Any) -> Side:
     import autopipe
     from autopipe.pipeline.extract import extract
     from autopipe.planning.plans.fingerprint import fingerprint
-    from autopipe.report.differences import Side, stages_of
+    from autopipe.report.differences import Side
+    from autopipe.report.stages import stages_of
 
     if plan.fingerprint != fingerprint(extract(dataset)):
         return Side(name, plan)

@@ -15,7 +15,6 @@ from autopipe.cli._options import AsJson
 from autopipe.cli._output import draw
 from autopipe.environment import release
 from autopipe.figures import bytes_text
-from autopipe.planning.memory.freed import KEPT_BYTES, allocator, who_says
 from autopipe.planning.memory.pages import ASKING_TEXT, HugePages
 from autopipe.quiet import load_tensorflow
 
@@ -69,6 +68,7 @@ def _gpu() -> dict[str, Any]:
 def _machine() -> dict[str, Any]:
     import psutil
 
+    from autopipe.planning.memory.freed import allocator, who_says
     from autopipe.planning.memory.machine import Machine
 
     here, pages = Machine.here(), HugePages.here()
@@ -139,6 +139,8 @@ def _pages(pages: HugePages) -> Text:
 
 def _freed(allocator: str, variable: str | None) -> Text:
     """Return who keeps what a batch leaves for the next one."""
+    from autopipe.planning.memory.freed import KEPT_BYTES
+
     if allocator == "tensorflow":
         return Text("kept for the next batch by TensorFlow's allocator")
     if variable is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from autopipe.api import MEASURING_SECONDS
+from autopipe.arguments import MEASURING_SECONDS
 from autopipe.cli._failures import running_users_pipeline
 from autopipe.cli._optimizing import MeasureOption
 from autopipe.cli._options import (

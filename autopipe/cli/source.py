@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from autopipe.api import MEASURING_SECONDS
+from autopipe.arguments import MEASURING_SECONDS
 from autopipe.cli._optimizing import MeasuringOption, optimized_target
 from autopipe.cli._options import Arguments, KeepsOption, PlanOption, Promise, Target, parse_arguments
 from autopipe.quiet import load_tensorflow

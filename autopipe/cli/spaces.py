@@ -8,7 +8,7 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from autopipe.api import MEASURING_SECONDS
+from autopipe.arguments import MEASURING_SECONDS
 from autopipe.cli._optimizing import MeasuringOption, optimized_target
 from autopipe.cli._options import Arguments, AsJson, KeepsOption, PlanOption, Promise, parse_arguments
 from autopipe.cli._output import draw

@@ -15,13 +15,12 @@ from autopipe.errors import KnobError
 from autopipe.functions.analysis.order_inside import op_without_end
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import op_determinism_enabled
+from autopipe.pipeline.knob_limits import largest_to_set
 
 __all__ = [
-    "PER_CORE",
     "Knob",
     "datasets_in_turn",
     "knob_values",
-    "largest_number",
     "read_knobs",
     "stages_of_knobs",
     "used_knobs",
@@ -34,26 +33,6 @@ __all__ = [
 _READ_BYTES = 256 * 1024
 _PROCESSORS_PER_DATASET = 3
 _THREAD_POOL = "thread_pool"
-# Knobs that are so many for each core; what a buffer holds does not depend on the cores.
-PER_CORE = frozenset({"max_intra_op_parallelism", "num_parallel_calls", "num_parallel_reads", "size"})
-# Threads and calls at once: more of them than this no machine starts.
-_MOST_AT_ONCE = 10_000
-_LARGEST_BUFFER = 2**31 - 1
-_LARGEST_SHUFFLE = 2**63 - 1
-# Some authors say by a larger one that it shall hold all; for others TensorFlow may have no room, and crash.
-_LARGEST_SHUFFLE_TO_SET = 10**8
-
-
-def largest_number(name: str) -> int:
-    """Return the largest number that a knob of that name can be, whatever the pipeline.
-
-    >>> largest_number("map[load].num_parallel_calls"), largest_number("prefetch.buffer_size")
-    (10000, 2147483647)
-    """
-    stage, _, field = name.rpartition(".")
-    if field in PER_CORE:
-        return _MOST_AT_ONCE
-    return _LARGEST_SHUFFLE if stage.startswith("shuffle") else _LARGEST_BUFFER
 
 
 @dataclass(frozen=True)
@@ -106,7 +85,7 @@ class Knob:
     def _largest(self) -> int:
         if self.most is not None:
             return self.most
-        return _LARGEST_SHUFFLE_TO_SET if self.name.startswith("shuffle") else largest_number(self.name)
+        return largest_to_set(self.name)
 
 
 def read_knobs(tree: ir.Node) -> tuple[Knob, ...]:

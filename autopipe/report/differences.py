@@ -12,13 +12,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
 from rich.text import Text
 
-from autopipe.pipeline import ir
-from autopipe.pipeline.text import in_order, stage
-from autopipe.planning.plans.fingerprint import stage_fingerprint
 from autopipe.planning.plans.plan import Plan
 from autopipe.printing import heading
 
-__all__ = ["Changed", "Differences", "Side", "Stage", "differences", "stages_of"]
+__all__ = ["Changed", "Differences", "Side", "Stage", "differences"]
 
 _STYLES = {"-": "red", "+": "green", " ": ""}
 # What is free at the moment says nothing about the machine.
@@ -164,17 +161,6 @@ def differences(first: Side, second: Side) -> Differences:
 def _applied(plan: Plan, beside: Plan) -> tuple[Any, ...]:
     """Return the rules of a plan in their order, with where they were applied if both tell."""
     return plan.rules, plan.places if beside.places else ()
-
-
-def stages_of(tree: ir.Node) -> tuple[Stage, ...]:
-    """Return the stages of a pipeline, sources first, and the headings of branches."""
-    return tuple(_stage("  " * depth, each) for depth, each in in_order(tree))
-
-
-def _stage(indent: str, shown: ir.Node | str) -> Stage:
-    if isinstance(shown, str):
-        return Stage(indent + shown, "")
-    return Stage(indent + stage(shown), stage_fingerprint(shown), shown.line)
 
 
 def _compared(first: tuple[Stage, ...] | None, second: tuple[Stage, ...] | None) -> tuple[Changed, ...]:

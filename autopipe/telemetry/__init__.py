@@ -9,7 +9,6 @@ from autopipe.telemetry._base import (
 )
 from autopipe.telemetry.gpu import GpuMeter
 from autopipe.telemetry.sampler import Sampler
-from autopipe.telemetry.stall import StallCounter, metered
 
 __all__ = [
     "DeviceReading",
@@ -17,8 +16,6 @@ __all__ = [
     "GpuReading",
     "Sampler",
     "Span",
-    "StallCounter",
     "StallReading",
     "TelemetryWarning",
-    "metered",
 ]

@@ -75,8 +75,8 @@ class TestDoctor:
     def test_who_keeps_the_memory_of_a_batch_is_a_line(
         self, monkeypatch: pytest.MonkeyPatch, allocator: str, variable: str | None, said: str
     ) -> None:
-        monkeypatch.setattr("autopipe.cli.doctor.allocator", lambda: allocator)
-        monkeypatch.setattr("autopipe.cli.doctor.who_says", lambda: variable)
+        monkeypatch.setattr("autopipe.planning.memory.freed.allocator", lambda: allocator)
+        monkeypatch.setattr("autopipe.planning.memory.freed.who_says", lambda: variable)
         shown = " ".join(autopipe("doctor").stdout.split())
         assert said in shown
         report = json.loads(autopipe("doctor", "--json").stdout)["machine"]

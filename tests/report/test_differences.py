@@ -7,7 +7,8 @@ from rich.console import Console
 
 from autopipe import Plan
 from autopipe.pipeline.extract import extract
-from autopipe.report.differences import Side, differences, stages_of
+from autopipe.report.differences import Side, differences
+from autopipe.report.stages import stages_of
 
 Dataset = tf.data.Dataset
 PLAN = Plan(

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.optimizer import Rewriting
-from autopipe.planning.plans import planner
 from autopipe.report.waiting import shown_if_long
 
 ERASED = "\x1b[2K"
@@ -79,6 +78,6 @@ def test_optimize_says_that_it_measures_where_that_takes_long(monkeypatch):
         wait_for("autopipe measures the pipeline on its own elements", terminal)
         return Rewriting(tree, tree, (), ())
 
-    monkeypatch.setattr(planner, "plan", slow_plan)
+    monkeypatch.setattr("autopipe.api.make_plan", slow_plan)
     autopipe.optimize(tf.data.Dataset.range(20).batch(4))
     assert "autopipe measures the pipeline on its own elements" in terminal.getvalue()

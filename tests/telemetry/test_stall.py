@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autopipe.telemetry import StallCounter, StallReading, metered
+from autopipe.telemetry import StallReading
+from autopipe.telemetry.stall import StallCounter, metered
 
 pytestmark = pytest.mark.timed
 

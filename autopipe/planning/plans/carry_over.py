@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autopipe.pipeline.knobs import PER_CORE, Knob
+from autopipe.pipeline.knob_limits import PER_CORE
+from autopipe.pipeline.knobs import Knob
 from autopipe.planning.plans.plan import Carried, Plan
 
 __all__ = ["carry_over"]

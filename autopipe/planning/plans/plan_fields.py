@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from reprlib import repr as shortened
 from typing import Any
 
-from autopipe.pipeline.knobs import largest_number
+from autopipe.pipeline.knob_limits import largest_number
 
 __all__ = ["first_wrong"]
 

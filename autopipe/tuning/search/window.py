@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, replace
 
-from autopipe.telemetry import Sampler, StallCounter
+from autopipe.telemetry import Sampler
+from autopipe.telemetry.stall import StallCounter
 
 __all__ = ["OBJECTIVES", "Window", "WindowMeter", "measure_of", "pick_objective"]
 
