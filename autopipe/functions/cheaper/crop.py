@@ -13,6 +13,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
+from autopipe.functions.subgraph import constant
 from autopipe.functions.swapped import with_swaps
 
 __all__ = ["crop_while_decoding"]
@@ -68,9 +69,7 @@ def _replacements(decode: Any) -> dict[Any, Callable[..., Any]] | None:
 
 
 def _is_constant(tensor: Any, value: int) -> bool:
-    import tensorflow as tf
-
-    found = tf.get_static_value(tensor)
+    found = constant(tensor)
     return found is not None and found.tolist() == value
 
 
