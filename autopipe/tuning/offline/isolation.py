@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from autopipe.quiet import load_tensorflow
 from autopipe.tuning.consumer import Consumer
 from autopipe.tuning.offline.choices import Choice, Choices
 from autopipe.tuning.offline.processes import end_with_parent, fresh_processes
@@ -75,8 +76,6 @@ class IsolatedWorkbench:
 
 
 def _compare(job: Job, reference: Choice, challenger: Choice, answer: Any) -> None:
-    from autopipe.quiet import load_tensorflow
-
     # An interrupt reaches all processes of the search; this one is ended by the one that waits for it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
