@@ -206,20 +206,20 @@ class Search:
         """Return whether the challenger that runs is so slow already that the rest of its window would be wasted."""
         return self.challenging and self._before is not None and so_far.rate < _HOPELESS * self._before.rate
 
-    def give_up(self, why: str) -> Values:
-        """End the trial under way because of what it does to the machine; return the knobs to set at once."""
+    def give_up(self, why: str) -> None:
+        """End the trial under way because of what it does to the machine; the incumbent is to run at once."""
         self._proposals.tell(None)
         if self.running == self.original:
             self._rematch.append(False)
         self._note(Trial(len(self.trials) + 1, dict(self.running), -1.0, 0.0, False, 0.0, failure=why))
         self._challenge = self._contest = None
         self._again = 0
-        return self._run(self.incumbent)
+        self._run(self.incumbent)
 
-    def retreat(self, knobs: Values, window: Window | None, why: str) -> Values:
+    def retreat(self, knobs: Values, window: Window | None, why: str) -> None:
         """End the search with knobs of before, whatever was kept since, and with what was measured of those."""
         self.incumbent, self.last, self.retreated = dict(knobs), window, why
-        return self._end()
+        self._end()
 
     def stop(self) -> Values:
         """End the search; return the best knobs found: the first, where what was kept makes far fewer steps than they.
@@ -228,17 +228,17 @@ class Search:
         """
         if self._is_doubtful and not self._met_again:
             self._go_back()
-        return self._end()
+        self._end()
+        return self.incumbent
 
     def _go_back(self) -> None:
         self.incumbent, self.last = dict(self.original), self.first
 
-    def _end(self) -> Values:
+    def _end(self) -> None:
         self._proposals.tell(None)
         self.unmeasured = self.unmeasured or (self.challenging and not self.trials)
         self.finished = True
         self.running = dict(self.incumbent)
-        return self.incumbent
 
     def _start_study(self) -> None:
         seeds = [self._possible(each) for each in self._first_tries]
