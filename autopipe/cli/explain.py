@@ -74,15 +74,9 @@ def explain(
     load_tensorflow()
     import autopipe
     from autopipe.planning.plans.plan import Plan
-    from autopipe.report.findings import CODES, CODES_OF_CONSUMERS, CODES_OF_COSTS
 
-    unknown = sorted(set(fail_on or ()) - set(CODES))
-    if unknown:
-        raise typer.BadParameter(f"must be one of {', '.join(CODES)}, but got {unknown[0]!r}.", param_hint="--fail-on")
-    if not has_consumer:
-        _refuse(CODES_OF_CONSUMERS.intersection(fail_on or ()), "--model or --step-ms")
-    if not seconds:
-        _refuse(CODES_OF_COSTS.intersection(fail_on or ()), "--seconds above 0")
+    sought = set(fail_on or ())
+    _refuse_unsought(sought, has_consumer=has_consumer, has_costs=seconds > 0)
     given = Plan.load(plan) if plan else None
     # What is loaded first may go to another folder.
     of_model = model and anchored(model)
@@ -101,10 +95,23 @@ def explain(
         typer.echo(json.dumps(account.to_dict(), indent=2))
     else:
         draw(account)
-    stands_out = {finding.code for finding in account.findings} & set(fail_on or ())
+    stands_out = {finding.code for finding in account.findings} & sought
     if stands_out:
         typer.echo(f"Found {', '.join(sorted(stands_out))}, which --fail-on names.", err=True)
         raise typer.Exit(1)
+
+
+def _refuse_unsought(codes: Set[str], *, has_consumer: bool, has_costs: bool) -> None:
+    """Refuse findings that there are not, and those that nothing would look for."""
+    from autopipe.report.findings import CODES, CODES_OF_CONSUMERS, CODES_OF_COSTS
+
+    unknown = sorted(codes - set(CODES))
+    if unknown:
+        raise typer.BadParameter(f"must be one of {', '.join(CODES)}, but got {unknown[0]!r}.", param_hint="--fail-on")
+    if not has_consumer:
+        _refuse(CODES_OF_CONSUMERS & codes, "--model or --step-ms")
+    if not has_costs:
+        _refuse(CODES_OF_COSTS & codes, "--seconds above 0")
 
 
 def _refuse(codes: Set[str], needed: str) -> None:

@@ -102,40 +102,25 @@ def tune(
     """Search for the best structure and numbers for a pipeline on this machine, and write them to a plan."""
     arguments = parse_arguments(arg)
     refuse_both(model, step_ms)
+    _refuse_unwritable(output)
     # What is loaded may go to another folder.
     file, where, of_model = output.absolute(), anchored(target), model and anchored(model)
     chosen_space = os.path.abspath(space) if space.endswith(".toml") else space
-    if not os.path.isdir(file.parent):
-        raise typer.BadParameter(
-            f"must be in a folder that exists, but there is no {str(output.parent)!r}.", param_hint="-o"
-        )
-    if not os.access(file.parent, os.W_OK):
-        raise typer.BadParameter(f"must be in a folder that can be written to, but got {output}.", param_hint="-o")
     load_tensorflow()
     if isolate is not None:
         _leave_gpus_to_trials()
-    from autopipe.search_spaces import by_name
-    from autopipe.tuning.offline import tuning
     from autopipe.tuning.offline.agreement import agreed_pipelines
+    from autopipe.tuning.offline.tuning import tune_choices
     from autopipe.tuning.studies import open_study
 
-    budget = seconds if minutes is None else minutes * _MINUTE
-    try:
-        by_name(chosen_space)
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error), param_hint="--space") from None
+    _refuse_unknown_space(chosen_space)
     shared = open_study(study or target, storage, sampler=sampler.value, pruner=pruner.value, seed=seed)
     consume = partial(consumer_of, of_model, step_ms)
+    budget = seconds if minutes is None else minutes * _MINUTE
     # Elsewhere goes what the user's code prints.
     console = Console(file=sys.stdout)
-    origin = target if model is None else f"{target} or {model}"
-    with running_users_pipeline(origin):
-        if isolate is not None and of_model is not None:
-            # Each trial would fail where there is none of that name.
-            load_target(of_model)
-        dataset = load_dataset(target, arguments)
-        if isolate is not None:
-            _refuse_to_write_files(dataset)
+    with running_users_pipeline(target if model is None else f"{target} or {model}"):
+        dataset = load_dataset(target, arguments) if isolate is None else _fit_to_isolate(target, arguments, of_model)
         pipelines = agreed_pipelines(
             shared, dataset, keeps=keeps.value, numbers_only=numbers_only, consumer=_told(of_model, step_ms)
         )
@@ -143,7 +128,7 @@ def tune(
         make = partial(_choices, where, arguments, {name: each.plan for name, each in pipelines.items()}, chosen_space)
         consumer, bench = (consume(), None) if isolate is None else (None, _isolated(make, consume, isolate))
         with _told_if_interrupted(storage), _progress(console, trials, budget) as on_trial:
-            plan = tuning.tune_choices(
+            plan = tune_choices(
                 choices,
                 consumer,
                 trials=trials,
@@ -154,6 +139,25 @@ def tune(
             )
     save_plan(plan, file)
     console.print(_summary(plan, output), soft_wrap=True, markup=False, highlight=False)
+
+
+def _refuse_unwritable(output: Path) -> None:
+    folder = output.absolute().parent
+    if not os.path.isdir(folder):
+        raise typer.BadParameter(
+            f"must be in a folder that exists, but there is no {str(output.parent)!r}.", param_hint="-o"
+        )
+    if not os.access(folder, os.W_OK):
+        raise typer.BadParameter(f"must be in a folder that can be written to, but got {output}.", param_hint="-o")
+
+
+def _refuse_unknown_space(space: str) -> None:
+    from autopipe.search_spaces import by_name
+
+    try:
+        by_name(space)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error), param_hint="--space") from None
 
 
 @contextmanager
@@ -194,16 +198,22 @@ def _among(pipelines: Mapping[str, OptimizedDataset], space: str) -> Choices:
     return Choices.of(pipelines[OPTIMIZED], by_name(space), pipelines)
 
 
-def _refuse_to_write_files(dataset: Any) -> None:
+def _fit_to_isolate(target: str, arguments: dict[str, Any], model: str | None) -> Any:
+    """Load a dataset to be read in the processes of trials, and refuse what would make each of them fail."""
     from autopipe.pipeline import trees
     from autopipe.pipeline.cache_files import is_unwritten
     from autopipe.pipeline.extract import extract
 
+    if model is not None:
+        # There may be none of that name.
+        load_target(model)
+    dataset = load_dataset(target, arguments)
     if any(map(is_unwritten, trees.walk_through(extract(dataset)))):
         raise ArgumentError(
             "With --isolate each cache(filename) of a pipeline must be written before, but one here is not: a process "
             "that is killed while it writes leaves a lock, on which all others fail. Read the dataset to its end once."
         )
+    return dataset
 
 
 def _leave_gpus_to_trials() -> None:

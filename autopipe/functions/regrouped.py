@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from autopipe.functions.subgraph import CALLS, called_graphs, needed_ops, origin
+from autopipe.functions.subgraph import CALLS, called_graphs, constant, needed_ops, origin
 
 __all__ = ["fused_op", "joined_names", "joined_ops", "names_given", "names_needed_once", "regrouped", "regrouped_ops"]
 
@@ -215,7 +215,5 @@ def _is_fused(tensor: Any, op: Any) -> bool:
 
 
 def _may_be_one(tensor: Any) -> bool:
-    import tensorflow as tf
-
-    value = tf.get_static_value(tensor)
+    value = constant(tensor)
     return value is None or bool((value == 1).all())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 __all__ = ["copy_source", "folders_of_libraries", "written_at"]
@@ -42,6 +43,5 @@ def folders_of_libraries() -> tuple[str, ...]:
     import keras
     import tensorflow as tf
 
-    import autopipe
-
-    return tuple(os.path.dirname(module.__file__) + os.sep for module in (tf, keras, autopipe) if module.__file__)
+    libraries = [os.path.dirname(module.__file__) for module in (tf, keras) if module.__file__]
+    return tuple(folder + os.sep for folder in (*libraries, str(Path(__file__).parents[1])))

@@ -172,6 +172,7 @@ def copy_into_trace(
     """
     import tensorflow as tf
 
+    same, replace = same or {}, replace or {}
     new = dict(known)
     for live, inside in graph.captures:
         new.setdefault(inside.ref(), live)
@@ -186,18 +187,18 @@ def copy_into_trace(
         before = [copies[each] for each in op.control_inputs if each in copies]
         outputs: Sequence[Any]
         with tf.control_dependencies(before):
-            if same and op in same:
-                # A captured constant stands among what is known, and has no copy.
-                if same[op] in copies:
-                    copies[op] = copies[same[op]]
-                outputs = [new[tensor.ref()] for tensor in same[op].outputs]
-            elif replace and op in replace:
+            if op in same:
+                copy, outputs = copies.get(same[op]), [new[tensor.ref()] for tensor in same[op].outputs]
+            elif op in replace:
                 outputs = replace[op](*inputs)
-                copies[op] = outputs[0].op
+                copy = outputs[0].op
             else:
-                copies[op] = _copy(op, inputs, graph, current, without)
-                on_copy(copies[op])
-                outputs = copies[op].outputs
+                copy = _copy(op, inputs, graph, current, without)
+                on_copy(copy)
+                outputs = copy.outputs
+        # A captured constant that gives the same stands among what is known, and has no copy.
+        if copy is not None:
+            copies[op] = copy
         for old, made in zip(op.outputs, outputs, strict=True):
             new.setdefault(old.ref(), made)
     return [new[tensor.ref()] for tensor in wanted]

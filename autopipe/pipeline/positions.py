@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.signature import signature
 
 __all__ = ["Columns", "below_positions", "columns", "range_of"]
 
@@ -64,8 +65,6 @@ def columns(node: ir.Node) -> Columns | None:
 
 
 def _count(node: ir.Node) -> int:
-    from autopipe.pipeline.signature import signature
-
     return signature(node).cardinality
 
 

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from autopipe.functions.function import Function
-from autopipe.functions.subgraph import origin
+from autopipe.functions.subgraph import constant, origin
 from autopipe.pipeline import ir
 
 __all__ = ["apart", "callable_of", "import_path", "looks_up", "public_name", "reader_of", "window_size_of"]
@@ -34,9 +34,7 @@ def callable_of(fn: Function) -> Callable[..., Any] | None:
 
 def window_size_of(fn: Function) -> int | None:
     """Return the number that TensorFlow made the function of a window's size from; ``None`` for others."""
-    import tensorflow as tf
-
-    size = tf.get_static_value(_held_by(callable_of(fn), _GROUPING).get("window_size"))
+    size = constant(_held_by(callable_of(fn), _GROUPING).get("window_size"))
     return None if size is None else int(size)
 
 
@@ -122,13 +120,12 @@ def looks_up(fn: Function, arrays: tuple[Any, ...]) -> bool:
 def _rows(fn: Function, output: Any, array: Any) -> bool:
     """Return whether an output is the rows of an array at the positions that the function takes."""
     import numpy as np
-    import tensorflow as tf
 
     op = origin(output).op
-    if op.type != "GatherV2" or op.get_attr("batch_dims") or tf.get_static_value(op.inputs[2]) != 0:
+    if op.type != "GatherV2" or op.get_attr("batch_dims") or constant(op.inputs[2]) != 0:
         return False
     if origin(op.inputs[1]) is not fn.element_inputs[0]:
         return False
     live = next((live for live, inside in fn.concrete.graph.captures if inside is op.inputs[0]), None)
-    constant = tf.get_static_value(op.inputs[0])
-    return live is array or (constant is not None and np.array_equal(constant, array.numpy()))
+    held = constant(op.inputs[0])
+    return live is array or (held is not None and np.array_equal(held, array.numpy()))

@@ -58,9 +58,6 @@ class ReadyPipelines:
     def __init__(self) -> None:
         self._made: list[ReadyPipeline] = []
 
-    def __len__(self) -> int:
-        return len(self._made)
-
     def one_for(
         self, reading: Reading, tree: ir.Node, trees_in_use: Sequence[ir.Node], *, early: bool, metered: bool
     ) -> ReadyPipeline | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autopipe.functions.function import Function
+from autopipe.functions.subgraph import constant
 
 __all__ = ["has_a_line_for_each_row"]
 
@@ -21,9 +22,7 @@ def has_a_line_for_each_row(fn: Function) -> bool:
     >>> [has_a_line_for_each_row(extract(files.flat_map(lambda file: rows(file, kind))).fn) for kind in ("", "GZIP")]
     [True, False]
     """
-    import tensorflow as tf
-
     ops = fn.concrete.graph.get_operations()
     parsers = [op for op in ops if op.type == _PARSER]
-    compressions = [tf.get_static_value(parser.inputs[1]) for parser in parsers]
+    compressions = [constant(parser.inputs[1]) for parser in parsers]
     return len(parsers) == 1 and compressions == [b""] and all(op.type in _BESIDE for op in ops if op not in parsers)

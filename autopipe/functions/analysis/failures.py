@@ -109,19 +109,21 @@ def _failing_inside(graph: Any, call: Any) -> str | None:
 def _failing(graph: Any, op: Any) -> str | None:
     if op.type in _CALLS:
         return _failing_inside(graph, op)
+    return None if _never_fails(op) else str(op.type)
+
+
+def _never_fails(op: Any) -> bool:
     if op.type in _FAIL_BY_OPERANDS:
-        fine = _fit_together(op.inputs)
-    elif op.type in _DIVISIONS:
-        fine = _fit_together(op.inputs) and _divides(op.inputs[1])
-    elif op.type == "GatherV2":
-        fine = _finds_all(op)
-    elif op.type in _REDUCTIONS:
-        fine = _reduces_axes_that_are_there(op)
-    elif op.type == "Reshape" and _has_whole_parts(op):
-        fine = True
-    else:
-        fine = op.type in _NEVER_FAIL or (op.type in _FAIL_BY_SHAPE and _is_settled(op))
-    return None if fine else str(op.type)
+        return _fit_together(op.inputs)
+    if op.type in _DIVISIONS:
+        return _fit_together(op.inputs) and _divides(op.inputs[1])
+    if op.type == "GatherV2":
+        return _finds_all(op)
+    if op.type in _REDUCTIONS:
+        return _reduces_axes_that_are_there(op)
+    if op.type == "Reshape" and _has_whole_parts(op):
+        return True
+    return op.type in _NEVER_FAIL or (op.type in _FAIL_BY_SHAPE and _is_settled(op))
 
 
 def _fit_together(tensors: Iterable[Any]) -> bool:

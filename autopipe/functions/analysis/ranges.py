@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from autopipe.functions.subgraph import origin
+from autopipe.functions.subgraph import constant, origin
 
 __all__ = ["know_length", "known_length"]
 
@@ -45,11 +45,9 @@ def know_length(op: Any) -> None:
 
 def _constant(tensor: Any) -> Any | None:
     """Return the value of a tensor that is computed from constants; ``None`` if it is not, or by other arithmetic."""
-    import tensorflow as tf
-
     tensor = origin(tensor)
     if tensor.op.type not in _ARITHMETIC:
-        return tf.get_static_value(tensor)
+        return constant(tensor)
     values = [_constant(each) for each in tensor.op.inputs]
     return None if any(value is None for value in values) else _ARITHMETIC[tensor.op.type](*values)
 

@@ -17,7 +17,7 @@ from autopipe.functions.regrouped import (
     regrouped,
     regrouped_ops,
 )
-from autopipe.functions.subgraph import called_graphs, fed_by, origin
+from autopipe.functions.subgraph import called_graphs, constant, fed_by, origin
 
 __all__ = ["jumps", "jumps_after", "jumps_after_arithmetic", "jumps_after_regrouping", "rounds_alike"]
 
@@ -201,9 +201,7 @@ def _never_below_0(graph: Any) -> Set[Any]:
 
 def _reaches_minus_1(op: Any) -> bool:
     """Return whether an op gives numbers down to -1, or makes such of others."""
-    import tensorflow as tf
-
-    factors = (tf.get_static_value(each) for each in op.inputs) if op.type in ("Mul", "RealDiv") else ()
+    factors = (constant(each) for each in op.inputs) if op.type in ("Mul", "RealDiv") else ()
     return op.type in _DOWN_TO_MINUS_1 or any(each is not None and bool((each < 0).any()) for each in factors)
 
 
@@ -212,9 +210,7 @@ def _is_square(op: Any) -> bool:
 
 
 def _is_constant_above(op: Any) -> bool:
-    import tensorflow as tf
-
-    value = tf.get_static_value(op.outputs[0]) if op.type == "Const" and op.outputs[0].dtype.is_floating else None
+    value = constant(op.outputs[0]) if op.type == "Const" and op.outputs[0].dtype.is_floating else None
     return value is not None and bool((value >= 0).all())
 
 
@@ -227,9 +223,7 @@ def _is_count(op: Any) -> bool:
 
 def _is_whole(exponent: Any) -> bool:
     """Return whether an exponent is known, and gives a power of any number."""
-    import tensorflow as tf
-
-    value = tf.get_static_value(exponent)
+    value = constant(exponent)
     return value is not None and bool((value >= 0).all() and (value == value.round()).all())
 
 

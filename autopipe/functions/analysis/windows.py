@@ -7,7 +7,7 @@ from typing import Any
 
 from autopipe.functions.analysis.effects import effects
 from autopipe.functions.function import Function
-from autopipe.functions.subgraph import origin
+from autopipe.functions.subgraph import constant, origin
 
 __all__ = ["BatchedWindow", "batched_windows"]
 
@@ -50,14 +50,12 @@ def batched_windows(fn: Function) -> tuple[BatchedWindow, ...] | None:
 
 
 def _batched(fn: Function, dataset: Any) -> BatchedWindow | None:
-    import tensorflow as tf
-
     op = origin(dataset).op
     if op.type not in _BATCHES or op.get_attr("metadata"):
         return None
     window, size, *_, whole = op.inputs
     places = [place for place, taken in enumerate(fn.element_inputs) if taken is origin(window)]
-    size, whole = tf.get_static_value(size), tf.get_static_value(whole)
+    size, whole = constant(size), constant(whole)
     if not places or size is None or whole is None or len(op.get_attr("output_types")) != 1:
         return None
     return BatchedWindow(places[0], int(size), bool(whole))

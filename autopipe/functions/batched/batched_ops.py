@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autopipe.functions.analysis.ranges import known_length
+from autopipe.functions.subgraph import constant
 
 __all__ = ["BATCHED_OPS", "add_batched_form", "is_batched_wrongly", "op_has_batched_form"]
 
@@ -70,8 +71,6 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
     out of bounds are to be passed over it forgets; and of parsed examples only those are batched right that
     :mod:`~autopipe.functions.batched.parse` parses.
     """
-    import tensorflow as tf
-
     match op.type:
         case "Cast":
             return bool(op.get_attr("Truncate"))
@@ -84,13 +83,13 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
         case "MatMul" | "Select":
             return in_call
         case "PadV2":
-            filling = tf.get_static_value(op.inputs[2])
+            filling = constant(op.inputs[2])
             return filling is None or bool(filling != 0)
         case "Roll" | "Transpose" | "ConjugateTranspose":
-            axis = tf.get_static_value(op.inputs[-1])
+            axis = constant(op.inputs[-1])
             return axis is None or bool((axis < 0).any())
         case "Slice":
-            begin, size = map(tf.get_static_value, op.inputs[1:])
+            begin, size = map(constant, op.inputs[1:])
             return begin is None and (in_call or size is None or bool((size < 0).any()))
         case "Squeeze":
             return in_call and not op.get_attr("squeeze_dims")

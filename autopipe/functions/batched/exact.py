@@ -10,7 +10,7 @@ from autopipe.functions.batched.batched_ops import BATCHED_OPS
 from autopipe.functions.cheaper.compiled import is_compiled
 from autopipe.functions.function import Function
 from autopipe.functions.regrouped import regrouped, regrouped_ops
-from autopipe.functions.subgraph import origin, with_called
+from autopipe.functions.subgraph import constant, origin, with_called
 
 __all__ = ["computes_exactly", "jumps_in_batch", "rounds_rows_alike"]
 
@@ -101,7 +101,7 @@ def _is_clipped(cast: Any) -> bool:
     limits = cast.outputs[0].dtype
     if limits not in (tf.uint8, tf.uint16):
         return False
-    bounds = [tf.get_static_value(bound) for bound in _bounds(origin(cast.inputs[0]).op)]
+    bounds = [constant(bound) for bound in _bounds(origin(cast.inputs[0]).op)]
     return bool(bounds) and all(
         bound is not None and ((bound >= limits.min) & (bound <= limits.max)).all() for bound in bounds
     )

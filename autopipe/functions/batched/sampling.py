@@ -6,7 +6,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
-from autopipe.functions.subgraph import origin, specs, trace
+from autopipe.functions.subgraph import constant, origin, specs, trace
 
 __all__ = ["many_choices"]
 
@@ -33,7 +33,7 @@ def many_choices(fn: Function, count: int) -> Function | None:
     drawn = _drawn_one(fn)
     if drawn is None:
         return None
-    logits = tf.get_static_value(drawn.inputs[0])
+    logits = constant(drawn.inputs[0])
     if logits is None:
         return None
 
@@ -49,8 +49,6 @@ def many_choices(fn: Function, count: int) -> Function | None:
 
 def _drawn_one(fn: Function) -> Any:
     """Return the op that draws one number from the seed that a function takes, if it does nothing else."""
-    import tensorflow as tf
-
     if len(fn.element_inputs) != 1 or len(fn.concrete.outputs) != 1:
         return None
     squeezed = origin(fn.concrete.outputs[0]).op
@@ -59,4 +57,4 @@ def _drawn_one(fn: Function) -> Any:
     drawn = squeezed.inputs[0].op
     if drawn.type != "StatelessMultinomial" or drawn.inputs[2] is not fn.element_inputs[0]:
         return None
-    return drawn if tf.get_static_value(drawn.inputs[1]) == 1 and squeezed.outputs[0].shape.rank == 0 else None
+    return drawn if constant(drawn.inputs[1]) == 1 and squeezed.outputs[0].shape.rank == 0 else None

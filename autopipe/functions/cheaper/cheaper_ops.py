@@ -14,7 +14,7 @@ from autopipe.functions.analysis.failures import may_fail
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.regrouped import joined_ops
-from autopipe.functions.subgraph import origin
+from autopipe.functions.subgraph import constant, origin
 from autopipe.functions.swapped import Swap, find_swaps, with_swaps
 
 __all__ = ["CheaperOps", "cheaper_ops"]
@@ -139,10 +139,8 @@ def _parts(sliced: Any, *, shrinking: bool = False) -> dict[int, tuple[int, int,
 
     ``None`` where that is unknown, or it makes an axis, or drops one unless ``shrinking``.
     """
-    import tensorflow as tf
-
     image, begin, _, steps = sliced.inputs
-    begins, strides = tf.get_static_value(begin), tf.get_static_value(steps)
+    begins, strides = constant(begin), constant(steps)
     masks = {name: sliced.get_attr(f"{name}_mask") for name in "begin end ellipsis new_axis shrink_axis".split()}
     rank = image.shape.rank
     if rank is None or rank > _MOST_RANK_TO_REVERSE or begins is None or strides is None or masks["new_axis"]:

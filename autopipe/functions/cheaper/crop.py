@@ -13,6 +13,7 @@ from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
+from autopipe.functions.subgraph import constant
 from autopipe.functions.swapped import with_swaps
 
 __all__ = ["crop_while_decoding"]
@@ -41,36 +42,39 @@ def _replacements(decode: Any) -> dict[Any, Callable[..., Any]] | None:
 
     ``None`` if the image is used for anything but its shape and one crop.
     """
-    passing: dict[Any, Callable[..., Any]] = {decode: lambda contents: [contents]}
-    crops = []
+    passing: dict[Any, Callable[..., Any]] = {decode: _contents}
     waiting = [(decode.outputs[0], 0)]
     while waiting:
         tensor, leading = waiting.pop()
         for op in tensor.consumers():
-            if op.type == "Identity":
-                passing[op] = lambda contents: [contents]
-                waiting.append((op.outputs[0], leading))
-            elif op.type == "ExpandDims" and leading == 0 and _is_constant(op.inputs[1], 0):
-                passing[op] = lambda contents, _: [contents]
-                waiting.append((op.outputs[0], 1))
-            elif op.type == "Shape":
-                passing[op] = _ShapeOf(decode, op, leading)
-            elif op.type == "Slice" and tensor is op.inputs[0]:
-                crops.append(op)
-                passing[op] = _CropOf(decode, op, leading)
-            else:
-                return None
+            match op.type:
+                case "Identity":
+                    passing[op] = _contents
+                    waiting.append((op.outputs[0], leading))
+                case "ExpandDims" if leading == 0 and _is_constant(op.inputs[1], 0):
+                    passing[op] = _contents
+                    waiting.append((op.outputs[0], 1))
+                case "Shape":
+                    passing[op] = _ShapeOf(decode, op, leading)
+                case "Slice" if tensor is op.inputs[0]:
+                    passing[op] = _CropOf(decode, op, leading)
+                case _:
+                    return None
     # What is passed on is the file's content, which is no image to give.
     given = set(map(id, decode.graph.outputs))
-    if any(id(op.outputs[0]) in given for op in passing if op not in crops and op.type != "Shape"):
+    if any(id(op.outputs[0]) in given for op, made in passing.items() if made is _contents):
         return None
+    crops = [made for made in passing.values() if isinstance(made, _CropOf)]
     return passing if len(crops) == 1 else None
 
 
-def _is_constant(tensor: Any, value: int) -> bool:
-    import tensorflow as tf
+def _contents(contents: Any, *_: Any) -> list[Any]:
+    """Pass on what is in the file."""
+    return [contents]
 
-    found = tf.get_static_value(tensor)
+
+def _is_constant(tensor: Any, value: int) -> bool:
+    found = constant(tensor)
     return found is not None and found.tolist() == value
 
 

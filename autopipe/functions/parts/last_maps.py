@@ -13,7 +13,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.joined.inlined import inlined
 from autopipe.functions.memo import remembered
 from autopipe.functions.source import written_at
-from autopipe.functions.subgraph import called_graphs, copy_into_trace, origin, specs, stand_ins, trace
+from autopipe.functions.subgraph import called_graphs, constant, copy_into_trace, origin, specs, stand_ins, trace
 
 __all__ = ["LastMap", "split_last_maps"]
 
@@ -106,13 +106,11 @@ def _last_maps(fn: Function) -> list[_Inner]:
 
 
 def _can_be_read(op: Any) -> bool:
-    import tensorflow as tf
-
     if called_graphs(op.graph, op) == [None] or not op.get_attr("preserve_cardinality"):
         return False
     if op.type == "MapDataset":
         return not op.get_attr("force_synchronous")
-    return tf.get_static_value(op.inputs[-1]) is not None
+    return constant(op.inputs[-1]) is not None
 
 
 def _known(fn: Function, maps: Sequence[_Inner]) -> dict[int, Any]:
@@ -125,7 +123,7 @@ def _known(fn: Function, maps: Sequence[_Inner]) -> dict[int, Any]:
     known = {id(inside): live for live, inside in fn.concrete.graph.captures}
     for tensor in chain.from_iterable(inner.given for inner in maps):
         if id(tensor) not in known and tensor.op.type == "Const":
-            known[id(tensor)] = tf.constant(tf.get_static_value(tensor), tensor.dtype)
+            known[id(tensor)] = tf.constant(constant(tensor), tensor.dtype)
     return known
 
 
@@ -188,11 +186,9 @@ def _name(body: Any) -> str:
 
 
 def _with_arguments(fn: Function, inner: _Inner) -> LastMap:
-    import tensorflow as tf
-
     op = inner.op
     use_inter_op_parallelism = op.get_attr("use_inter_op_parallelism")
     if op.type == "MapDataset":
         return LastMap(fn, None, None, False, use_inter_op_parallelism)
-    calls, order = int(tf.get_static_value(op.inputs[-1])), _ORDER[op.get_attr("deterministic")]
+    calls, order = int(constant(op.inputs[-1])), _ORDER[op.get_attr("deterministic")]
     return LastMap(fn, calls, order, op.get_attr("use_unbounded_threadpool"), use_inter_op_parallelism)

@@ -20,22 +20,11 @@ def _source(node: ir.Source) -> Any:
 
 @build_stage.register
 def _map(node: ir.Map, source: Any) -> Any:
-    import tensorflow as tf
-
     common = _calling(node, node.fn, source) | {
         "use_inter_op_parallelism": node.use_inter_op_parallelism,
         "preserve_cardinality": node.preserve_cardinality,
     }
-    if node.num_parallel_calls is None:
-        variant = tf.raw_ops.MapDataset(force_synchronous=node.synchronous, **common)
-    else:
-        variant = tf.raw_ops.ParallelMapDatasetV2(
-            num_parallel_calls=tf.constant(node.num_parallel_calls, tf.int64),
-            deterministic=deterministic(node.deterministic),
-            use_unbounded_threadpool=node.use_unbounded_threadpool,
-            **common,
-        )
-    return from_variant(variant, node.fn.output_spec)
+    return from_variant(_mapping(node, common, force_synchronous=node.synchronous), node.fn.output_spec)
 
 
 @build_stage.register
@@ -47,16 +36,7 @@ def _memoized_map(node: ir.MemoizedMap, source: Any) -> Any:
     behind = node.ahead + 1 + len(node.fn.element_inputs)
     fn = memoized(node.fn, flat[: node.ahead], flat[behind:])
     common = _calling(node, fn, source, table) | {"preserve_cardinality": True}
-    if node.num_parallel_calls is None:
-        variant = tf.raw_ops.MapDataset(**common)
-    else:
-        variant = tf.raw_ops.ParallelMapDatasetV2(
-            num_parallel_calls=tf.constant(node.num_parallel_calls, tf.int64),
-            deterministic=deterministic(node.deterministic),
-            use_unbounded_threadpool=node.use_unbounded_threadpool,
-            **common,
-        )
-    return from_variant(variant, fn.output_spec)
+    return from_variant(_mapping(node, common), fn.output_spec)
 
 
 @build_stage.register
@@ -273,6 +253,20 @@ def _thread_pool(node: ir.ThreadPool, source: Any) -> Any:
     if node.max_intra_op_parallelism:
         options.threading.max_intra_op_parallelism = node.max_intra_op_parallelism
     return source.with_options(options)
+
+
+def _mapping(node: ir.Map | ir.MemoizedMap, common: dict[str, Any], **serial: Any) -> Any:
+    """Make a map that runs calls in parallel, or one after the other; ``serial`` are arguments of the latter only."""
+    import tensorflow as tf
+
+    if node.num_parallel_calls is None:
+        return tf.raw_ops.MapDataset(**serial, **common)
+    return tf.raw_ops.ParallelMapDatasetV2(
+        num_parallel_calls=tf.constant(node.num_parallel_calls, tf.int64),
+        deterministic=deterministic(node.deterministic),
+        use_unbounded_threadpool=node.use_unbounded_threadpool,
+        **common,
+    )
 
 
 def _calling(node: ir.Node, fn: Function, source: Any, *also: Any) -> dict[str, Any]:

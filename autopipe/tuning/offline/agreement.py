@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from autopipe.api import optimize
 from autopipe.errors import ArgumentError
+from autopipe.pipeline.extract import extract
 from autopipe.planning.plans.fingerprint import fingerprint
 from autopipe.planning.plans.plan import Plan
+from autopipe.rules import catalogue
 from autopipe.tuning.offline.structures import OPTIMIZED, as_planned, structures
 from autopipe.tuning.studies import reaching_storage
 
@@ -99,8 +102,6 @@ class Agreement:
         Raises:
             ArgumentError: if it is another.
         """
-        from autopipe.rules import catalogue
-
         began = self.plans[OPTIMIZED].fingerprint
         if began != identity:
             raise ArgumentError(
@@ -137,9 +138,6 @@ def agreed_pipelines(
         PlanError: if this release cannot read what it began with.
         StorageError: if its storage cannot be reached.
     """
-    from autopipe.api import optimize
-    from autopipe.pipeline.extract import extract
-
     first = Agreement.of_study(study)
     if first is None:
         found = {OPTIMIZED: optimize(dataset, keeps=keeps)}

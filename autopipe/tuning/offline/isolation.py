@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from autopipe.planning.costs.consumer import Consumer
+from autopipe.quiet import load_tensorflow
 from autopipe.tuning.offline.choices import Choice, Choices
 from autopipe.tuning.offline.processes import end_with_parent, fresh_processes
 from autopipe.tuning.offline.workbench import LocalWorkbench, Pair, TrialFailedError
@@ -75,8 +76,6 @@ class IsolatedWorkbench:
 
 
 def _compare(job: Job, reference: Choice, challenger: Choice, answer: Any) -> None:
-    from autopipe.quiet import load_tensorflow
-
     # An interrupt reaches all processes of the search; this one is ended by the one that waits for it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()

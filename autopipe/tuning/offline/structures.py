@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from autopipe.api import optimize
+from autopipe.rules import Phase, catalogue, decides_caches
+
 if TYPE_CHECKING:
     from autopipe.planning.plans.plan import Plan
     from autopipe.runtime.dataset import OptimizedDataset
@@ -24,9 +27,6 @@ def structures(dataset: OptimizedDataset) -> dict[str, OptimizedDataset]:
     >>> list(structures(autopipe.optimize(tf.data.Dataset.range(64).map(lambda x: x + 1).batch(4))))[0]
     'optimized'
     """
-    from autopipe.api import optimize
-    from autopipe.rules import Phase, catalogue, decides_caches
-
     applied = set(dataset.plan.rules)
     kinds = {
         AS_WRITTEN: applied,
@@ -58,6 +58,4 @@ def as_planned(dataset: Any, plans: Mapping[str, Plan]) -> dict[str, OptimizedDa
     >>> [each.plan.rules == found[name].plan.rules for name, each in again.items()] == [True] * len(found)
     True
     """
-    from autopipe.api import optimize
-
     return {name: optimize(dataset, keeps=plan.keeps, plan=plan) for name, plan in plans.items()}

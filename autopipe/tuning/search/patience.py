@@ -26,13 +26,13 @@ class Patience:
         ends_waiting: whether all that trials can win is the time in which training waits.
 
     >>> patience = Patience(most_loss=0.02)
-    >>> patience.ran(Window(200, 10.0, 0.0), speedup=1.0)
+    >>> patience.ran(Window(200, 10.0, 0.0))
     >>> patience.allows_another
     True
     >>> patience.tried(Window(10, 1.0, 0.5), neighbours_rate=20.0)
     >>> round(patience.lost, 2), patience.allows_another
     (0.5, False)
-    >>> patience.ran(Window(1000, 50.0, 0.0), speedup=1.0)
+    >>> patience.ran(Window(1000, 50.0, 0.0))
     >>> patience.allows_another
     True
     """
@@ -52,7 +52,7 @@ class Patience:
         """The share of all time that may be lost: less than ``most_loss`` where training waits for little to end.
 
         >>> patience = Patience(most_loss=0.01, ends_waiting=True)
-        >>> patience.ran(Window(100, 10.0, 0.5), speedup=1.0)
+        >>> patience.ran(Window(100, 10.0, 0.5))
         >>> patience.share
         0.005
         """
@@ -83,12 +83,15 @@ class Patience:
         self.elapsed += seconds
         self.lost += seconds
 
-    def ran(self, window: Window, speedup: float) -> None:
-        """Count a window of the best knobs so far, which make so many times as many steps as the first ones."""
+    def sped_up(self, gain: float) -> None:
+        """Note that other knobs are the best now, which make so many more steps; how they wait is yet to be seen."""
+        self._speedup *= 1 + gain
+        self._seconds = self._waiting_seconds = 0.0
+
+    def ran(self, window: Window) -> None:
+        """Count a window of the best knobs so far: what they make more than the first ones is won."""
         self.elapsed += window.seconds
-        self.won += max(window.seconds * (speedup - 1.0), 0.0)
-        if speedup != self._speedup:
-            self._speedup, self._seconds, self._waiting_seconds = speedup, 0.0, 0.0
+        self.won += max(window.seconds * (self._speedup - 1.0), 0.0)
         self._seconds += window.seconds
         self._waiting_seconds += window.waiting_seconds
 

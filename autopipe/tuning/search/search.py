@@ -17,9 +17,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from autopipe.tuning.search.contest import LEAST_GAIN, Contest
 from autopipe.tuning.search.distributions import fits
 from autopipe.tuning.search.lean import leaner
-from autopipe.tuning.search.match import Match, compare, together
+from autopipe.tuning.search.match import compare
 from autopipe.tuning.search.neighbours import neighbours
 from autopipe.tuning.search.patience import Patience
 from autopipe.tuning.search.proposals import Proposals
@@ -28,19 +29,11 @@ from autopipe.tuning.search.window import Window, measure_of, pick_objective
 
 __all__ = ["Search"]
 
-# Of several matches, the root of their number less.
-_LEAST_GAIN = 0.02
-# By so much one match may come out wrong, though its neighbours are alike.
-_UNSURE = 0.05
 _NOTHING_TO_GAIN = 0.98
-# Giving resources back may cost so much of the objective, and no more.
-_UNNOTICED = 0.005
 _HOPELESS = 0.6
 # An incumbent that differs from itself by more is measured again, so often at the most.
 _UNSTEADY = 0.2
 _MOST_AGAIN = 2
-# A challenger meets the incumbent so often at the most.
-_MOST_MATCHES = 5
 # Of three matches, so many decide.
 _DECIDING = 2
 _REPEATED_PROPOSALS = 10
@@ -110,14 +103,11 @@ class Search:
         self._before: Window | None = None
         self._waiting = False
         self._challenge: Window | None = None
-        self._challenger: Values = {}
-        self._matches: list[Match] = []
+        self._contest: Contest | None = None
         self._again = 0
-        self._leaner: str | None = None
         self._rematch: list[bool] = []
         self._settled: set[str] = set()
         self._score = 1.0
-        self._speedup = 1.0
         self._just_won = 0.0
         self._tried = {self._key(knobs)}
         self._seeded: set[tuple[tuple[str, int], ...]] = set()
@@ -184,7 +174,7 @@ class Search:
             self._challenge, self._again = window, 0
             return self._run(self.incumbent)
         self.last = window
-        self._patience.ran(window, self._speedup)
+        self._patience.ran(window)
         if self._challenge is not None:
             if self._is_unsteady(window) and self._again < _MOST_AGAIN:
                 self._again += 1
@@ -216,21 +206,20 @@ class Search:
         """Return whether the challenger that runs is so slow already that the rest of its window would be wasted."""
         return self.challenging and self._before is not None and so_far.rate < _HOPELESS * self._before.rate
 
-    def give_up(self, why: str) -> Values:
-        """End the trial under way because of what it does to the machine; return the knobs to set at once."""
+    def give_up(self, why: str) -> None:
+        """End the trial under way because of what it does to the machine; the incumbent is to run at once."""
         self._proposals.tell(None)
         if self.running == self.original:
             self._rematch.append(False)
         self._note(Trial(len(self.trials) + 1, dict(self.running), -1.0, 0.0, False, 0.0, failure=why))
-        self._challenge = self._leaner = None
-        self._matches = []
+        self._challenge = self._contest = None
         self._again = 0
-        return self._run(self.incumbent)
+        self._run(self.incumbent)
 
-    def retreat(self, knobs: Values, window: Window | None, why: str) -> Values:
+    def retreat(self, knobs: Values, window: Window | None, why: str) -> None:
         """End the search with knobs of before, whatever was kept since, and with what was measured of those."""
         self.incumbent, self.last, self.retreated = dict(knobs), window, why
-        return self._end()
+        self._end()
 
     def stop(self) -> Values:
         """End the search; return the best knobs found: the first, where what was kept makes far fewer steps than they.
@@ -239,17 +228,17 @@ class Search:
         """
         if self._is_doubtful and not self._met_again:
             self._go_back()
-        return self._end()
+        self._end()
+        return self.incumbent
 
     def _go_back(self) -> None:
         self.incumbent, self.last = dict(self.original), self.first
 
-    def _end(self) -> Values:
+    def _end(self) -> None:
         self._proposals.tell(None)
         self.unmeasured = self.unmeasured or (self.challenging and not self.trials)
         self.finished = True
         self.running = dict(self.incumbent)
-        return self.incumbent
 
     def _start_study(self) -> None:
         seeds = [self._possible(each) for each in self._first_tries]
@@ -266,14 +255,16 @@ class Search:
 
     def _next(self) -> Values | None:
         """Return a challenger; ``None`` at the end, with the incumbent running."""
-        if self._matches:
-            return self._run(self._challenger)
+        if self._contest is not None:
+            return self._run(self._contest.values)
         if len(self.trials) >= self._most_trials or self._rematch or self._is_doubtful:
             return self._finish()
         if self._nothing_to_gain():
             return self._next_leaner()
         challenger = self._proposal()
-        return self._finish() if challenger is None else self._run(challenger)
+        if challenger is None:
+            return self._finish()
+        return self._begin(Contest(challenger, is_seed=self._key(challenger) in self._seeded))
 
     def _proposal(self) -> Values | None:
         """Ask Optuna for what was not tried yet; ``None`` where all it proposes was.
@@ -308,8 +299,7 @@ class Search:
             if self._key(challenger) in self._tried:
                 continue
             self._tried.add(self._key(challenger))
-            self._leaner = name
-            return self._run(challenger)
+            return self._begin(Contest(challenger, leaner=name))
         return self._finish()
 
     def _finish(self) -> Values | None:
@@ -321,7 +311,7 @@ class Search:
         if self.incumbent == self.original or self._met_again:
             self.stop()
             return None
-        return self._run(self.original)
+        return self._begin(Contest(self.original))
 
     @property
     def _met_again(self) -> bool:
@@ -336,11 +326,10 @@ class Search:
         return self.last.rate < (1 - _UNSTEADY) * self.first.rate
 
     def _may_be_kept(self, challenge: Window) -> bool:
-        if self._before is None:
+        if self._before is None or self._contest is None:
             return False
         measure = measure_of(self.objective, [self._before, challenge])
-        wanted = _LEAST_GAIN if self._leaner is None else -_UNNOTICED
-        return measure(challenge) > measure(self._before) * (1 + wanted)
+        return measure(challenge) > measure(self._before) * (1 + self._contest.wanted)
 
     def _is_unsteady(self, after: Window) -> bool:
         return self._before is not None and not 1 / (1 + _UNSTEADY) < after.rate / self._before.rate < 1 + _UNSTEADY
@@ -348,43 +337,35 @@ class Search:
     def _judge(self, after: Window) -> None:
         assert self._before is not None
         assert self._challenge is not None
+        assert self._contest is not None
+        contest = self._contest
         windows = (self._before, self._challenge, after)
         match = compare(*windows, measure_of(self.objective, windows))
         self._patience.tried(self._challenge, (self._before.rate + after.rate) / 2)
         self._challenge = None
-        if self._challenger == self.original:
-            self._rematch.append(match.gain > _LEAST_GAIN or match.rate > max(match.drift, _LEAST_GAIN))
+        contest.matches.append(match)
+        if contest.values == self.original:
+            self._contest = None
+            self._rematch.append(match.gain > LEAST_GAIN or match.rate > max(match.drift, LEAST_GAIN))
             if self._rematch.count(True) == _DECIDING:
                 self._go_back()
-            return
-        self._matches.append(match)
-        so_far = together(self._matches)
-        if self._leaner is None:
-            least = _LEAST_GAIN / math.sqrt(len(self._matches))
-            kept = so_far.is_no_slower(least) and so_far.gain > max(so_far.noise, least)
-            if not kept and self._may_be_better(so_far, least) and len(self._matches) < _MOST_MATCHES:
-                return
-            self._proposals.tell(self._score * (1 + so_far.gain))
-        else:
-            kept = so_far.gain >= -_UNNOTICED and so_far.rate >= -_UNNOTICED
-            self._settled |= set() if kept else {self._leaner}
-        if kept:
-            self.incumbent = dict(self._challenger)
-            self._score *= 1 + so_far.gain
-            self._speedup *= 1 + so_far.rate
-            self._just_won = so_far.rate
-        is_lean = self._leaner is not None
-        self._leaner = None
-        self._matches = []
-        number = len(self.trials) + 1
-        self._note(Trial(number, self._challenger, so_far.gain, so_far.noise, kept, so_far.seconds, is_lean))
+        elif contest.is_decided:
+            self._contest = None
+            self._end_contest(contest)
 
-    def _may_be_better(self, so_far: Match, least: float) -> bool:
-        """Return whether more matches may show that the challenger gains more than the least."""
-        if self._key(self._challenger) in self._seeded:
-            unsure = max(so_far.noise, _UNSURE / math.sqrt(len(self._matches)))
-            return min(so_far.gain, so_far.rate) + unsure > least
-        return so_far.is_no_slower(least) and so_far.gain > 0 and so_far.gain + so_far.noise > least
+    def _end_contest(self, contest: Contest) -> None:
+        outcome, kept = contest.so_far, contest.is_won
+        if contest.leaner is None:
+            self._proposals.tell(self._score * (1 + outcome.gain))
+        elif not kept:
+            self._settled.add(contest.leaner)
+        if kept:
+            self.incumbent = dict(contest.values)
+            self._score *= 1 + outcome.gain
+            self._just_won = outcome.rate
+            self._patience.sped_up(outcome.rate)
+        number, is_lean = len(self.trials) + 1, contest.leaner is not None
+        self._note(Trial(number, contest.values, outcome.gain, outcome.noise, kept, outcome.seconds, is_lean))
 
     def _note(self, trial: Trial) -> None:
         self.trials.append(trial)
@@ -395,9 +376,11 @@ class Search:
         """Return whether the consumer hardly waits; a rate has no such ceiling."""
         return self.objective != "rate" and self.last is not None and self.last.busy >= _NOTHING_TO_GAIN
 
+    def _begin(self, contest: Contest) -> Values:
+        self._contest = contest
+        return self._run(contest.values)
+
     def _run(self, values: Values) -> Values:
-        if values != self.incumbent:
-            self._challenger = dict(values)
         self.running = dict(values)
         return values
 

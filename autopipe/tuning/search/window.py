@@ -11,8 +11,12 @@ from autopipe.telemetry.stall import StallCounter
 
 __all__ = ["OBJECTIVES", "Window", "WindowMeter", "measure_of", "pick_objective"]
 
+# A window has so many steps at the least.
+_LEAST_STEPS = 8
 # Of a window, so much tells whether the rest is worth waiting for.
 _TELLING_SHARE = 0.3
+# Steps not counted after a restart or a pause, while buffers made before it drain.
+_SKIPPED_STEPS = 3
 # To read the counter takes up to 100 us in the midst of training.
 _READS_IN_WINDOW = 10
 # Of windows with fewer, one may have the start of an iterator by chance that its neighbour has not.
@@ -86,15 +90,11 @@ class WindowMeter:
     start before their time, which hides the waiting and not the work.
 
     Args:
-        least_seconds: a window lasts at least so long,
-        least_steps: and has at least so many steps.
-        skipped_steps: steps not counted after :meth:`restart` or :meth:`pause`, while buffers made before it drain.
+        least_seconds: a window lasts at least so long.
     """
 
-    def __init__(self, least_seconds: float = 0.3, least_steps: int = 8, skipped_steps: int = 3) -> None:
+    def __init__(self, least_seconds: float) -> None:
         self.least_seconds = least_seconds
-        self.least_steps = least_steps
-        self.skipped_steps = skipped_steps
         self.restart()
 
     def restart(self) -> None:
@@ -102,14 +102,14 @@ class WindowMeter:
         self._so_far = _Sums()
         self._stretch: _Stretch | None = None
         self._started: float | None = None
-        self._to_skip = self.skipped_steps
+        self._to_skip = _SKIPPED_STEPS
 
     def pause(self) -> None:
         """Leave out the time until the next step; the window under way goes on after it."""
         if self._stretch is not None:
             self._so_far = self._so_far.with_(self._stretch)
         self._stretch = self._started = None
-        self._to_skip = self.skipped_steps
+        self._to_skip = _SKIPPED_STEPS
 
     def begin_now(self) -> None:
         """Leave out the time since the window under way began, in which no step has ended."""
@@ -123,7 +123,7 @@ class WindowMeter:
 
     def so_far(self) -> Window | None:
         """Return the window under way; ``None`` while it tells too little."""
-        if self._stretch is None or self._stretch.steps < self.least_steps // 2:
+        if self._stretch is None or self._stretch.steps < _LEAST_STEPS // 2:
             return None
         so_far = self._so_far.with_(self._stretch).window(self._stretch.gpu)
         return so_far if so_far.steps and so_far.seconds >= _TELLING_SHARE * self.least_seconds else None
@@ -140,7 +140,7 @@ class WindowMeter:
             return None
         self._stretch.look(steps)
         steps, seconds = self._so_far.steps + self._stretch.steps, self._so_far.seconds + self._stretch.seconds
-        if steps < self.least_steps or seconds < self.least_seconds:
+        if steps < _LEAST_STEPS or seconds < self.least_seconds:
             return None
         window = self._so_far.with_(self._stretch).window(gpu)
         if not window.steps:
