@@ -160,7 +160,7 @@ def waits_for_next_epoch(tree: ir.Node) -> bool:
         return True
     if may_write(tree) or any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):
         return True
-    read = sum(isinstance(node, ir.Cache) and node.in_memory for node in trees.walk(tree))
+    read = sum(map(trees.is_memory_cache, trees.walk(tree)))
     if read > len(memory_caches(tree)):
         return True
     ending = (

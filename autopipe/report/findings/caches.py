@@ -104,7 +104,7 @@ def cache_read_in_part(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 def cache_beyond_memory(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP112: a cache that does not fit."""
-    if not isinstance(node, ir.Cache) or not node.in_memory:
+    if not trees.is_memory_cache(node):
         return
     available = Machine.here().available_bytes
     size = held_bytes(node, seen)
