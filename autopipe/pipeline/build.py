@@ -7,7 +7,7 @@ seeds, which the methods of ``tf.data.Dataset`` would trace or draw anew, and th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeGuard
+from typing import Any
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.builders import arguments_of, build_stage, from_variant
@@ -36,7 +36,7 @@ def build(node: ir.Node, memories: Iterator[Any] | None = None) -> Any:
     """
 
     def built(each: ir.Node, inputs: list[Any]) -> Any:
-        if memories is not None and _is_memory_cache(each):
+        if memories is not None and trees.is_memory_cache(each):
             return _cache_in(next(memories), each, *inputs)
         return build_stage(each, *inputs)
 
@@ -45,11 +45,7 @@ def build(node: ir.Node, memories: Iterator[Any] | None = None) -> Any:
 
 def memory_caches(node: ir.Node) -> list[ir.Cache]:
     """Return the memory caches of a pipeline in the order they are built; one that is used twice comes once."""
-    return [each for each in trees.inputs_first(node) if _is_memory_cache(each)]
-
-
-def _is_memory_cache(node: ir.Node) -> TypeGuard[ir.Cache]:
-    return isinstance(node, ir.Cache) and node.in_memory
+    return [each for each in trees.inputs_first(node) if trees.is_memory_cache(each)]
 
 
 def _cache_in(memory: Any, node: ir.Node, source: Any) -> Any:

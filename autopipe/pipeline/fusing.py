@@ -148,9 +148,7 @@ def _last_that_works(node: ir.Node, tree: ir.Node) -> ir.Node:
 
 def _hands_all_on(node: ir.Node) -> bool:
     match node:
-        case ir.Take(count=count) if count < 0:
-            return True
-        case ir.Skip(count=0) | ir.Repeat(count=1) | ir.Shard(num_shards=1):
+        case ir.Take(takes_all=True) | ir.Skip(count=0) | ir.Repeat(count=1) | ir.Shard(num_shards=1):
             return True
     return False
 

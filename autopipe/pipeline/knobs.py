@@ -262,7 +262,7 @@ def _all_come(node: ir.Interleave, tree: ir.Node) -> bool:
 
 def _leaves_some_out(node: ir.Node) -> bool:
     if isinstance(node, ir.Take):
-        return node.count >= 0
+        return not node.takes_all
     return isinstance(node, ir.ChooseFrom | ir.Shard | ir.Skip | ir.TakeWhile | ir.Zip)
 
 

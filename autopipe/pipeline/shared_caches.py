@@ -77,7 +77,7 @@ def _why_it_is_left(cache: ir.Cache, tree: ir.Node, files_may_change: bool) -> s
 
 
 def _is_memory_of_author(node: ir.Node) -> TypeGuard[ir.Cache]:
-    return isinstance(node, ir.Cache) and node.in_memory and node.origin is not None
+    return trees.is_memory_cache(node) and node.origin is not None
 
 
 def _read_in_order(taking: ir.Node) -> Iterator[ir.Cache]:

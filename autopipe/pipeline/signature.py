@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from autopipe.pipeline import ir
 from autopipe.pipeline.builders import build_stage
 
-__all__ = ["Signature", "signature"]
+__all__ = ["Signature", "known_bytes", "signature"]
 
 # Making a stage takes a millisecond, and the same ones are asked about again and again. These are never read.
 _UNREAD: WeakKeyDictionary[ir.Node, Any] = WeakKeyDictionary()
@@ -119,6 +119,21 @@ def signature(node: ir.Node) -> Signature:
     """
     dataset = _unread(node)
     return Signature(dataset.element_spec, int(dataset.cardinality()))
+
+
+def known_bytes(node: ir.Node) -> int | None:
+    """Return the bytes of one element if its type tells, and of a batch those of a full one; otherwise ``None``.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> known_bytes(extract(tf.data.Dataset.range(5).batch(2)))
+    16
+    """
+    known = signature(node).element_bytes
+    if known is None and isinstance(node, ir.Batch):
+        each = known_bytes(node.input)
+        return None if each is None else each * node.batch_size
+    return known
 
 
 def _unread(node: ir.Node) -> Any:

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import singledispatch
 from itertools import groupby
 
 from autopipe.pipeline import ir
+from autopipe.pipeline.methods import MAY_BE_AUTOMATIC, METHODS, is_default
 
 __all__ = ["in_order", "one_line", "stage", "tree_lines"]
 
 # Two branches are told apart more easily where both are shown.
 _MANY = 3
+# Those that are no method of a dataset, or a shorter one here.
+_CALLS = METHODS | {
+    ir.AssertCardinality: ("assert_cardinality", "count", ""),
+    ir.GroupByWindow: ("group_by_window", "reduce_func", ""),
+    ir.LegacyInterleave: ("parallel_interleave", "fn", "cycle_length block_length deterministic"),
+    ir.MemoizedMap: ("memoized_map", "fn", "num_parallel_calls deterministic use_unbounded_threadpool"),
+    ir.PaddedBatch: ("padded_batch", "batch_size", "drop_remainder"),
+    ir.Range: ("range", "start stop", "step"),
+    ir.Scan: ("scan", "fn", ""),
+    ir.Window: ("window", "size", "shift stride drop_remainder"),
+}
+_WORDS: dict[type[ir.Node], str] = {
+    ir.Generator: "generator",
+    ir.Options: "options",
+    ir.RandomNumbers: "random_numbers",
+    ir.Saved: "load",
+    ir.Tensors: "tensors",
+    ir.TensorSlices: "tensor_slices",
+}
+_SHORT = {
+    "block_length": "block",
+    "compression_type": "compression",
+    "cycle_length": "cycle",
+    "num_parallel_calls": "calls",
+    "num_parallel_reads": "reads",
+    "use_unbounded_threadpool": "unbounded",
+}
 
 
 def one_line(node: ir.Node) -> str:
@@ -62,245 +89,60 @@ def stage(node: ir.Node) -> str:
     return f"{shown} as {node.name!r}" if node.name else shown
 
 
-def _call(name: str, *positional: object, **optional: object) -> str:
-    arguments = [str(argument) for argument in positional]
-    arguments += [f"{key}={value}" for key, value in optional.items() if value is not None and value is not False]
-    return f"{name}({', '.join(arguments)})"
-
-
-def _number(value: int | None) -> str | None:
-    return "AUTOTUNE" if value == ir.AUTOTUNE else None if value is None else str(value)
-
-
-def _only_if_set(value: bool | None) -> str | None:
-    return None if value is None else str(value)
-
-
-@singledispatch
 def _stage(node: ir.Node) -> str:
-    return _call(type(node).__name__.lower())
-
-
-@_stage.register
-def _(node: ir.Tensors) -> str:
-    return "tensors"
-
-
-@_stage.register
-def _(node: ir.TensorSlices) -> str:
-    return "tensor_slices"
-
-
-@_stage.register
-def _(node: ir.Range) -> str:
-    return _call("range", node.start, node.stop, **({} if node.step == 1 else {"step": node.step}))
-
-
-@_stage.register
-def _(node: ir.RandomNumbers) -> str:
-    return "random_numbers"
-
-
-@_stage.register
-def _(node: ir.ChooseFrom) -> str:
-    return _call("choose_from", len(node.parts), stop_on_empty=node.stop_on_empty)
-
-
-@_stage.register
-def _(node: ir.Generator) -> str:
-    return "generator"
-
-
-@_stage.register
-def _(node: ir.Opaque) -> str:
-    return f"opaque {node.label}"
-
-
-@_stage.register
-def _(_node: ir.SharedCache) -> str:
-    return "cache()"
-
-
-@_stage.register
-def _(node: ir.FilesReader) -> str:
-    return _call(
-        f"{node.kind}_files",
-        compression=node.compression_type,
-        buffer_size=node.buffer_size,
-        reads=_number(node.num_parallel_reads),
-    )
-
-
-@_stage.register
-def _(node: ir.Map) -> str:
-    return _call(
-        "map",
-        node.fn,
-        calls=_number(node.num_parallel_calls),
-        deterministic=_only_if_set(node.deterministic),
-        synchronous=node.synchronous,
-        unbounded=node.use_unbounded_threadpool,
-    )
-
-
-@_stage.register
-def _(node: ir.MemoizedMap) -> str:
-    return _call(
-        "memoized_map",
-        node.fn,
-        calls=_number(node.num_parallel_calls),
-        deterministic=_only_if_set(node.deterministic),
-        unbounded=node.use_unbounded_threadpool,
-    )
-
-
-@_stage.register
-def _(node: ir.Filter) -> str:
-    return _call("filter", node.predicate)
-
-
-@_stage.register
-def _(node: ir.Batch) -> str:
-    return _call(
-        "batch",
-        node.batch_size,
-        drop_remainder=node.drop_remainder,
-        calls=_number(node.num_parallel_calls),
-        deterministic=_only_if_set(node.deterministic),
-    )
-
-
-@_stage.register
-def _(node: ir.PaddedBatch) -> str:
-    return _call("padded_batch", node.batch_size, drop_remainder=node.drop_remainder)
-
-
-@_stage.register
-def _(node: ir.Rebatch) -> str:
-    return _call("rebatch", node.batch_size, drop_remainder=node.drop_remainder)
-
-
-@_stage.register
-def _(node: ir.Window) -> str:
-    return _call(
-        "window",
-        node.size,
-        shift=None if node.shift == node.size else node.shift,
-        stride=None if node.stride == 1 else node.stride,
-        drop_remainder=node.drop_remainder,
-    )
-
-
-@_stage.register
-def _(node: ir.IgnoreErrors) -> str:
-    return _call("ignore_errors", log_warning=node.log_warning)
-
-
-@_stage.register
-def _(node: ir.Shuffle) -> str:
-    return _call(
-        "shuffle",
-        node.buffer_size if node.while_filling is None else "all",
-        seed=node.seeds[1] if node.seeded else None,
-        reshuffle_each_iteration=None if node.reshuffle_each_iteration else "False",
-    )
-
-
-@_stage.register
-def _(node: ir.Repeat) -> str:
-    return _call("repeat", *(() if node.count < 0 else (node.count,)))
-
-
-@_stage.register
-def _(node: ir.Cache) -> str:
-    if node.on_disk:
-        return "cache(on disk)"
-    return _call("cache", *((repr(node.filename),) if node.filename else ()))
-
-
-@_stage.register
-def _(node: ir.Prefetch) -> str:
-    return _call("prefetch", _number(node.buffer_size))
-
-
-@_stage.register
-def _(node: ir.Take) -> str:
-    return _call("take", node.count)
-
-
-@_stage.register
-def _(node: ir.Skip) -> str:
-    return _call("skip", node.count)
-
-
-@_stage.register
-def _(node: ir.Shard) -> str:
-    return _call("shard", node.num_shards, node.index)
-
-
-@_stage.register
-def _(node: ir.AssertCardinality) -> str:
-    return f"assert_cardinality({node.count})"
-
-
-@_stage.register
-def _(node: ir.Enumerate) -> str:
-    return _call("enumerate", *((node.start,) if node.start else ()))
-
-
-@_stage.register
-def _(node: ir.Saved) -> str:
-    return "load"
-
-
-@_stage.register
-def _(node: ir.Scan) -> str:
-    return _call("scan", node.fn)
-
-
-@_stage.register
-def _(node: ir.TakeWhile) -> str:
-    return _call("take_while", node.predicate)
-
-
-@_stage.register
-def _(node: ir.FlatMap) -> str:
-    return _call("flat_map", node.fn)
-
-
-@_stage.register
-def _(node: ir.GroupByWindow) -> str:
-    return _call("group_by_window", node.reduce_func)
-
-
-@_stage.register
-def _(node: ir.Interleave) -> str:
-    return _call(
-        "interleave",
-        node.fn,
-        cycle=_number(node.cycle_length),
-        block=None if node.block_length == 1 else node.block_length,
-        calls=_number(node.num_parallel_calls),
-        deterministic=_only_if_set(node.deterministic),
-    )
-
-
-@_stage.register
-def _(node: ir.LegacyInterleave) -> str:
-    return _call(
-        "parallel_interleave",
-        node.fn,
-        cycle=node.cycle_length,
-        block=None if node.block_length == 1 else node.block_length,
-        deterministic=_only_if_set(node.deterministic),
-    )
-
-
-@_stage.register
-def _(node: ir.Options) -> str:
-    return "options"
-
-
-@_stage.register
-def _(node: ir.ThreadPool) -> str:
-    return _call("thread_pool", node.size or "default")
+    match node:
+        case ir.SharedCache():
+            return "cache()"
+        case ir.Opaque(label=label):
+            return f"opaque {label}"
+        case ir.Cache(on_disk=True):
+            return "cache(on disk)"
+        case ir.Cache(filename=file) if file:
+            return f"cache({file!r})"
+        case ir.Repeat(is_endless=True):
+            return "repeat()"
+        case ir.ChooseFrom(parts=parts):
+            return _call(node, "choose_from", [str(len(parts))], "stop_on_empty")
+        case ir.FilesReader(kind=kind):
+            return _call(node, f"{kind}_files", [], "compression_type buffer_size num_parallel_reads")
+        case ir.Shuffle():
+            return _shuffle(node)
+        case ir.ThreadPool(size=size):
+            return f"thread_pool({size or 'default'})"
+    if type(node) in _WORDS:
+        return _WORDS[type(node)]
+    name, positional, named = _CALLS.get(type(node), (type(node).__name__.lower(), "", ""))
+    return _call(node, name, [_value(node, each) for each in positional.split() if _is_said(node, each)], named)
+
+
+def _call(node: ir.Node, name: str, positional: list[str], named: str) -> str:
+    more = [f"{_SHORT.get(each, each)}={_value(node, each)}" for each in named.split() if _is_said(node, each)]
+    return f"{name}({', '.join([*positional, *more])})"
+
+
+def _is_said(node: ir.Node, name: str) -> bool:
+    if isinstance(node, ir.Window) and name == "shift":
+        return node.shift != node.size
+    value = getattr(node, name)
+    match name:
+        case "block_length" | "step":
+            return bool(value != 1)
+        case "deterministic":
+            return value is not None
+        case "stop_on_empty":
+            return bool(value)
+    return not is_default(node, name)
+
+
+def _value(node: ir.Node, name: str) -> str:
+    value = getattr(node, name)
+    return "AUTOTUNE" if value == ir.AUTOTUNE and name in MAY_BE_AUTOMATIC else str(value)
+
+
+def _shuffle(node: ir.Shuffle) -> str:
+    given = [str(node.buffer_size) if node.while_filling is None else "all"]
+    if node.seeded:
+        given.append(f"seed={node.seeds[1]}")
+    if not node.reshuffle_each_iteration:
+        given.append("reshuffle_each_iteration=False")
+    return f"shuffle({', '.join(given)})"

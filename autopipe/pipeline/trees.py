@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from types import UnionType
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir
@@ -17,6 +17,7 @@ __all__ = [
     "frees_order",
     "functions",
     "inputs_first",
+    "is_memory_cache",
     "keeping",
     "last_stage",
     "on",
@@ -107,6 +108,11 @@ def called_by(node: ir.Node) -> tuple[Function, ...]:
 def keeping(tree: ir.Node) -> Iterator[ir.Keeping]:
     """Yield every stage that keeps elements, or results, for later epochs; in memory or on disk."""
     return (node for node in walk(tree) if isinstance(node, ir.Keeping))
+
+
+def is_memory_cache(node: ir.Node) -> TypeGuard[ir.Cache]:
+    """Return whether a stage is a cache of elements in memory."""
+    return isinstance(node, ir.Cache) and node.in_memory
 
 
 def past(node: ir.Node, kinds: type[ir.Node] | UnionType | tuple[type[ir.Node], ...]) -> ir.Node:

@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ __all__ = [
     "Site",
     "catalogue",
     "decides_caches",
+    "refuses_unmeasured",
     "rule",
 ]
 
@@ -160,6 +161,9 @@ class Site:
     measurements: Measurements
 
 
+_Check = Callable[[Any, Site], Proof]
+
+
 class Obligation(Protocol):
     """Something that must be proved before a rewrite may happen. Unknown is a failure.
 
@@ -169,6 +173,30 @@ class Obligation(Protocol):
     def check(self, site: Site) -> Proof:
         """Return the proof, or why there is none."""
         ...
+
+
+def refuses_unmeasured(why: str) -> Callable[[_Check], _Check]:
+    """Make the ``check`` of an obligation refuse where a sample could not be run: for what reason, and why not.
+
+    >>> class Timed:
+    ...     @refuses_unmeasured("it could not be timed")
+    ...     def check(self, site):
+    ...         raise MeasurementError("the pipeline has no elements")
+    >>> Timed().check(None).because
+    'it could not be timed: the pipeline has no elements'
+    """
+
+    def refusing(check: _Check) -> _Check:
+        @wraps(check)
+        def checked(self: Any, site: Site) -> Proof:
+            try:
+                return check(self, site)
+            except MeasurementError as unknown:
+                return Proof(False, f"{why}: {unknown}")
+
+        return checked
+
+    return refusing
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 from autopipe.pipeline.ir import Cache, Node
+from autopipe.pipeline.trees import is_memory_cache
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._inner_work import LEAST_SAVED_SECONDS, works_inside
 from autopipe.rules._obligations import (
@@ -40,4 +41,4 @@ def cache_inner_work(node: Node) -> Rewrite | None:
 
 
 def _before_cache(node: Node) -> Node:
-    return node.input if isinstance(node, Cache) and node.in_memory else node
+    return node.input if is_memory_cache(node) else node

@@ -21,7 +21,7 @@ def drop_idle_stage(node: Node) -> Rewrite | None:
             return Rewrite(node.input, provided=(ReadAheadUnseen(node.input),))
         case Repeat(count=1):
             return Rewrite(node.input, provided=(DrawsNoLess(node),))
-        case Take(count=-1) | Skip(count=0) | Shard(num_shards=1) | Shuffle(mixes=False):
+        case Take(takes_all=True) | Skip(count=0) | Shard(num_shards=1) | Shuffle(mixes=False):
             return Rewrite(node.input)
     return None
 

@@ -73,7 +73,7 @@ def _is_positional(node: Node) -> bool:
     if not all(isinstance(part, tf.TensorSpec) for part in signature(node).flat_specs):
         return False
     match node:
-        case Repeat(count=-1, input=Tensors()):
+        case Repeat(is_endless=True, input=Tensors()):
             return True
         case Zip() | Prefetch():
             return all(map(_is_positional, node.inputs))

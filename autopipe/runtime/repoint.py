@@ -160,13 +160,13 @@ def waits_for_next_epoch(tree: ir.Node) -> bool:
         return True
     if may_write(tree) or any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):
         return True
-    read = sum(isinstance(node, ir.Cache) and node.in_memory for node in trees.walk(tree))
+    read = sum(map(trees.is_memory_cache, trees.walk(tree)))
     if read > len(memory_caches(tree)):
         return True
     ending = (
         node
         for node in trees.walk(tree)
-        if isinstance(node, ir.Concatenate | ir.Take | ir.Zip) or (isinstance(node, ir.Repeat) and node.count >= 0)
+        if isinstance(node, ir.Concatenate | ir.Take | ir.Zip) or (isinstance(node, ir.Repeat) and not node.is_endless)
     )
     return any(map(repeats_a_seeded_shuffle, ending))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import with_called
@@ -38,8 +41,7 @@ def op_without_end(fn: Function) -> str | None:
     >>> [op_without_end(function_of(numbers.flat_map(opened))) for opened in (tf.data.Dataset.range, again)]
     [None, 'RepeatDataset']
     """
-    ops = (op.op for op in with_called(fn.concrete.graph.as_graph_def()))
-    return next((op for op in ops if op.endswith(_OF_DATASETS) and op not in _ENDING), None)
+    return _first(fn, lambda op: op.op.endswith(_OF_DATASETS) and op.op not in _ENDING)
 
 
 @remembered
@@ -52,8 +54,7 @@ def op_of_free_order(fn: Function) -> str | None:
     >>> op_of_free_order(function_of(tf.data.Dataset.range(3).flat_map(rows)))
     'ParallelMapDatasetV2'
     """
-    ops = with_called(fn.concrete.graph.as_graph_def())
-    return next((str(op.op) for op in ops if op.attr["deterministic"].s == b"false"), None)
+    return _first(fn, lambda op: op.attr["deterministic"].s == b"false")
 
 
 @remembered
@@ -68,8 +69,7 @@ def op_that_an_option_frees(fn: Function) -> str | None:
     >>> op_that_an_option_frees(function_of(tf.data.Dataset.range(3).flat_map(rows)))
     'ParallelMapDatasetV2'
     """
-    ops = with_called(fn.concrete.graph.as_graph_def())
-    return next((str(op.op) for op in ops if op.attr["deterministic"].s == b"default"), None)
+    return _first(fn, lambda op: op.attr["deterministic"].s == b"default")
 
 
 @remembered
@@ -81,7 +81,7 @@ def op_that_counts(fn: Function) -> str | None:
     >>> op_that_counts(function_of(tf.data.Dataset.range(3).flat_map(lambda x: tf.data.Dataset.range(x).take(2))))
     'TakeDataset'
     """
-    return next((str(op.op) for op in with_called(fn.concrete.graph.as_graph_def()) if op.op in _COUNTING), None)
+    return _first(fn, lambda op: op.op in _COUNTING)
 
 
 @remembered
@@ -94,5 +94,9 @@ def op_that_ignores(fn: Function) -> str | None:
     >>> op_that_ignores(function_of(tf.data.Dataset.range(3).flat_map(opened)))
     'IgnoreErrorsDataset'
     """
-    ops = (str(op.op) for op in with_called(fn.concrete.graph.as_graph_def()))
-    return next((op for op in ops if "IgnoreErrors" in op), None)
+    return _first(fn, lambda op: "IgnoreErrors" in op.op)
+
+
+def _first(fn: Function, is_sought: Callable[[Any], bool]) -> str | None:
+    ops = with_called(fn.concrete.graph.as_graph_def())
+    return next((str(op.op) for op in ops if is_sought(op)), None)

@@ -175,6 +175,11 @@ class Repeat(Unary):
 
     count: int = -1
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether it repeats without end."""
+        return self.count < 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cache(Unary):
@@ -216,9 +221,14 @@ class Prefetch(Unary):
 
 @dataclass(frozen=True, kw_only=True)
 class Take(Unary):
-    """``Dataset.take``; -1 takes all."""
+    """``Dataset.take``; a negative ``count`` takes all."""
 
     count: int
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it hands on all that there is."""
+        return self.count < 0
 
 
 @dataclass(frozen=True, kw_only=True)

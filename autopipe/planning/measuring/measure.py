@@ -15,7 +15,7 @@ from autopipe.functions.function import Function
 from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
-from autopipe.pipeline.signature import signature
+from autopipe.pipeline.signature import known_bytes, signature
 from autopipe.pipeline.visibility import who_leaves_traces, who_would_see
 from autopipe.planning.disk.content import UnknownContentError
 from autopipe.planning.disk.disk_cache import MOST_ELEMENTS, DiskCache
@@ -32,7 +32,6 @@ from autopipe.planning.measuring.samples import (
     bytes_of,
     from_several_places,
     held_beside,
-    known_bytes,
     take_sample,
     without_calls,
 )

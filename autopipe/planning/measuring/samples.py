@@ -27,7 +27,6 @@ __all__ = [
     "bytes_of",
     "from_several_places",
     "held_beside",
-    "known_bytes",
     "of_one_shape",
     "take_sample",
     "with_calls",
@@ -203,12 +202,3 @@ def held_beside(spec: Any, mean_bytes: float, *, differ: bool) -> float:
     components = len(tf.nest.flatten(spec, expand_composites=True))
     share = _HELD_BESIDE_LARGE if differ or mean_bytes >= _LARGE_ELEMENT else 0.0
     return _HELD_BESIDE_ELEMENT + _HELD_BESIDE_COMPONENT * components + share * mean_bytes
-
-
-def known_bytes(node: ir.Node) -> int | None:
-    """Return the bytes of one element if its type tells, and of a batch those of a full one; otherwise ``None``."""
-    known = signature(node).element_bytes
-    if known is None and isinstance(node, ir.Batch):
-        each = known_bytes(node.input)
-        return None if each is None else each * node.batch_size
-    return known

@@ -27,7 +27,7 @@ def with_small_shuffles(tree: ir.Node) -> ir.Node:
 
 
 def _takes_some_of_shuffled(node: ir.Node) -> bool:
-    if not isinstance(node, ir.Take) or node.count < 0:
+    if not isinstance(node, ir.Take) or node.takes_all:
         return False
     return any(isinstance(each, ir.Shuffle) for each in trees.walk(node))
 

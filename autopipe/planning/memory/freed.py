@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from autopipe.figures import bytes_text
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.signature import signature
+from autopipe.pipeline.signature import known_bytes
 
 __all__ = [
     "KEPT_BYTES",
@@ -143,13 +143,5 @@ def who_says(environment: Mapping[str, str] = os.environ) -> str | None:
 
 def _largest_block(tree: ir.Node) -> int | None:
     """Return the largest block that may be given back and need not be, of those whose size the types tell."""
-    sizes = filter(None, map(_element_bytes, trees.walk(tree)))
+    sizes = filter(None, map(known_bytes, trees.walk(tree)))
     return max((size for size in sizes if _SMALL_BLOCK <= size <= _LARGEST_BLOCK), default=None)
-
-
-def _element_bytes(node: ir.Node) -> int | None:
-    """Return the bytes of an element, and of a whole batch where the last one may be smaller."""
-    if isinstance(node, ir.Batch):
-        example = signature(node.input).element_bytes
-        return None if example is None else node.batch_size * example
-    return signature(node).element_bytes

@@ -90,7 +90,7 @@ def cache_before_costly_map(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 def cache_read_in_part(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP111: a cache whose elements are not all taken, so that it is never complete."""
-    if not isinstance(node, ir.Take) or node.count < 0:
+    if not isinstance(node, ir.Take) or node.takes_all:
         return
     cache = before(node)
     if isinstance(cache, ir.Cache) and not 0 <= signature(cache).cardinality <= node.count:
@@ -104,7 +104,7 @@ def cache_read_in_part(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 def cache_beyond_memory(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP112: a cache that does not fit."""
-    if not isinstance(node, ir.Cache) or not node.in_memory:
+    if not trees.is_memory_cache(node):
         return
     available = Machine.here().available_bytes
     size = held_bytes(node, seen)
@@ -198,9 +198,9 @@ def _is_handed_on(cache: ir.Cache, to: ir.Node) -> bool:
 
 def _is_endless(node: ir.Node) -> bool:
     match node:
-        case ir.Repeat(count=count) if count < 0:
+        case ir.Repeat(is_endless=True):
             return True
-        case ir.Take(count=count) if count >= 0:
+        case ir.Take(takes_all=False):
             return False
         case ir.TakeWhile():
             return False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir
+from autopipe.pipeline.methods import MAY_BE_AUTOMATIC, METHODS, is_default
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.report.references import window_size_of
@@ -19,27 +19,6 @@ from autopipe.report.source._writer import Writer
 
 __all__ = ["expression", "threads"]
 
-# The methods of tf.data.Dataset, each with the fields of its node that are given by position and by name.
-_METHODS: dict[type[ir.Node], tuple[str, str, str]] = {
-    ir.Batch: ("batch", "batch_size", "drop_remainder num_parallel_calls deterministic"),
-    ir.Cache: ("cache", "filename", ""),
-    ir.Enumerate: ("enumerate", "start", ""),
-    ir.Filter: ("filter", "predicate", ""),
-    ir.FlatMap: ("flat_map", "fn", ""),
-    ir.IgnoreErrors: ("ignore_errors", "", "log_warning"),
-    ir.Interleave: ("interleave", "fn", "cycle_length block_length num_parallel_calls deterministic"),
-    ir.Map: ("map", "fn", "num_parallel_calls deterministic synchronous use_unbounded_threadpool"),
-    ir.Prefetch: ("prefetch", "buffer_size", ""),
-    ir.Rebatch: ("rebatch", "batch_size", "drop_remainder"),
-    ir.Repeat: ("repeat", "count", ""),
-    ir.Shard: ("shard", "num_shards index", ""),
-    ir.Skip: ("skip", "count", ""),
-    ir.Take: ("take", "count", ""),
-    ir.TakeWhile: ("take_while", "predicate", ""),
-    ir.Unbatch: ("unbatch", "", ""),
-    ir.Window: ("window", "size shift stride", "drop_remainder"),
-}
-_MAY_BE_AUTOMATIC = frozenset({"num_parallel_calls", "num_parallel_reads", "cycle_length", "buffer_size"})
 _OLD_NAMES = frozenset({"experimental_deterministic", "experimental_threading"})
 _NO_GLOBAL_SEED = 87654321
 
@@ -126,11 +105,9 @@ def _unwritten(node: ir.Source) -> str:
 
 def _plain_method(writer: Writer, node: ir.Node) -> str:
     """Return the call of a method of ``tf.data.Dataset``; what is as it is by default is not written."""
-    name, first, more = _METHODS[type(node)]
-    defaults = {each.name: each.default for each in fields(node)}
-    said = [each for each in first.split() if getattr(node, each) != defaults[each] or isinstance(node, ir.Prefetch)]
-    given = [_value(writer, node, each) for each in said]
-    given += [f"{each}={_value(writer, node, each)}" for each in more.split() if getattr(node, each) != defaults[each]]
+    name, first, more = METHODS[type(node)]
+    given = [_value(writer, node, each) for each in first.split() if not is_default(node, each)]
+    given += [f"{each}={_value(writer, node, each)}" for each in more.split() if not is_default(node, each)]
     return f".{name}({', '.join(given)}{name_of(node, bool(given))})"
 
 
@@ -154,7 +131,7 @@ def _value(writer: Writer, node: ir.Node, name: str) -> str:
     value = getattr(node, name)
     if isinstance(value, Function):
         return function(writer, node, value)
-    return "tf.data.AUTOTUNE" if value == ir.AUTOTUNE and name in _MAY_BE_AUTOMATIC else repr(value)
+    return "tf.data.AUTOTUNE" if value == ir.AUTOTUNE and name in MAY_BE_AUTOMATIC else repr(value)
 
 
 def _grouping(writer: Writer, node: ir.GroupByWindow) -> str:

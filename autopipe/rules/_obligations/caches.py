@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.text import stage
-from autopipe.rules._base import MeasurementError, Proof, Site
+from autopipe.rules._base import MeasurementError, Proof, Site, refuses_unmeasured
 from autopipe.rules._obligations.epochs import SameEveryEpoch
 from autopipe.rules._obligations.errors import NoErrorIsIgnored
 from autopipe.rules._obligations.numbers import SameNumbers
@@ -99,12 +99,10 @@ class SoonShuffled:
 
     pipeline: ir.Node = field(repr=False)
 
+    @refuses_unmeasured("it is not known how long a shuffle of all elements takes to fill")
     def check(self, site: Site) -> Proof:
         """Compare with making them: no epoch was shorter than that, whatever it trained."""
-        try:
-            making, reading = site.measurements.caching(self.pipeline)
-        except MeasurementError as unknown:
-            return Proof(False, f"it is not known how long a shuffle of all elements takes to fill: {unknown}")
+        making, reading = site.measurements.caching(self.pipeline)
         share = reading / making
         because = f"before an epoch, all are read into a shuffle, in {share:.1%} of the time needed to make them"
         if share <= _MOST_WAITING:

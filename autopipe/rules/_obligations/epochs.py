@@ -291,7 +291,7 @@ def _since_a_memory_cache(pipeline: ir.Node, site: Site) -> Iterator[ir.Node]:
     if isinstance(since[-1], ir.SharedCache):
         read_once = sum(node == since[-1] for node in trees.walk(site.pipeline)) == 1
         return iter(since[:-1] if read_once else since)
-    kept = isinstance(since[-1], ir.Cache) and since[-1].in_memory
+    kept = trees.is_memory_cache(since[-1])
     return iter(since) if kept else trees.walk(pipeline)
 
 

@@ -144,7 +144,7 @@ def _is_mixed(site: Site) -> bool:
 
 def _leaving_some_out(site: Site) -> str | None:
     """Return a phrase for elements that a stage downstream never asks for; ``None`` if all are asked for."""
-    if isinstance(site.node, ir.TakeWhile) or (isinstance(site.node, ir.Take) and site.node.count >= 0):
+    if isinstance(site.node, ir.TakeWhile) or (isinstance(site.node, ir.Take) and not site.node.takes_all):
         return f"on an element that {stage(site.node)} leaves out"
     early = who_stops_early(site)
     return f"on an element that {stage(early)} downstream leaves out" if early else None

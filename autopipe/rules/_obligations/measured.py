@@ -10,7 +10,7 @@ from autopipe.figures import bytes_text
 from autopipe.functions.batched.vectorize import why_not_vectorizable
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
-from autopipe.rules._base import MeasurementError, Proof, Site
+from autopipe.rules._base import MeasurementError, Proof, Site, refuses_unmeasured
 
 __all__ = [
     "WHOLE_EPOCH",
@@ -71,12 +71,10 @@ class Faster:
     after: ir.Node = field(repr=False)
     over: ir.Node | None = field(repr=False)
 
+    @refuses_unmeasured("it could not be timed")
     def check(self, site: Site) -> Proof:
         """Time both, interleaved."""
-        try:
-            median, low, high = site.measurements.speed(self.before, self.after, self.over)
-        except MeasurementError as unknown:
-            return Proof(False, f"it could not be timed: {unknown}")
+        median, low, high = site.measurements.speed(self.before, self.after, self.over)
         figures = f"measured {median:.2f}x ({low:.2f}-{high:.2f}) the speed on your elements"
         if _LEAST_GAIN <= median < _LEAST_GAIN_OF_LARGE and self._is_large(site):
             less = "each outgrows the cache of a core, so the gain may be smaller on all of them"
@@ -97,12 +95,10 @@ class Faster:
 class NotSlower(Faster):
     """The rewritten stage is not slower on the user's own elements; its gain shows only beside other stages."""
 
+    @refuses_unmeasured("it could not be timed")
     def check(self, site: Site) -> Proof:
         """Time both, interleaved; a stage alone has all cores also for the threads within an op."""
-        try:
-            median, low, high = site.measurements.speed(self.before, self.after, self.over)
-        except MeasurementError as unknown:
-            return Proof(False, f"it could not be timed: {unknown}")
+        median, low, high = site.measurements.speed(self.before, self.after, self.over)
         figures = f"alone it measured {median:.2f}x ({low:.2f}-{high:.2f}) the speed on your elements"
         return Proof(high >= 1, figures, timed=True)
 
@@ -119,12 +115,10 @@ class LightResults:
         """Whether the type of the results already refutes it, so that no batched form need be made."""
         return (signature(self.mapped).element_bytes or 0) >= _HEAVY_RESULT
 
+    @refuses_unmeasured("the size of its results is not known")
     def check(self, site: Site) -> Proof:
         """Look at their type, or else run the map on a sample."""
-        try:
-            size = site.measurements.element_bytes(self.mapped)
-        except MeasurementError as unknown:
-            return Proof(False, f"the size of its results is not known: {unknown}")
+        size = site.measurements.element_bytes(self.mapped)
         if size >= _HEAVY_RESULT:
             return Proof(False, f"with results of {size / 1024:,.0f} KiB, calls cost little beside their work")
         return Proof(True, "")
@@ -138,12 +132,10 @@ class FitsMemory:
     pipeline: ir.Node = field(repr=False)
     others: tuple[ir.Node, ...] = field(default=(), repr=False)
 
+    @refuses_unmeasured("its size is not known")
     def check(self, site: Site) -> Proof:
         """Run the pipelines on a sample and multiply; caches in other branches count too."""
-        try:
-            fits, needed, budget = _against_budget(self.pipeline, site, self.others)
-        except MeasurementError as unknown:
-            return Proof(False, f"its size is not known: {unknown}")
+        fits, needed, budget = _against_budget(self.pipeline, site, self.others)
         return Proof(fits, f"it needs {needed} of {budget}" if fits else f"it would need {needed}, above {budget}")
 
 
@@ -196,12 +188,10 @@ class SameOnSample:
     over: ir.Node = field(repr=False)
     exact: bool
 
+    @refuses_unmeasured("the two could not be compared")
     def check(self, site: Site) -> Proof:
         """Run both and compare."""
-        try:
-            difference = site.measurements.same(self.before, self.after, self.over, self.exact)
-        except MeasurementError as unknown:
-            return Proof(False, f"the two could not be compared: {unknown}")
+        difference = site.measurements.same(self.before, self.after, self.over, self.exact)
         if difference:
             return Proof(False, f"on your elements the results differ: {difference}")
         return Proof(True, f"equal on a sample of your elements{'' if self.exact else ' up to float rounding'}")
@@ -216,12 +206,10 @@ class NotMuchLarger:
     than: ir.Node = field(repr=False)
     count: int
 
+    @refuses_unmeasured("the size of its elements is not known")
     def check(self, site: Site) -> Proof:
         """Run both on a sample."""
-        try:
-            ours, theirs = map(site.measurements.element_bytes, (self.pipeline, self.than))
-        except MeasurementError as unknown:
-            return Proof(False, f"the size of its elements is not known: {unknown}")
+        ours, theirs = map(site.measurements.element_bytes, (self.pipeline, self.than))
         number = "all" if self.count == WHOLE_EPOCH else f"{self.count:,}"
         held = f"{ours:,.0f} bytes each instead of {theirs:,.0f}"
         if (ours - theirs) * self.count <= _LITTLE_MEMORY:
@@ -237,12 +225,10 @@ class FewAtOnce:
     pipeline: ir.Node = field(repr=False)
     count: int
 
+    @refuses_unmeasured("the size of its elements is not known")
     def check(self, site: Site) -> Proof:
         """Run the pipeline on a sample."""
-        try:
-            needed = self.count * site.measurements.element_bytes(self.pipeline)
-        except MeasurementError as unknown:
-            return Proof(False, f"the size of its elements is not known: {unknown}")
+        needed = self.count * site.measurements.element_bytes(self.pipeline)
         allowed = _allowed_at_once(site)
         because = f"{self.count} elements at once take {bytes_text(needed)}"
         return Proof(needed <= allowed, f"{because}; {bytes_text(allowed)} is allowed")
@@ -263,12 +249,10 @@ class LittleMoreAtOnce:
     than: ir.Node = field(repr=False)
     count: int
 
+    @refuses_unmeasured("the size of its elements is not known")
     def check(self, site: Site) -> Proof:
         """Look at their types, or else run both on a sample."""
-        try:
-            ours, theirs = map(site.measurements.element_bytes, (self.pipeline, self.than))
-        except MeasurementError as unknown:
-            return Proof(False, f"the size of its elements is not known: {unknown}")
+        ours, theirs = map(site.measurements.element_bytes, (self.pipeline, self.than))
         more, allowed = max((ours - theirs) * self.count, 0), _allowed_at_once(site)
         because = f"{self.count} elements at once take {bytes_text(more)} more; {bytes_text(allowed)} is allowed"
         return Proof(more <= allowed, because)
@@ -283,12 +267,10 @@ class FewerBytes:
     than: tuple[ir.Node, ...] = field(repr=False)
     count: int
 
+    @refuses_unmeasured("the size of its elements is not known")
     def check(self, site: Site) -> Proof:
         """Run all on a sample; a small saving is not worth another stage."""
-        try:
-            ours, *theirs = map(site.measurements.element_bytes, (self.pipeline, *self.than))
-        except MeasurementError as unknown:
-            return Proof(False, f"the size of its elements is not known: {unknown}")
+        ours, *theirs = map(site.measurements.element_bytes, (self.pipeline, *self.than))
         fewer = (min(theirs) - ours) * self.count > _LITTLE_MEMORY
         others = " or ".join(f"{each:,.0f}" for each in theirs)
         sizes = f"{ours:,.0f} bytes each at the cut instead of {others}"
@@ -302,12 +284,10 @@ class Waits:
     measures: ClassVar[bool] = True
     mapped: ir.Map
 
+    @refuses_unmeasured("it is not known whether it waits")
     def check(self, site: Site) -> Proof:
         """Call it for one element after the other; where it works most of the time, there is no more to say."""
-        try:
-            taken, worked = site.measurements.working(self.mapped)
-        except MeasurementError as unknown:
-            return Proof(False, f"it is not known whether it waits: {unknown}")
+        taken, worked = site.measurements.working(self.mapped)
         waits = taken - worked >= max(_LEAST_WAIT_SECONDS, _WAITING_SHARE * taken)
         figures = f"{taken * 1e3:.2f} ms, and needs a core for {worked * 1e3:.2f} ms of that"
         because = f"a call of {self.mapped.fn} takes {figures}"
@@ -322,6 +302,7 @@ class WorthCaching:
     pipeline: ir.Node = field(repr=False)
     least_saved_seconds: float | None = None
 
+    @refuses_unmeasured("it is not known what it would save")
     def check(self, site: Site) -> Proof:
         """Time both on a sample; a cache of what costs little only takes memory."""
         return _worth(self.pipeline, site, self.least_saved_seconds, on_disk=False)
@@ -334,16 +315,14 @@ class WorthCachingOnDisk:
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
 
+    @refuses_unmeasured("it is not known what it would save")
     def check(self, site: Site) -> Proof:
         """Time both on a sample, read from the disk itself and not from the kernel's copy of it."""
         return _worth(self.pipeline, site, None, on_disk=True)
 
 
 def _worth(pipeline: ir.Node, site: Site, least_saved: float | None, *, on_disk: bool) -> Proof:
-    try:
-        making, reading = site.measurements.caching(pipeline, on_disk=on_disk)
-    except MeasurementError as unknown:
-        return Proof(False, f"it is not known what it would save: {unknown}")
+    making, reading = site.measurements.caching(pipeline, on_disk=on_disk)
     where = "disk" if on_disk else "memory"
     figures = f"{making * 1e6:,.0f} us to make an element, {reading * 1e6:,.0f} us to read it from {where}"
     saved = making - reading
@@ -376,13 +355,11 @@ class FitsDisk:
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
 
+    @refuses_unmeasured("it cannot be kept on disk")
     def check(self, site: Site) -> Proof:
         """Run the pipeline on a sample and multiply; look at all that decides its elements."""
-        try:
-            needed = site.measurements.cache_bytes(self.pipeline)
-            site.measurements.keep_on_disk(self.pipeline)
-        except MeasurementError as unknown:
-            return Proof(False, f"it cannot be kept on disk: {unknown}")
+        needed = site.measurements.cache_bytes(self.pipeline)
+        site.measurements.keep_on_disk(self.pipeline)
         free = _SHARE_OF_DISK * (site.measurements.disk_free or 0)
         figures = f"{bytes_text(needed)}; {bytes_text(free)} of the disk may be used"
         return Proof(needed <= free, f"it needs {figures}")

@@ -71,7 +71,7 @@ def _readers(site: Site) -> Iterator[tuple[ir.Node, ir.Node]]:
 
 def _stops_early(node: ir.Node, read: ir.Node, passing: Callable[[ir.Node], int]) -> bool:
     match node:
-        case ir.Take(count=count) if count >= 0:
+        case ir.Take(takes_all=False, count=count):
             return not 0 <= passing(read) <= count
         case ir.TakeWhile():
             return True

@@ -131,7 +131,7 @@ def keeping_nothing(tree: ir.Node) -> ir.Node:
         return tree
 
     def passed(node: ir.Node) -> ir.Node:
-        ours = isinstance(node, ir.Cache) and node.in_memory and node.origin is None
+        ours = trees.is_memory_cache(node) and node.origin is None
         return node.inputs[0] if ours else node
 
     return trees.transform(tree, passed)
@@ -153,7 +153,7 @@ def _filling(shuffle: ir.Shuffle, tree: ir.Node | None) -> ir.Node:
     while isinstance(stage, _PASSING_ON):
         held.append(stage)
         stage = stage.input
-    if not isinstance(stage, ir.Cache) or not stage.in_memory:
+    if not trees.is_memory_cache(stage):
         return shuffle
     if tree is not None and not _is_mixed_whole(shuffle, stage, tree):
         return shuffle

@@ -60,7 +60,7 @@ def taken_in_a_pass(tree: ir.Node, in_memory: Sequence[int], on_disk: Sequence[i
     def once(node: ir.Node, inputs: list[ir.Node]) -> ir.Node:
         if isinstance(node, ir.Cache) and id(node) in counts:
             return _of_so_many(node.input, counts[id(node)])
-        if isinstance(node, ir.Repeat) and node.count < 0:
+        if isinstance(node, ir.Repeat) and node.is_endless:
             return inputs[0]
         made = trees.on(node, *inputs)
         return zipped(node, made) if isinstance(node, ir.Zip) else made

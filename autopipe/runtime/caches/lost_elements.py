@@ -79,7 +79,7 @@ def _failing(node: ir.Node) -> Iterable[str]:
 def _read_ahead_of_caches(tree: ir.Node) -> Iterator[int]:
     """Yield how many elements each stage after a memory cache may take ahead; AUTOTUNE as it is."""
     for node in trees.walk(tree):
-        if memory_caches(node) and not (isinstance(node, ir.Cache) and node.in_memory):
+        if memory_caches(node) and not trees.is_memory_cache(node):
             yield _read_ahead(node)
 
 
