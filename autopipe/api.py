@@ -10,6 +10,8 @@ from dataclasses import asdict, astuple, replace
 from reprlib import repr as shortened
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.arguments import MEASURING_SECONDS, bytes_or_none, is_truth, number, yes_or_no
 from autopipe.environment import release
 from autopipe.errors import ArgumentError, DatasetError, KnobError, PlanError
@@ -351,7 +353,6 @@ def _check_knobs(rewriting: Rewriting, done: Plan) -> None:
 def _versions() -> dict[str, str]:
     """Return the versions of what decides how a pipeline runs; where autopipe is not installed, without its own."""
     import keras
-    import tensorflow as tf
 
     versions = {"keras": keras.__version__, "python": platform.python_version(), "tensorflow": tf.__version__}
     own = release()

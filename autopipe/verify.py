@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.errors import VerificationError
 from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.functions.subgraph import spec_kind
@@ -171,8 +173,6 @@ def _breach(tree: ir.Node, written: list[EpochDigest], rewritten: list[EpochDige
 
 def _kind_without_values(tree: ir.Node) -> str | None:
     """Return the type of a part of the elements that is not made of values, as the datasets that ``window`` gives."""
-    import tensorflow as tf
-
     for part in signature(tree).flat_specs:
         tensors = tf.nest.flatten(part, expand_composites=True)
         if any(tensor.dtype in (tf.variant, tf.resource) for tensor in tensors):

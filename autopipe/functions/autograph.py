@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import tensorflow as tf
+
 __all__ = ["without_autograph"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -12,7 +14,5 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 def without_autograph(function: _Function) -> _Function:
     """Return a function that AutoGraph does not look at: there is nothing to convert, so nothing to spend on it."""
-    import tensorflow as tf
-
     left: _Function = tf.autograph.experimental.do_not_convert(function)
     return left

@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 __all__ = ["copy_source", "folders_of_libraries", "written_at"]
 
 _COPIED = "_autopipe_copied"
@@ -41,7 +43,6 @@ def copy_source(op: Any, copy: Any) -> None:
 def folders_of_libraries() -> tuple[str, ...]:
     """Return the folders whose code is not the user's: TensorFlow's, Keras's and ours."""
     import keras
-    import tensorflow as tf
 
     libraries = [os.path.dirname(module.__file__) for module in (tf, keras) if module.__file__]
     return tuple(folder + os.sep for folder in (*libraries, str(Path(__file__).parents[1])))

@@ -12,6 +12,8 @@ from functools import lru_cache
 from inspect import unwrap
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.source import copy_source
 
@@ -117,15 +119,11 @@ def with_called(definition: Any) -> Iterator[Any]:
 
 def constant(tensor: Any) -> Any:
     """Return the value of a tensor that a graph makes of constants; ``None`` if it depends on anything else."""
-    import tensorflow as tf
-
     return tf.get_static_value(tensor)
 
 
 def specs(tensors: Iterable[Any]) -> tuple[Any, ...]:
     """Return what describes each of flat tensors, as :func:`trace` takes it."""
-    import tensorflow as tf
-
     return tuple(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors)
 
 
@@ -170,8 +168,6 @@ def copy_into_trace(
         on_copy: told of every new op.
         without: attributes of ops that their copies do not get.
     """
-    import tensorflow as tf
-
     same, replace = same or {}, replace or {}
     new = dict(known)
     for live, inside in graph.captures:
@@ -205,8 +201,6 @@ def copy_into_trace(
 
 
 def _copy(op: Any, inputs: list[Any], graph: Any, current: Any, without: Set[str]) -> Any:
-    import tensorflow as tf
-
     attributes = {key: value for key, value in op.node_def.attr.items() if key not in without}
     for attribute in attributes.values():
         for name in _functions_named(attribute):
@@ -224,8 +218,6 @@ def _copy(op: Any, inputs: list[Any], graph: Any, current: Any, without: Set[str
 @lru_cache(maxsize=1)
 def _create_op() -> Callable[..., Any]:
     """Return ``tf.Graph.create_op`` without its decorator, which looks for deprecated arguments for long."""
-    import tensorflow as tf
-
     undecorated: Callable[..., Any] = unwrap(tf.Graph.create_op)
     return undecorated
 
@@ -268,8 +260,6 @@ def trace(
         input_spec: the structure of the element it takes.
         output_spec: the structure of the element it gives; more may become known of the shapes in it.
     """
-    import tensorflow as tf
-
     concrete = tf.function(lambda *tensors: list(body(*tensors)), autograph=False).get_concrete_function(*inputs)
     return Function(
         concrete=concrete,
@@ -285,8 +275,6 @@ def trace(
 
 def _with_shapes_of(outputs: Sequence[Any], spec: Any) -> Any:
     """Return a structure with all that is known of the shapes of the plain tensors in it."""
-    import tensorflow as tf
-
     parts = tf.nest.flatten(spec)
     if len(parts) != len(outputs):
         return spec

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.subgraph import branches, copy_into_trace, specs, stand_ins, trace
 
@@ -52,7 +54,6 @@ def find_swaps(graph: Any, find: Callable[[Any], Swap | None]) -> Swaps:
 
 def _branching(bodies: Sequence[Any], inner: Sequence[Swaps], condition: Any, *given: Any) -> Sequence[Any]:
     """Trace both branches anew."""
-    import tensorflow as tf
 
     def traced(body: Any, swaps: Swaps) -> Callable[[], list[Any]]:
         known = stand_ins(body.inputs, given)

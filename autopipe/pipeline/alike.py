@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from autopipe.pipeline import ir
 from autopipe.pipeline.arrays import as_array
 
@@ -62,8 +65,6 @@ def _holds_nodes(value: Any) -> bool:
 
 def _are_equal(first: Any, second: Any) -> bool:
     """Return whether two arrays hold the same bits; ``False`` where it would take long to know."""
-    import tensorflow as tf
-
     if first is second:
         return True
     if first.dtype != second.dtype or first.shape != second.shape or first.dtype in (tf.resource, tf.variant):
@@ -76,13 +77,9 @@ def _are_equal(first: Any, second: Any) -> bool:
 
 def _same_bits(first: Any, second: Any) -> bool:
     """Return whether all bits are equal: 0 is not -0, and what is no number is itself."""
-    import numpy as np
-
     return np.array_equal(*(_bits(tensor.numpy()) for tensor in (first, second)))
 
 
 def _bits(array: Any) -> Any:
-    import numpy as np
-
     whole = as_array(array)
     return whole if whole.dtype == object else np.ascontiguousarray(whole).reshape(-1).view(np.uint8)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 __all__ = ["as_array"]
 
 
@@ -13,6 +15,4 @@ def as_array(value: Any) -> Any:
     >>> as_array(b"a\0").tolist(), as_array(2.5).dtype
     (b'a\x00', dtype('float64'))
     """
-    import numpy as np
-
     return np.asarray(value, dtype=object if isinstance(value, bytes) else None)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.builders import arguments_of, build_stage, from_variant
 from autopipe.pipeline.extract import element_shapes, element_types
@@ -49,8 +51,6 @@ def memory_caches(node: ir.Node) -> list[ir.Cache]:
 
 
 def _cache_in(memory: Any, node: ir.Node, source: Any) -> Any:
-    import tensorflow as tf
-
     variant = tf.raw_ops.CacheDatasetV2(
         input_dataset=tf.data.experimental.to_variant(source),
         filename="",

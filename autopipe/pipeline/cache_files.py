@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir, trees
 
 __all__ = ["is_unwritten", "may_write", "writing_none"]
@@ -18,8 +20,6 @@ def is_unwritten(node: ir.Node) -> TypeGuard[ir.Cache]:
     >>> is_unwritten(in_memory), is_unwritten(in_file)
     (False, True)
     """
-    import tensorflow as tf
-
     if not isinstance(node, ir.Cache) or not node.filename:
         return False
     return not tf.io.gfile.exists(f"{node.filename}.index")

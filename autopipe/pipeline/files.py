@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.autograph import without_autograph
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir
@@ -30,8 +32,6 @@ def read_one(reader: ir.FilesReader) -> Function:
 
 @lru_cache(maxsize=64)
 def _traced(reader: ir.FilesReader) -> Function:
-    import tensorflow as tf
-
     @without_autograph
     def read(file: Any) -> Any:
         return build(reader.on(ir.Source(dataset=tf.data.Dataset.from_tensor_slices(tf.reshape(file, [-1])))))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 __all__ = ["literal"]
 
 
@@ -14,8 +16,6 @@ def literal(value: Any) -> str:
     >>> literal((np.float32(0.5), b"x", 3)), literal(("a",))
     ("(float32[] 0000003f,b'x',3,)", "('a',)")
     """
-    import numpy as np
-
     if isinstance(value, np.generic | np.ndarray) and value.dtype != object:
         return f"{value.dtype}{list(value.shape)} {value.tobytes().hex()}"
     if type(value) is tuple:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import signature
 
@@ -27,8 +29,6 @@ def below_positions(node: ir.Node) -> ir.Node:
 
 def range_of(count: int, name: str | None = None) -> ir.Range:
     """Return the positions 0 to ``count`` - 1 as a pipeline."""
-    import tensorflow as tf
-
     return ir.Range(dataset=tf.data.Dataset.range(count, name=name), start=0, stop=count, step=1, name=name)
 
 
@@ -69,14 +69,10 @@ def _count(node: ir.Node) -> int:
 
 
 def _rows_of(array: Any) -> Callable[[Any], Any]:
-    import tensorflow as tf
-
     return lambda positions: tf.gather(array, positions)
 
 
 def _number_of(node: ir.Range) -> Callable[[Any], Any]:
-    import tensorflow as tf
-
     kind = node.dataset.element_spec.dtype
     return lambda positions: tf.cast(node.start + node.step * positions, kind)
 

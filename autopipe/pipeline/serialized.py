@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.pipeline import ir, trees
 
@@ -24,8 +26,6 @@ class HiddenArgumentError(Exception):
 
 def graph_of(dataset: Any) -> Any:
     """Return the ``GraphDef`` of a dataset; this copies the tensors of its in-memory sources."""
-    import tensorflow as tf
-
     variant = tf.data.experimental.to_variant(dataset)
     serialized = tf.raw_ops.DatasetToGraphV2(input_dataset=variant, external_state_policy=1)
     return tf.compat.v1.GraphDef.FromString(serialized.numpy())
@@ -37,8 +37,6 @@ def enumerate_start(pair: Any) -> int | None:
     ``enumerate`` zips the dataset with a range that it marks ``replicate_on_split``, and that Python sees only as
     a variant tensor; the graph of that small dataset has the number.
     """
-    import tensorflow as tf
-
     if not (isinstance(pair, tuple) and len(pair) == 2 and type(pair[0]).__name__ == "_VariantDataset"):
         return None
     try:
@@ -65,8 +63,6 @@ def fixed_choices(variant: Any) -> ir.Node | None:
 
 
 def _read_choices(variant: Any) -> ir.Node | None:
-    import tensorflow as tf
-
     # Of a variant tensor TensorFlow shows the last op. Behind others may be all the data of a training, to be copied.
     if not _OP_OF_CHOICES.search(repr(tf.data.experimental.to_variant(variant))):
         return None
@@ -79,8 +75,6 @@ def _read_choices(variant: Any) -> ir.Node | None:
 
 
 def _choices(nodes: Mapping[str, Any], name: str) -> ir.Node | None:
-    import tensorflow as tf
-
     node = nodes[name]
     if node.op == "RepeatDataset":
         repeated, (count,) = _choices(nodes, node.input[0]), _constants(nodes, node)
@@ -102,15 +96,11 @@ def _choices(nodes: Mapping[str, Any], name: str) -> ir.Node | None:
 
 
 def _constants(nodes: Mapping[str, Any], node: Any) -> list[Any]:
-    import tensorflow as tf
-
     inputs = map(nodes.__getitem__, node.input)
     return [tf.make_ndarray(each.attr["value"].tensor) for each in inputs if each.op == "Const"]
 
 
 def _numbers(variant: Any) -> Any:
-    import tensorflow as tf
-
     return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.int64))
 
 
@@ -127,8 +117,6 @@ def hidden_attribute(dataset: Any, source: ir.Node, op_type: str, attribute: str
     Raises:
         HiddenArgumentError: if reading it would copy too much, or TensorFlow cannot serialize the dataset.
     """
-    import tensorflow as tf
-
     upstream = list(trees.inputs_first(source))
     called = chain(functions, *map(trees.called_by, upstream))
     held = sum(map(_bytes_held, upstream)) + sum(map(_bytes_captured, called))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir
 from autopipe.pipeline.builders import build_stage
 
@@ -37,8 +39,6 @@ class Signature:
         >>> [(each.is_endless, each.is_counted) for each in (Signature(numbers, count) for count in counts)]
         [(False, True), (False, False), (True, False)]
         """
-        import tensorflow as tf
-
         return bool(self.cardinality == tf.data.INFINITE_CARDINALITY)
 
     @property
@@ -54,8 +54,6 @@ class Signature:
     @property
     def flat_specs(self) -> list[Any]:
         """The types of the tensors of an element, side by side."""
-        import tensorflow as tf
-
         return list(tf.nest.flatten(self.element_spec))
 
     @property
@@ -68,8 +66,6 @@ class Signature:
         >>> Signature(tf.TensorSpec((), tf.string), 5).element_bytes is None
         True
         """
-        import tensorflow as tf
-
         total = 0
         for part in self.flat_specs:
             dense = isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined()
@@ -86,15 +82,11 @@ class Signature:
         >>> [Signature(tf.TensorSpec(shape, tf.string), 5).has_one_shape for shape in [(2,), (None,)]]
         [True, False]
         """
-        import tensorflow as tf
-
         parts = self.flat_specs
         return all(isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined() for part in parts)
 
     def refines(self, other: Signature) -> bool:
         """Return whether this is the other one, or knows what was unknown in it."""
-        import tensorflow as tf
-
         # TensorFlow takes an unknown number of elements, repeated, for endless; of no elements it is none.
         known_to_be_none = self.cardinality == 0 and other.is_endless
         if other.cardinality not in {self.cardinality, tf.data.UNKNOWN_CARDINALITY} and not known_to_be_none:

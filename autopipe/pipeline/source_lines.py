@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.source import folders_of_libraries
 from autopipe.pipeline import ir
 from autopipe.pipeline.trees import called_by
@@ -31,8 +33,6 @@ def noting_lines() -> Iterator[None]:
     >>> with_line(ir.Range(dataset=dataset, start=0, stop=3, step=1), dataset).line is not None
     True
     """
-    import tensorflow as tf
-
     constructor = tf.data.Dataset.__init__
 
     def noting(self: Any, *arguments: Any, **named: Any) -> None:

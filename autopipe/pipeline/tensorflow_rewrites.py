@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir, trees
 
 __all__ = ["as_built", "does_by_itself", "has_autotune"]
@@ -54,8 +56,6 @@ def as_built(dataset: Any) -> Any:
     >>> does_by_itself(small, "noop_elimination"), has_autotune(small)
     (False, False)
     """
-    import tensorflow as tf
-
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.apply_default_optimizations = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.rows import who_mixes_rows
 from autopipe.functions.autograph import without_autograph
 from autopipe.pipeline import ir, trees
@@ -41,7 +43,6 @@ class Whole:
 
     def is_in(self, cached: Any) -> bool:
         """Return whether a dataset of what the cache holds has so many."""
-        import tensorflow as tf
 
         @without_autograph
         def with_rows(so_far: Any, *element: Any) -> Any:
@@ -72,8 +73,6 @@ def whole(cache: ir.Cache, pipeline: ir.Node) -> Whole | None:
     >>> of(numbers.batch(4, drop_remainder=True)) is of(numbers.take(4)) is None
     True
     """
-    import tensorflow as tf
-
     kept = cache.input
     batch = _batch_of_rows(kept)
     if batch is None:

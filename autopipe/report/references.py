@@ -10,6 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.subgraph import constant, origin
 from autopipe.pipeline import ir
@@ -59,8 +62,6 @@ def public_name(called: Callable[..., Any]) -> str | None:
     >>> public_name(tf.data.TFRecordDataset)
     'tf.data.TFRecordDataset'
     """
-    import tensorflow as tf
-
     for place in _PUBLIC:
         module = getattr(tf, place) if place else tf
         for name, value in vars(module).items():
@@ -119,8 +120,6 @@ def looks_up(fn: Function, arrays: tuple[Any, ...]) -> bool:
 
 def _rows(fn: Function, output: Any, array: Any) -> bool:
     """Return whether an output is the rows of an array at the positions that the function takes."""
-    import numpy as np
-
     op = origin(output).op
     if op.type != "GatherV2" or op.get_attr("batch_dims") or constant(op.inputs[2]) != 0:
         return False

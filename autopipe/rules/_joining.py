@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.joined.beside import Beside, Side, beside
 from autopipe.functions.joined.losing import losing_errors
@@ -96,8 +98,6 @@ def _maps_at_end(node: Node) -> list[Map]:
 
 
 def _is_plain(node: Node) -> bool:
-    import tensorflow as tf
-
     return all(isinstance(each, tf.TensorSpec) and each.dtype != tf.variant for each in signature(node).flat_specs)
 
 
@@ -111,6 +111,4 @@ def _one_after_the_other(sides: Sequence[Node]) -> list[slice]:
 
 
 def _spec(zipped: Zip, sides: Sequence[Node]) -> Any:
-    import tensorflow as tf
-
     return tf.nest.pack_sequence_as(zipped.structure, [signature(side).element_spec for side in sides])

@@ -6,6 +6,8 @@ from functools import reduce
 from itertools import count
 from typing import NamedTuple
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.joined.numbered import (
     ELEMENTS_OF_FILE,
@@ -99,8 +101,6 @@ def _joined(sources: list[Node]) -> Node:
 
 
 def _number(node: Node, sources: list[Node], starts: Iterator[int]) -> Node:
-    import tensorflow as tf
-
     if not _differs(node):
         sources.append(node)
         return Enumerate(input=node, start=next(starts))

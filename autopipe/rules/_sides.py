@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.parts.fixed_part import changes_between_epochs
 from autopipe.functions.parts.sides import sides_opening_files, sides_with_work
@@ -64,8 +66,6 @@ def _draws_or_is_unknown(node: Node) -> bool:
 
 def _is_counted(side: Node) -> bool:
     """Return whether elements are whole numbers, or rows of them, and come of numbers that are counted or stay."""
-    import tensorflow as tf
-
     specs = signature(side).flat_specs
     whole = (isinstance(each, tf.TensorSpec) and each.dtype.is_integer and each.shape.rank in (0, 1) for each in specs)
     return all(whole) and all(_counts_or_stays(each) for each in walk(side) if not each.inputs)

@@ -1,6 +1,8 @@
 from math import prod
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.batched.exact import computes_exactly
 from autopipe.functions.batched.mask import mask
 from autopipe.functions.batched.vectorize import NotVectorizableError
@@ -55,8 +57,6 @@ def filter_batches(node: Node) -> Rewrite | None:
 
 
 def _rows_of_a_block(spec: Any) -> int:
-    import tensorflow as tf
-
     parts = tf.nest.flatten(spec)
     widths = (_TEXT_BYTES if part.dtype == tf.string else int(part.dtype.size) for part in parts)
     row = sum(int(prod(part.shape)) * width for part, width in zip(parts, widths, strict=True))

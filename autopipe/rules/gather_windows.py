@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.windows import batched_windows
 from autopipe.functions.joined.gather import gather
 from autopipe.pipeline.ir import FlatMap, Map, Node, Window
@@ -48,6 +50,4 @@ def _from(column: Callable[[Any], Any], size: int, shift: int, stride: int) -> C
 
 
 def _whole(spec: Any, size: int) -> Any:
-    import tensorflow as tf
-
     return tf.nest.map_structure(lambda part: tf.TensorSpec([size, *part.shape[1:]], part.dtype), spec)

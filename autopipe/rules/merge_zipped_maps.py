@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import effects
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.function import Function
@@ -68,8 +70,6 @@ def _calls(maps: Sequence[Map]) -> int | None:
 
 def _is_positional(node: Node) -> bool:
     """Return whether each element is known by its position alone, and is made of plain tensors."""
-    import tensorflow as tf
-
     if not all(isinstance(part, tf.TensorSpec) for part in signature(node).flat_specs):
         return False
     match node:

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import tensorflow as tf
+
 from autopipe.functions.batched.exact import computes_exactly, jumps_in_batch
 from autopipe.functions.batched.vectorize import NotVectorizableError, vectorize
 from autopipe.functions.joined.compose import compose
@@ -57,8 +59,6 @@ def vectorize_map(node: Node) -> Rewrite | None:
 
 def _with_what_it_encodes(mapped: Map) -> Map:
     """Return the map that ``ragged_batch`` put there as one with the map before it, which gave it the vectors."""
-    import tensorflow as tf
-
     ragged = any(isinstance(part, tf.RaggedTensorSpec) for part in tf.nest.flatten(mapped.fn.output_spec))
     match mapped.input:
         case Map(synchronous=False) as parsing if ragged:

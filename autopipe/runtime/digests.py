@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from autopipe.pipeline.arrays import as_array
 from autopipe.runtime.disposal import dispose_aside
 
@@ -36,8 +39,6 @@ class Row:
 
     def like(self, other: Row, tolerance: float) -> bool:
         """Return whether both are equal but for rounding, and the noise left where large numbers cancel out."""
-        import numpy as np
-
         if self.exact != other.exact or self.sums.shape != other.sums.shape:
             return False
         return bool(np.all(np.abs(self.sums - other.sums) <= tolerance * np.maximum(self.sizes, other.sizes) + _NOISE))
@@ -83,8 +84,6 @@ def read_epochs(dataset: Any, epochs: int, limit: int, seconds: float, *, batche
 
 
 def _read(dataset: Any, limit: int, end: float, batched: bool) -> EpochDigest:
-    import tensorflow as tf
-
     elements: list[bytes] = []
     rows: list[Row] = []
     forms: list[Any] = []
@@ -116,8 +115,6 @@ def _read(dataset: Any, limit: int, end: float, batched: bool) -> EpochDigest:
 
 
 def _leaves(element: Any) -> list[Any]:
-    import tensorflow as tf
-
     parts = tf.nest.flatten(element, expand_composites=True)
     return [_array(part.numpy()) for part in parts if part is not None]
 
@@ -132,8 +129,6 @@ def _rows(leaves: list[Any]) -> Iterator[list[Any]]:
 
 
 def _known_by(leaves: list[Any]) -> Row:
-    import numpy as np
-
     floats = [_flat(leaf) for leaf in leaves if leaf.dtype.kind in "fc"]
     others = [leaf for leaf in leaves if leaf.dtype.kind not in "fc"]
     blocks = [_weighted(np.where(_is_summed(flat), flat, 0)) for flat in floats]
@@ -146,30 +141,22 @@ def _known_by(leaves: list[Any]) -> Row:
 
 def _flat(leaf: Any) -> Any:
     """Return the numbers of a leaf; a complex one is two floats."""
-    import numpy as np
-
     flat = np.ascontiguousarray(leaf).ravel()
     return flat.view(flat.real.dtype).astype(np.float64)
 
 
 def _is_summed(flat: Any) -> Any:
     """Return where floats can be summed: a number, and not so large that the sum of some would be none."""
-    import numpy as np
-
     return np.abs(flat) < _MOST_SUMMED
 
 
 def _kind_of_number(flat: Any) -> Any:
     """Return for each float whether it is NaN, or too large to be summed, with its sign."""
-    import numpy as np
-
     return np.where(np.isnan(flat), 2, np.where(_is_summed(flat), 0, np.sign(flat))).astype(np.int8)
 
 
 def _weighted(flat: Any) -> tuple[Any, Any]:
     """Return sums of blocks of floats with fixed random weights, and the sums of their absolute values."""
-    import numpy as np
-
     if not flat.size:
         return np.zeros(0), np.zeros(0)
     weights, starts = _weights(flat.size)
@@ -180,8 +167,6 @@ def _weighted(flat: Any) -> tuple[Any, Any]:
 @lru_cache(maxsize=8)
 def _weights(size: int) -> tuple[Any, Any]:
     """Return the random weights of so many numbers, and where their blocks start; rows are often alike."""
-    import numpy as np
-
     blocks = min(-(-size // _BLOCK), _MOST_BLOCKS)
     starts = np.linspace(0, size, blocks, endpoint=False, dtype=np.int64)
     return np.random.default_rng(size).uniform(0.5, 1.5, size), starts
@@ -197,7 +182,5 @@ def _digest(leaves: list[Any]) -> bytes:
 
 def _array(leaf: Any) -> Any:
     """Return a leaf as an array; strings as objects, since their lengths are values and not a type."""
-    import numpy as np
-
     array = as_array(leaf)
     return array.astype(np.float32) if array.dtype.kind == "V" else array

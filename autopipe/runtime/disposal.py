@@ -20,6 +20,8 @@ from concurrent.futures import Future, wait
 from functools import lru_cache
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline.extract import element_shapes, element_types
 from autopipe.pipeline.tensorflow_rewrites import as_built
 
@@ -90,7 +92,6 @@ def put_in_place(resource: Any, dataset: Any, *, aside: bool, restored: bool = F
     Raises:
         tensorflow.errors.OpError: if TensorFlow cannot make the pipeline; the iterator runs the one before then.
     """
-    import tensorflow as tf
 
     def make() -> None:
         tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=resource)
@@ -140,8 +141,6 @@ def _nothing_like(dataset: Any) -> Any:
 @lru_cache(maxsize=256)
 def _nothing(types: tuple[Any, ...], shapes: tuple[tuple[int, ...], ...]) -> Any:
     """Return a dataset of these flat types; making it keeps Python from reading batches for a millisecond."""
-    import tensorflow as tf
-
     with tf.device("CPU:0"):
         # An empty tensor of variants can be had only as a slice of another.
         variants = tf.data.experimental.to_variant(tf.data.Dataset.range(0))[tf.newaxis][:0]
@@ -164,7 +163,6 @@ def is_fresh(resource: Any) -> bool:
 
 def number_given(resource: Any) -> int | None:
     """Return how many elements an autotuned iterator has given; ``None`` if a state was restored into it."""
-    import tensorflow as tf
     from tensorflow.core.framework import model_pb2
 
     try:

@@ -10,6 +10,8 @@ import threading
 import time
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline.extract import element_shapes, element_types
 
 __all__ = ["ask_for_one_more"]
@@ -37,7 +39,6 @@ def ask_for_one_more(resource: Any, like: Any, *, began: float) -> Any | None:
     >>> [type(each).__name__ for each in asked]
     ['NoneType', 'OutOfRangeError']
     """
-    import tensorflow as tf
     from tensorflow.python.eager import cancellation, context, execute
 
     patience = max(_PATIENCE_SECONDS, _PATIENCE * (time.monotonic() - began))

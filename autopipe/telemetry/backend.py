@@ -1,5 +1,7 @@
 """What Keras computes on."""
 
+import tensorflow as tf
+
 __all__ = ["computes_on_gpu"]
 
 
@@ -15,8 +17,6 @@ def computes_on_gpu() -> bool:
 
     match keras.backend.backend():
         case "tensorflow":
-            import tensorflow as tf
-
             return bool(tf.config.get_visible_devices("GPU"))
         case "jax":
             import jax

@@ -9,13 +9,12 @@ figures of their own beside it, which takes 1 us a call at the most, where a cal
 import itertools
 import weakref
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import tensorflow as tf
 
 from autopipe.pipeline.extract import element_shapes, element_types
 from autopipe.telemetry._base import StallReading
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 __all__ = ["StallCounter", "metered"]
 
@@ -73,8 +72,6 @@ class _Aggregator:
     _numbers: ClassVar[Any] = itertools.count()
 
     def __init__(self) -> None:
-        import tensorflow as tf
-
         try:
             self.handle = self._unused.pop()
         except IndexError:
@@ -84,8 +81,6 @@ class _Aggregator:
 
     def read(self) -> tuple[float, int]:
         """Return how many seconds were waited and for how many batches, of the same moment."""
-        import tensorflow as tf
-
         encoded = tf.raw_ops.StatsAggregatorSummary(iterator=self.handle).numpy()
         # Other stages put figures of their own beside it.
         for each in tf.compat.v1.Summary.FromString(encoded).value:
@@ -94,7 +89,7 @@ class _Aggregator:
         return 0.0, 0
 
 
-def metered(dataset: "tf.data.Dataset", counter: StallCounter, *, inner_prefetch: bool) -> "tf.data.Dataset":
+def metered(dataset: tf.data.Dataset, counter: StallCounter, *, inner_prefetch: bool) -> tf.data.Dataset:
     """Return the same elements in the same order, and let ``counter`` know how long each was waited for.
 
     The structure of the elements, their specs and the cardinality stay the same. The wait for the end of the
@@ -113,8 +108,6 @@ def metered(dataset: "tf.data.Dataset", counter: StallCounter, *, inner_prefetch
     >>> [int(x) for x in dataset], counter.read().batches
     ([0, 1, 2], 3)
     """
-    import tensorflow as tf
-
     if inner_prefetch:
         dataset = dataset.prefetch(tf.data.AUTOTUNE)
     flat = {"output_types": element_types(dataset), "output_shapes": element_shapes(dataset)}

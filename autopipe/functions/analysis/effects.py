@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.resources import fixed_table_reads, generator_ops
 from autopipe.functions.declared import declared_stateless
 from autopipe.functions.file_ops import READERS
@@ -177,8 +179,6 @@ def _kinds_by_op(fn: Function) -> dict[Any, set[str]]:
 
 def _captured_datasets(graph: Any) -> set[Any]:
     """Return the ops by which a graph takes in datasets from outside, whose stages it does not show."""
-    import tensorflow as tf
-
     return {inside.op for _, inside in graph.captures if inside.dtype == tf.variant}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import tensorflow as tf
+
 __all__ = ["fixed_table_reads", "generator_ops"]
 
 _STATE_OPS = frozenset("AssignAddVariableOp AssignVariableOp ReadVariableOp".split())
@@ -73,8 +75,6 @@ def fixed_table_reads(graph: Any) -> set[Any]:
 
 
 def _rejects_insertion(table: Any, key_type: Any, value_type: Any) -> bool:
-    import tensorflow as tf
-
     nothing = tf.constant([], key_type), tf.constant([], value_type)
     try:
         tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=nothing[0], values=nothing[1])
@@ -91,8 +91,6 @@ def _captured_resources(graph: Any) -> Iterable[Any]:
 
 def _live_resources(graph: Any) -> Iterable[tuple[Any, Any]]:
     """Yield the handle inside the graph and the live one, for every captured resource."""
-    import tensorflow as tf
-
     for live, inside in graph.captures:
         if inside.dtype == tf.resource:
             yield inside, live

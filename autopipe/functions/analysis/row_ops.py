@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from autopipe.functions.analysis.piece_ops import of_pieces, take_apart
 from autopipe.functions.analysis.row_flows import ALIKE, COUNT, NUMBER, ROWS, SHAPE, Flow, Kind
 from autopipe.functions.subgraph import constant
@@ -269,8 +271,6 @@ def _parsed(op: Any, given: Sequence[Flow]) -> list[Flow | None]:
 
 def _are_inside(axes: Any, rank: int | None) -> bool:
     """Return whether axes are known, and none of them is the first one, along which the rows are."""
-    import numpy as np
-
     if axes is None or not rank:
         return False
     return all(axis % rank != 0 for axis in np.ravel(axes).tolist())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import described
 from autopipe.functions.analysis.row_flows import ALIKE, ROWS, Flow
 from autopipe.functions.analysis.row_ops import flows_through
@@ -36,8 +38,6 @@ def who_mixes_rows(fn: Function) -> str | None:
     >>> mixing(lambda x: x / tf.reduce_max(x)).split()[0]
     'Max'
     """
-    import tensorflow as tf
-
     if fn.rows_apart:
         return None
     if not all(tensor.shape.rank for tensor in fn.element_inputs):

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.ranges import known_length
 from autopipe.functions.subgraph import constant
 
@@ -120,8 +122,6 @@ def _string_join(call: Any) -> Any:
 
 def _image_by_image(call: Any) -> Any:
     """Convert an op on a batch of images to one on the images of all batches."""
-    import tensorflow as tf
-
     images = call.stacked_input(0)
     others = [call.unstacked_input(index) for index in range(1, call.num_inputs)]
     outer = tf.shape(images)[:2]
@@ -131,16 +131,12 @@ def _image_by_image(call: Any) -> Any:
 
 def _mirror_pad(call: Any) -> Any:
     """Convert the padding of an array with what is next to its border."""
-    import tensorflow as tf
-
     padding = call.unstacked_input(1)
     return _stacked(_same_op(call, [call.stacked_input(0), tf.concat([tf.zeros([1, 2], padding.dtype), padding], 0)]))
 
 
 def _squeeze(call: Any) -> Any:
     """Convert the dropping of sides of 1. Where none is named, TensorFlow's form drops a batch of one as well."""
-    import tensorflow as tf
-
     sides = call.op.inputs[0].shape
     dropped = call.get_attr("squeeze_dims") or [at for at, side in enumerate(sides) if side == 1]
     if not call.get_attr("squeeze_dims") and not sides.is_fully_defined():
@@ -150,7 +146,6 @@ def _squeeze(call: Any) -> Any:
 
 def _strided_slice(call: Any) -> Any:
     """Convert the slicing of an array; of one that is the same for all elements, each may take a row of its own."""
-    import tensorflow as tf
     from tensorflow.python.ops.parallel_for import pfor
 
     if not call.input(1).is_stacked and not call.input(2).is_stacked:
@@ -165,8 +160,6 @@ def _strided_slice(call: Any) -> Any:
 
 def _range(call: Any) -> Any:
     """Convert a range that begins elsewhere for each element, and is as long for all."""
-    import tensorflow as tf
-
     length = known_length(call.op)
     if length is None:
         raise ValueError("No pfor vectorization defined for Range of changing length")
@@ -175,8 +168,6 @@ def _range(call: Any) -> Any:
 
 
 def _same_op(call: Any, inputs: list[Any]) -> list[Any]:
-    import tensorflow as tf
-
     op = call.op
     attributes = dict(op.node_def.attr)
     graph = tf.compat.v1.get_default_graph()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.rounding import jumps_after
 from autopipe.functions.batched.batched_ops import BATCHED_OPS
 from autopipe.functions.cheaper.compiled import is_compiled
@@ -86,8 +88,6 @@ def _is_exact(node: Any, bodies: Mapping[str, Any]) -> bool:
 
 
 def _is_known(node: Any) -> bool:
-    import tensorflow as tf
-
     return node.op in _EXACT and not (node.op in _EXACT_OF_REALS and tf.as_dtype(node.attr["T"].type).is_complex)
 
 
@@ -96,8 +96,6 @@ def _is_clipped(cast: Any) -> bool:
 
     Not-a-number passes any bounds; it becomes 0 alone and in a batch in the types named here only.
     """
-    import tensorflow as tf
-
     limits = cast.outputs[0].dtype
     if limits not in (tf.uint8, tf.uint16):
         return False
@@ -121,8 +119,6 @@ def _bounds(op: Any) -> tuple[Any, ...]:
 
 def _is_saturating(node: Any) -> bool:
     """Return whether an op is a cast that saturates many numbers at a time but wraps around a single one."""
-    import tensorflow as tf
-
     if node.op != "Cast":
         return False
     given, made = (tf.as_dtype(node.attr[side].type) for side in ("SrcT", "DstT"))

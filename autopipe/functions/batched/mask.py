@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.batched.vectorize import vectorize
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
@@ -25,8 +27,6 @@ def mask(predicate: Function) -> Function:
     >>> mask(node.predicate).concrete(tf.constant([5, 1, 7], tf.int64))[0].numpy().tolist()
     [5, 7]
     """
-    import tensorflow as tf
-
     batched = vectorize(predicate, None)
 
     def masked(*columns: Any) -> list[Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.subgraph import copy_into_trace, needed_ops, origin
 
@@ -24,8 +26,6 @@ def parsing_op(fn: Function) -> Any | None:
 
 def parse_batch(fn: Function, op: Any, batches: tuple[Any, ...]) -> list[Any]:
     """Parse the batch of serialized examples among the batched inputs; return what stands for the op's outputs."""
-    import tensorflow as tf
-
     position = _position(fn, op)
     assert position is not None
     settings = copy_into_trace(fn.concrete.graph, list(op.inputs[1:]), {})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import constant, origin, specs, trace
@@ -28,8 +30,6 @@ def many_choices(fn: Function, count: int) -> Function | None:
     ((400,), True)
     >>> many_choices(extract(numbers.map(lambda x: x + 1)).fn, 400)
     """
-    import tensorflow as tf
-
     drawn = _drawn_one(fn)
     if drawn is None:
         return None

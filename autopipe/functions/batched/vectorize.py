@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import effects
 from autopipe.functions.batched.batched_ops import add_batched_form, is_batched_wrongly
 from autopipe.functions.batched.parse import parse_batch, parsing_op, ragged_parts, sparse_parts
@@ -66,8 +68,6 @@ def vectorize(fn: Function, batch_size: int | None) -> Function:
     >>> vectorize(tree.fn, None).concrete(tf.constant([[1., 2.], [3., 4.]]))[0].numpy().tolist()
     [[2.0, 4.0], [6.0, 8.0]]
     """
-    import tensorflow as tf
-
     _refuse_effects(fn)
     _refuse_changing_shapes(fn)
     _refuse_settled_checks(fn)
@@ -109,8 +109,6 @@ def why_not_vectorizable(fn: Function, batch_size: int | None) -> str | None:
 
 def _batched(fn: Function, batches: tuple[Any, ...], batch: Any) -> list[Any]:
     """Return the batched outputs: parsed at once, computed from what was parsed, or computed from the inputs."""
-    import tensorflow as tf
-
     known = stand_ins(fn.element_inputs, batches)
     parsing = parsing_op(fn)
     if parsing is not None:
@@ -133,8 +131,6 @@ def _batched(fn: Function, batches: tuple[Any, ...], batch: Any) -> list[Any]:
 
 def _parsed_parts(parsing: Any | None, output: Any, spec: Any) -> tuple[int, ...] | None:
     """Return the outputs of the parsing op that a sparse or ragged output is made of, if it is one."""
-    import tensorflow as tf
-
     if parsing is None:
         return None
     if isinstance(spec, tf.SparseTensorSpec):
@@ -144,8 +140,6 @@ def _parsed_parts(parsing: Any | None, output: Any, spec: Any) -> tuple[int, ...
 
 def _packed(parts: Sequence[Any], spec: Any) -> Any:
     """Return a sparse or ragged batch as datasets hand it on: one variant for each element."""
-    import tensorflow as tf
-
     if isinstance(spec, tf.SparseTensorSpec):
         return tf.io.serialize_sparse(tf.SparseTensor(*parts), tf.variant)
     values, splits = parts
@@ -155,8 +149,6 @@ def _packed(parts: Sequence[Any], spec: Any) -> Any:
 
 def _fill_computed(fn: Function, outputs: list[Any], known: Mapping[Any, Any]) -> None:
     """Compute the outputs that are still missing, each a batched form of what its ops do."""
-    import tensorflow as tf
-
     graph = fn.concrete.graph
     checks = graph.control_outputs
     missing = [place for place, made in enumerate(outputs) if made is None]
@@ -244,8 +236,6 @@ def _batched_wrongly(graph: Any, op: Any, *, in_call: bool = False) -> str | Non
 
 def _refuse_changing_shapes(fn: Function) -> None:
     """Only elements of one shape can be stacked before the function as well as after it; what it parses is excepted."""
-    import tensorflow as tf
-
     for part in tf.nest.flatten(fn.input_spec):
         _refuse_changing_shape(fn, "takes", part)
     given = tf.nest.flatten(fn.output_spec)
@@ -258,8 +248,6 @@ def _refuse_changing_shapes(fn: Function) -> None:
 
 
 def _refuse_changing_shape(fn: Function, side: str, part: Any) -> None:
-    import tensorflow as tf
-
     if not isinstance(part, tf.TensorSpec):
         raise NotVectorizableError(f"{fn} {side} a {spec_kind(part)}, which is not a plain tensor")
     if not part.shape.is_fully_defined():
@@ -267,8 +255,6 @@ def _refuse_changing_shape(fn: Function, side: str, part: Any) -> None:
 
 
 def _batched_spec(spec: Any, batch: Any) -> Any:
-    import tensorflow as tf
-
     def batched(part: Any) -> Any:
         if isinstance(part, tf.RaggedTensorSpec):
             return tf.RaggedTensorSpec(batch + part.shape, part.dtype, part.ragged_rank + 1, part.row_splits_dtype)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.failures import may_fail
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
@@ -85,8 +87,6 @@ def cheaper_ops(fn: Function) -> CheaperOps | None:
 
 def _turned_around(op: Any) -> Swap | None:
     """Turn whole axes around by the op that is there for it, in place of a slice with steps of -1."""
-    import tensorflow as tf
-
     turning = op.type == "StridedSlice" and op.inputs[0].dtype.name in _REVERSED and _may_be_large(op.inputs[0])
     axes = _axes_turned(op) if turning else []
     return (lambda x, *_: [tf.reverse(x, axes)]) if axes else None
@@ -105,8 +105,6 @@ def _axes_turned(sliced: Any) -> list[int]:
 
 def _channels_turned_around(op: Any) -> Swap | None:
     """Turn the last axis around, in place of stacking its parts from the last to the first."""
-    import tensorflow as tf
-
     if op.type != "Pack" or op.get_attr("axis") not in (-1, op.inputs[0].shape.rank):
         return None
     if op.inputs[0].dtype.name not in _REVERSED:
@@ -188,8 +186,6 @@ class _ByRows:
         self._type, self._large, self._shape = op.type, large, op.outputs[0].shape
 
     def __call__(self, *operands: Any) -> list[Any]:
-        import tensorflow as tf
-
         image, numbers = operands[self._large], operands[1 - self._large]
         channels = image.shape[-1]
         sizes = [-1, *image.shape.as_list()[1:]] if _has_known_rows(image) else tf.shape(image)
@@ -208,16 +204,12 @@ def _has_known_rows(image: Any) -> bool:
 
 def _in_rows(sizes: Any, channels: int) -> Any:
     """Return sizes with the pixels of a row and their channels along one axis."""
-    import tensorflow as tf
-
     row = sizes[-2] * channels
     return [*sizes[:-2], row] if isinstance(sizes, list) else tf.concat([sizes[:-2], [row]], 0)
 
 
 def _handed_on(op: Any) -> Swap | None:
     """Hand on one of two tensors as it is, where one condition decides for all of their values."""
-    import tensorflow as tf
-
     if op.type != "SelectV2":
         return None
     condition, *either = op.inputs

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import ops_with_effects
 from autopipe.functions.analysis.failures import may_fail, ops_that_may_fail
 from autopipe.functions.function import Function
@@ -169,8 +171,6 @@ def _passes(graph: Any) -> int:
 
 def _compiled(rest: Function) -> Function:
     """Return the function with all it computes in one compiled call; what it only passes on stays outside."""
-    import tensorflow as tf
-
     graph = rest.concrete.graph
     outputs = rest.concrete.outputs
     inputs = list(rest.element_inputs)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.subgraph import constant
@@ -85,8 +87,6 @@ class _ShapeOf:
         self._decode, self._type, self._leading = decode, shape.outputs[0].dtype, leading
 
     def __call__(self, contents: Any) -> list[Any]:
-        import tensorflow as tf
-
         shape = tf.cast(_image_shape(self._decode, contents), self._type)
         return [tf.concat([tf.ones([self._leading], self._type), shape], 0)]
 
@@ -98,8 +98,6 @@ class _CropOf:
         self._decode, self._leading, self._static = decode, leading, crop.outputs[0].shape
 
     def __call__(self, contents: Any, begin: Any, size: Any) -> list[Any]:
-        import tensorflow as tf
-
         start = tf.cast(begin[self._leading :], tf.int32)
         extent = tf.cast(size[self._leading :], tf.int32)
         made = tf.cond(
@@ -112,8 +110,6 @@ class _CropOf:
         return [made]
 
     def _part(self, contents: Any, start: Any, extent: Any) -> Any:
-        import tensorflow as tf
-
         shape = tf.image.extract_jpeg_shape(contents)[:2]
         corner = start[:2]
         opposite = tf.where(extent[:2] < 0, shape, corner + extent[:2])
@@ -127,8 +123,6 @@ class _CropOf:
 
 
 def _image_shape(decode: Any, contents: Any) -> Any:
-    import tensorflow as tf
-
     def of_jpeg() -> Any:
         stored = tf.image.extract_jpeg_shape(contents)
         channels = decode.get_attr("channels")
@@ -139,8 +133,6 @@ def _image_shape(decode: Any, contents: Any) -> Any:
 
 
 def _decode_whole(decode: Any, contents: Any) -> Any:
-    import tensorflow as tf
-
     return tf.raw_ops.DecodeJpeg(contents=contents, **_settings(decode))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 
 __all__ = ["gather"]
@@ -25,7 +27,6 @@ def gather(columns: Sequence[Callable[[Any], Any]], positions: Any, output_spec:
     >>> fn.concrete(tf.constant([2, 0], tf.int64))[0].numpy().tolist()
     [b'c', b'a']
     """
-    import tensorflow as tf
 
     def look_up(at: Any) -> list[Any]:
         return [column(at) for column in columns]

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import effects
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
@@ -59,8 +61,6 @@ def _is_plain(call: Any) -> bool:
 
 
 def _inline(body: Any, inner: Swaps, given: Sequence[Any]) -> list[Any]:
-    import tensorflow as tf
-
     known = stand_ins(body.inputs, given)
     made = copy_into_trace(body, body.outputs, known, also=body.control_outputs, replace=inner)
     passed = {id(each) for each in given}

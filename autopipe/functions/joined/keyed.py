@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
 from autopipe.functions.memo import remembered
@@ -55,8 +57,6 @@ def on_keyed(reduce: Function, key: Function) -> Function:
         reduce: takes a key and a window of elements, and gives a dataset.
         key: the function of the key.
     """
-    import tensorflow as tf
-
     elements, pairs = specs(key.element_inputs), (*specs(key.element_inputs), *specs(key.concrete.outputs))
     element = tf.function(lambda *pair: list(pair[:-1]), autograph=False).get_concrete_function(*pairs)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
 from autopipe.functions.memo import remembered
@@ -18,8 +20,6 @@ __all__ = ["memoized", "new_table"]
 
 def new_table() -> Any:
     """Return an empty table; what it holds goes with the last dataset and iterator that use it."""
-    import tensorflow as tf
-
     return tf.raw_ops.AnonymousMutableHashTable(key_dtype=tf.int64, value_dtype=tf.variant)
 
 
@@ -41,8 +41,6 @@ def memoized(fn: Function, ahead: tuple[Any, ...] = (), behind: tuple[Any, ...] 
     >>> [int(double(tf.constant(0, tf.int64), tf.constant(x, tf.int64), table)[0]) for x in (4, 5)]
     [8, 8]
     """
-    import tensorflow as tf
-
     results = fn.concrete.outputs
 
     def look_up(*given: Any) -> Sequence[Any]:
@@ -79,8 +77,6 @@ def memoized(fn: Function, ahead: tuple[Any, ...] = (), behind: tuple[Any, ...] 
 
 def _with_checks(fn: Function, element: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Return what a function gives, and the ops of it that do more than compute."""
-    import tensorflow as tf
-
     graph = tf.compat.v1.get_default_graph()
     before = len(graph.get_operations())
     made = run_whole(fn, element)
@@ -93,20 +89,14 @@ def _split(tensors: Sequence[Any], first: int, last: int) -> tuple[Sequence[Any]
 
 def _any_of(kind: Any) -> Any:
     """Return a tensor of a type, whatever its value."""
-    import tensorflow as tf
-
     return _packed([]) if kind == tf.variant else tf.zeros((), kind)
 
 
 def _packed(tensors: Sequence[Any]) -> Any:
     """Return one scalar that holds tensors of any types and shapes."""
-    import tensorflow as tf
-
     return tf.raw_ops.CompositeTensorVariantFromComponents(components=list(tensors), metadata=b"")
 
 
 def _unpacked(packed: Any, types: Sequence[Any]) -> list[Any]:
-    import tensorflow as tf
-
     parts = tf.raw_ops.CompositeTensorVariantToComponents(encoded=packed, metadata=b"", Tcomponents=list(types))
     return list(parts)

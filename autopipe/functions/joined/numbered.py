@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import effects
 from autopipe.functions.file_ops import READERS
 from autopipe.functions.function import Function
@@ -34,8 +36,6 @@ def behind_number(fn: Function) -> Function:
     >>> bool(even(tf.constant(7, tf.int64), tf.constant(4, tf.int64))[0])
     True
     """
-    import tensorflow as tf
-
     number = tf.TensorSpec((), tf.int64)
     return trace(
         lambda _, *element: run_whole(fn, element),
@@ -127,8 +127,6 @@ def numbering_elements(fn: Function) -> Function:
     >>> opened.output_spec.element_spec
     (TensorSpec(shape=(), dtype=tf.int64, name=None), TensorSpec(shape=(), dtype=tf.int64, name=None))
     """
-    import tensorflow as tf
-
     number = tf.TensorSpec((), tf.int64)
     element = fn.output_spec.element_spec
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.subgraph import trace
 
@@ -27,8 +29,6 @@ def of_position(values: Callable[[Any], Sequence[Any]], parts: Sequence[Function
     >>> [int(each) for each in fn.concrete(tf.constant(3, tf.int64))]
     [3, 9]
     """
-    import tensorflow as tf
-
     position = tf.TensorSpec([], tf.int64)
     names = " and ".join(dict.fromkeys(part.name for part in parts))
     last, *others = reversed(parts)

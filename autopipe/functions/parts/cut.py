@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import described, ops_with_effects
 from autopipe.functions.function import Function
 from autopipe.functions.memo import RefusalError
@@ -66,8 +68,6 @@ def split(fn: Function, cut: Sequence[Any], *, late: Sequence[Any] = ()) -> tupl
 
 
 def _refuse_resources(cut: Sequence[Any]) -> None:
-    import tensorflow as tf
-
     if not cut:
         raise IllegalCutError("a stage must give at least one tensor")
     for tensor in cut:
@@ -95,8 +95,6 @@ def _effects_by_side(
     each assertion wait for the one written before it, and for what that waits for: those ops of the second part that
     the first need not wait for come last.
     """
-    import tensorflow as tf
-
     graph = fn.concrete.graph
     looking = fed_by(late_inputs)
     first = needed_ops(cut, done=looking - ops_with_effects(fn))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import ops_with_effects
 from autopipe.functions.function import Function
 from autopipe.functions.subgraph import fed_by, needed_ops
@@ -32,8 +34,6 @@ def _taken(op: Any, of_elements: set[Any]) -> Iterator[Any]:
 
 
 def _is_of_one_shape(tensor: Any) -> bool:
-    import tensorflow as tf
-
     return bool(tensor.shape.is_fully_defined()) and tensor.dtype not in (tf.variant, tf.resource)
 
 

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import described, effects, ops_that_change
 from autopipe.functions.analysis.rows import tensors_of_rows
 from autopipe.functions.analysis.work import is_work, work_of
@@ -166,8 +168,6 @@ def _refuse_work_that_waits(fn: Function) -> None:
 
 def _add_tensors(network: Any, op: Any, changing: set[Any], may_be_cut: set[int] | None) -> None:
     """Add an edge for every tensor of an op, as wide as the tensor is large, to those that use it."""
-    import tensorflow as tf
-
     for tensor in op.outputs:
         whole = tensor.dtype == tf.resource or (may_be_cut is not None and id(tensor) not in may_be_cut)
         width = {} if whole else {"capacity": _bytes(tensor)}
@@ -182,8 +182,6 @@ def _changing(fn: Function) -> set[Any]:
 
 
 def _bytes(tensor: Any) -> int:
-    import tensorflow as tf
-
     if tensor.shape.rank is None:
         return int(_UNKNOWN_DIMENSION**3 * max(tensor.dtype.size, 1))
     width: int = _TEXT_BYTES if tensor.dtype in (tf.string, tf.variant) else tensor.dtype.size

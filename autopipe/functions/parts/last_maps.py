@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, dropwhile, zip_longest
 from typing import Any, NamedTuple
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.ranges import know_length
 from autopipe.functions.analysis.work import work_of
 from autopipe.functions.function import Function
@@ -118,8 +120,6 @@ def _known(fn: Function, maps: Sequence[_Inner]) -> dict[int, Any]:
 
     A constant stays an argument: TensorFlow may compute with one that it sees in another way, rounding differently.
     """
-    import tensorflow as tf
-
     known = {id(inside): live for live, inside in fn.concrete.graph.captures}
     for tensor in chain.from_iterable(inner.given for inner in maps):
         if id(tensor) not in known and tensor.op.type == "Const":
@@ -128,15 +128,11 @@ def _known(fn: Function, maps: Sequence[_Inner]) -> dict[int, Any]:
 
 
 def _are_plain(tensors: Sequence[Any]) -> bool:
-    import tensorflow as tf
-
     return all(tensor.dtype not in (tf.variant, tf.resource) for tensor in tensors)
 
 
 def _opening(fn: Function, first: _Inner, told: Sequence[Any]) -> Function:
     """Return the function that makes the datasets that the first of the maps reads, with what the maps are told."""
-    import tensorflow as tf
-
     graph = fn.concrete.graph
     wanted = [first.op.inputs[0], *told]
     spec = specs([*first.element, *told])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir
 
 __all__ = ["arguments_of", "build_stage", "deterministic", "from_variant"]
@@ -41,6 +43,4 @@ def deterministic(value: bool | None) -> str:
 
 def from_variant(variant: Any, element_spec: Any) -> Any:
     """Return the dataset that an op has made."""
-    import tensorflow as tf
-
     return tf.data.experimental.from_variant(variant, element_spec)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.autograph import without_autograph
 from autopipe.pipeline import ir
 from autopipe.pipeline.builders._base import build_stage
@@ -13,8 +15,6 @@ __all__: list[str] = []
 
 @build_stage.register
 def _files_reader(node: ir.FilesReader, files: Any) -> Any:
-    import tensorflow as tf
-
     arguments = {
         "compression_type": node.compression_type,
         "buffer_size": node.buffer_size,
@@ -39,8 +39,6 @@ def _files_reader(node: ir.FilesReader, files: Any) -> Any:
 
 
 def _csv(node: ir.FilesReader, files: Any) -> Any:
-    import tensorflow as tf
-
     assert node.csv is not None
     columns = [_csv_default(*column) for column in node.csv.columns]
     arguments = {"compression_type": node.compression_type, **dict(node.csv.arguments)}
@@ -53,8 +51,6 @@ def _csv(node: ir.FilesReader, files: Any) -> Any:
 
 
 def _csv_default(kind: str, default: bytes | None) -> Any:
-    import tensorflow as tf
-
     if default is None:
         return tf.dtypes.as_dtype(kind)
     return tf.constant([default if kind == "string" else float(default) if "float" in kind else int(default)], kind)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir
 from autopipe.pipeline.builders._base import build_stage, from_variant
 from autopipe.pipeline.extract import element_shapes, element_types
@@ -13,8 +15,6 @@ __all__: list[str] = []
 
 @build_stage.register
 def _zip(node: ir.Zip, *parts: Any) -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.zip(tf.nest.pack_sequence_as(node.structure, list(parts)), name=node.name)
 
 
@@ -25,8 +25,6 @@ def _concatenate(node: ir.Concatenate, first: Any, second: Any) -> Any:
 
 @build_stage.register
 def _choose_from(node: ir.ChooseFrom, choices: Any, *parts: Any) -> Any:
-    import tensorflow as tf
-
     # The method of that name hides the choices in a graph, into which extract() could not look any more.
     variants = [tf.data.experimental.to_variant(part) for part in parts]
     typed = from_variant(variants[0], node.element_spec)

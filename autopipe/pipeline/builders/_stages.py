@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.joined.memoized import memoized, new_table
 from autopipe.pipeline import ir
@@ -29,8 +31,6 @@ def _map(node: ir.Map, source: Any) -> Any:
 
 @build_stage.register
 def _memoized_map(node: ir.MemoizedMap, source: Any) -> Any:
-    import tensorflow as tf
-
     table = new_table() if node.table is None else node.table
     flat = tuple(map(tf.TensorSpec, element_shapes(source), element_types(source)))
     behind = node.ahead + 1 + len(node.fn.element_inputs)
@@ -41,8 +41,6 @@ def _memoized_map(node: ir.MemoizedMap, source: Any) -> Any:
 
 @build_stage.register
 def _asking(node: ir.Filter | ir.TakeWhile, source: Any) -> Any:
-    import tensorflow as tf
-
     asking = tf.raw_ops.FilterDataset if isinstance(node, ir.Filter) else tf.raw_ops.TakeWhileDataset
     variant = asking(
         input_dataset=tf.data.experimental.to_variant(source),
@@ -55,16 +53,12 @@ def _asking(node: ir.Filter | ir.TakeWhile, source: Any) -> Any:
 
 @build_stage.register
 def _flat_map(node: ir.FlatMap, source: Any) -> Any:
-    import tensorflow as tf
-
     variant = tf.raw_ops.FlatMapDataset(**_calling(node, node.fn, source))
     return from_variant(variant, node.fn.output_spec.element_spec)
 
 
 @build_stage.register
 def _group_by_window(node: ir.GroupByWindow, source: Any) -> Any:
-    import tensorflow as tf
-
     variant = tf.raw_ops.GroupByWindowDataset(
         input_dataset=tf.data.experimental.to_variant(source),
         key_func_other_arguments=node.key_func.concrete.captured_inputs,
@@ -80,8 +74,6 @@ def _group_by_window(node: ir.GroupByWindow, source: Any) -> Any:
 
 @build_stage.register
 def _interleave(node: ir.Interleave, source: Any) -> Any:
-    import tensorflow as tf
-
     common = _calling(node, node.fn, source) | {
         "cycle_length": tf.constant(node.cycle_length, tf.int64),
         "block_length": tf.constant(node.block_length, tf.int64),
@@ -103,8 +95,6 @@ def _interleave(node: ir.Interleave, source: Any) -> Any:
 
 @build_stage.register
 def _legacy_interleave(node: ir.LegacyInterleave, source: Any) -> Any:
-    import tensorflow as tf
-
     variant = tf.raw_ops.LegacyParallelInterleaveDatasetV2(
         cycle_length=tf.constant(node.cycle_length, tf.int64),
         block_length=tf.constant(node.block_length, tf.int64),
@@ -118,8 +108,6 @@ def _legacy_interleave(node: ir.LegacyInterleave, source: Any) -> Any:
 
 @build_stage.register
 def _scan(node: ir.Scan, source: Any) -> Any:
-    import tensorflow as tf
-
     _, output_spec = node.fn.output_spec
     variant = tf.raw_ops.ScanDataset(
         initial_state=list(node.initial_state),
@@ -132,8 +120,6 @@ def _scan(node: ir.Scan, source: Any) -> Any:
 
 @build_stage.register
 def _shuffle(node: ir.Shuffle, source: Any) -> Any:
-    import tensorflow as tf
-
     seed, seed2 = node.seeds
     variant = tf.raw_ops.ShuffleDatasetV3(
         input_dataset=tf.data.experimental.to_variant(source),
@@ -157,8 +143,6 @@ def _batch(node: ir.Batch, source: Any) -> Any:
 
 @build_stage.register
 def _padded_batch(node: ir.PaddedBatch, source: Any) -> Any:
-    import tensorflow as tf
-
     spec = source.element_spec
     dtypes = [component.dtype for component in tf.nest.flatten(spec)]
     values = [tf.constant(value, dtype) for value, dtype in zip(node.padding_values, dtypes, strict=True)]
@@ -226,8 +210,6 @@ def _shard(node: ir.Shard, source: Any) -> Any:
 
 @build_stage.register
 def _assert_cardinality(node: ir.AssertCardinality, source: Any) -> Any:
-    import tensorflow as tf
-
     return source.apply(tf.data.experimental.assert_cardinality(node.count))
 
 
@@ -243,8 +225,6 @@ def _options(node: ir.Options, source: Any) -> Any:
 
 @build_stage.register
 def _thread_pool(node: ir.ThreadPool, source: Any) -> Any:
-    import tensorflow as tf
-
     if not node.size and not node.max_intra_op_parallelism:
         return source
     options = tf.data.Options()
@@ -257,8 +237,6 @@ def _thread_pool(node: ir.ThreadPool, source: Any) -> Any:
 
 def _mapping(node: ir.Map | ir.MemoizedMap, common: dict[str, Any], **serial: Any) -> Any:
     """Make a map that runs calls in parallel, or one after the other; ``serial`` are arguments of the latter only."""
-    import tensorflow as tf
-
     if node.num_parallel_calls is None:
         return tf.raw_ops.MapDataset(**serial, **common)
     return tf.raw_ops.ParallelMapDatasetV2(
@@ -271,8 +249,6 @@ def _mapping(node: ir.Map | ir.MemoizedMap, common: dict[str, Any], **serial: An
 
 def _calling(node: ir.Node, fn: Function, source: Any, *also: Any) -> dict[str, Any]:
     """Return the arguments of a stage that calls a function with each element, and with other tensors after it."""
-    import tensorflow as tf
-
     return arguments_of(node, fn.element_types, fn.element_shapes) | {
         "input_dataset": tf.data.experimental.to_variant(source),
         "other_arguments": [*also, *fn.concrete.captured_inputs],

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract._files import FILES
@@ -37,8 +39,6 @@ def extract(dataset: Any) -> ir.Node:
     >>> one_line(extract(tf.data.Dataset.range(9).shuffle(3).batch(2)))
     'range(0, 9) | shuffle(3) | batch(2)'
     """
-    import tensorflow as tf
-
     if not isinstance(dataset, tf.data.Dataset):
         raise DatasetError(
             "autopipe reads a tf.data.Dataset, "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract._reading import Reader, function_from, node_of, scalar
 
@@ -33,8 +35,6 @@ def _fixed_length(ds: Any) -> ir.Node:
 
 
 def _csv(ds: Any) -> ir.Node:
-    import tensorflow as tf
-
     if not hasattr(ds, _NAMES):
         # One for each reader, so that its node is the same whenever it is read.
         setattr(ds, _NAMES, tf.data.Dataset.from_tensor_slices(tf.reshape(ds._filenames, [-1])))

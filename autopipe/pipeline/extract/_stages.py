@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir
 from autopipe.pipeline.extract._reading import (
     ORDERS_IN_TURN,
@@ -49,8 +51,6 @@ def _tensor_slices(ds: Any) -> ir.Node:
 
 
 def _holds_datasets(ds: Any) -> bool:
-    import tensorflow as tf
-
     return any(isinstance(spec, tf.data.DatasetSpec) for spec in tf.nest.flatten(ds.element_spec))
 
 
@@ -159,8 +159,6 @@ def _parallel_batch(ds: Any) -> ir.Node:
 
 
 def _padded_batch(ds: Any) -> ir.Node:
-    import tensorflow as tf
-
     return ir.PaddedBatch(
         input=node_of(ds._input_dataset),
         batch_size=scalar(ds._batch_size),
@@ -227,8 +225,6 @@ def _cache(ds: Any) -> ir.Node:
 
 
 def _zip(ds: Any) -> ir.Node:
-    import tensorflow as tf
-
     start = enumerate_start(ds._datasets)
     if start is not None:
         return ir.Enumerate(input=node_of(ds._datasets[1]), start=start, name=ds._name)
@@ -273,8 +269,6 @@ def _repeat(ds: Any) -> ir.Node:
 
 
 def _scan(ds: Any) -> ir.Node:
-    import tensorflow as tf
-
     source, state = node_of(ds._input_dataset), tuple(tf.nest.flatten(ds._initial_state))
     if not all(isinstance(part, tf.Tensor) for part in state):
         return opaque(ds, "what it carries from element to element is sparse or ragged, which autopipe does not read")

@@ -7,6 +7,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import tensorflow as tf
+
 from autopipe.errors import DatasetError
 
 __all__ = ["Consumer", "ModelSteps", "Pace", "StandIn", "measure_pace"]
@@ -161,8 +163,6 @@ def measure_pace(consumer: Consumer, dataset: Any, seconds: float) -> Pace:
     Raises:
         DatasetError: if ``dataset`` has no elements.
     """
-    import tensorflow as tf
-
     one = next(iter(dataset), None)
     if one is None:
         raise DatasetError(

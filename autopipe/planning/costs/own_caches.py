@@ -9,6 +9,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build, memory_caches
 from autopipe.pipeline.cache_files import is_unwritten
@@ -37,8 +39,6 @@ class OwnCaches:
         self._count = len(memory_caches(tree))
 
     def __enter__(self) -> OwnCaches:
-        import tensorflow as tf
-
         self._folder = tempfile.TemporaryDirectory(prefix="autopipe-", ignore_cleanup_errors=True)
         # What frees the memory when it goes is the second.
         self._memories = [tf.raw_ops.AnonymousMemoryCache() for _ in range(self._count)]

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.arguments import number
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
@@ -96,8 +98,6 @@ def profile_tree(tree: ir.Node, seconds: float, caches: OwnCaches | None = None)
 
 
 def _refuse_if_nothing_passes(tree: ir.Node) -> None:
-    import tensorflow as tf
-
     # What raises is told of by the one that goes on after it.
     with suppress(tf.errors.OpError):
         try:
@@ -124,8 +124,6 @@ def _when_full(each: StageProfile, epochs: int) -> StageProfile:
 
 
 def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) -> list[Epoch]:
-    import tensorflow as tf
-
     options = tf.data.Options()
     options.autotune.enabled = True
     dataset = caches.build(with_small_shuffles(tree)).with_options(options)
@@ -294,8 +292,6 @@ class Looks:
             self._distance *= 2
 
     def _look(self) -> None:
-        import tensorflow as tf
-
         iterator = self._iterator()
         if iterator is None:
             return

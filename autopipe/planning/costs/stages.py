@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir
 
 __all__ = ["Counters", "counters_in", "model_of"]
@@ -100,8 +102,6 @@ def model_of(iterator: Any) -> Any:
     Raises:
         tf.errors.NotFoundError: if autotuning is off, or the iterator was given the state of another.
     """
-    import tensorflow as tf
-
     return tf.data.experimental.get_model_proto(iterator)
 
 

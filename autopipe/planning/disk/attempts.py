@@ -17,6 +17,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.planning.disk.writers import here, place
 
 __all__ = ["ENDED", "NAME", "has_element", "index_of", "is_complete", "is_finished", "number_of"]
@@ -77,8 +79,6 @@ def _is_readable(attempt: Path) -> bool:
 
 def index_of(attempt: Path) -> Any:
     """Return what TensorFlow reads the elements by; ``None`` if it cannot be read."""
-    import tensorflow as tf
-
     try:
         return tf.train.load_checkpoint(str(attempt / NAME))
     except (tf.errors.OpError, RuntimeError, ValueError):

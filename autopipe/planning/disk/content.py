@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from autopipe.environment import processors, release
 from autopipe.functions.analysis.effects import Effects, effects
 from autopipe.functions.analysis.fingerprint import function_fingerprint
@@ -120,8 +123,6 @@ def _feed(digest: Any, *parts: Any) -> None:
 
 
 def _versions() -> tuple[str, ...]:
-    import tensorflow as tf
-
     return str(_SCHEMA), tf.__version__, release() or "a checkout", platform.machine()
 
 
@@ -165,14 +166,10 @@ def _refuse_unknown_function(fn: Function) -> None:
 
 def _is_of_tensorflow(op_type: str) -> bool:
     """Return whether an op comes with TensorFlow, of which the key holds the version; others have one of their own."""
-    import tensorflow as tf
-
     return op_type in _UNEXPORTED or hasattr(tf.raw_ops, op_type)
 
 
 def _refuse_datasets(spec: Any) -> None:
-    import tensorflow as tf
-
     for part in tf.nest.flatten(spec):
         if not isinstance(part, tf.TensorSpec | tf.RaggedTensorSpec | tf.SparseTensorSpec):
             raise UnknownContentError(f"its elements hold a {spec_kind(part)}")
@@ -216,8 +213,6 @@ def _function_content(fn: Function) -> Iterator[Any]:
 
 
 def _captured(fn: Function, live: Any, inside: Any) -> Iterator[Any]:
-    import tensorflow as tf
-
     if inside.dtype != tf.resource:
         yield from _value(live)
         return
@@ -233,9 +228,6 @@ def _captured(fn: Function, live: Any, inside: Any) -> Iterator[Any]:
 
 
 def _value(tensor: Any) -> Iterator[Any]:
-    import numpy as np
-    import tensorflow as tf
-
     if tensor.dtype in (tf.resource, tf.variant):
         raise UnknownContentError("it holds an object that is no plain tensor")
     array = as_array(tensor.numpy())

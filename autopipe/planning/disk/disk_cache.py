@@ -25,6 +25,8 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from pathlib import Path
 
+import tensorflow as tf
+
 from autopipe.errors import ArgumentError
 from autopipe.pipeline import ir
 from autopipe.pipeline.signature import signature
@@ -144,8 +146,6 @@ class DiskCache:
 
     def note_end(self, filenames: Iterable[str]) -> None:
         """Note, in a graph, that the consumer of what is written under these names reached its end."""
-        import tensorflow as tf
-
         for filename in filenames:
             tf.io.write_file(str(Path(filename).parent / ENDED), "")
 

@@ -8,6 +8,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import effects
 from autopipe.functions.file_ops import READERS, READERS_OF_EACH
 from autopipe.functions.function import Function
@@ -70,9 +73,6 @@ def _names(tree: ir.Node) -> Iterator[bytes]:
 
 
 def _elements(names: ir.Node) -> Iterator[bytes]:
-    import numpy as np
-    import tensorflow as tf
-
     try:
         for element in build(writing_none(names)).as_numpy_iterator():
             yield from np.ravel(tf.nest.flatten(element)[0]).tolist()
@@ -82,8 +82,6 @@ def _elements(names: ir.Node) -> Iterator[bytes]:
 
 def _names_function(fn: Function) -> Function:
     """Return the function that gives, of an element, the names of the files that another function reads."""
-    import tensorflow as tf
-
     graph = fn.concrete.graph
     names = _names_read(fn)
 

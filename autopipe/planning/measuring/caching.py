@@ -12,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.figures import bytes_text
 from autopipe.pipeline import ir
 from autopipe.pipeline.build import build
@@ -123,15 +125,11 @@ def _is_mostly_making(one_by_one: float, spec: Any, made: Sequence[Any]) -> bool
 
 def _giving_seconds(element: Any) -> float:
     """Return how long Python takes for an element that is there already."""
-    import tensorflow as tf
-
     return statistics.median(_turns(tf.data.Dataset.from_tensors(element).repeat(_TRIES)))
 
 
 def _python_seconds(spec: Any) -> float:
     """Return about how long Python takes for an element that it is given."""
-    import tensorflow as tf
-
     components = tf.nest.flatten(spec)
     composites = sum(1 for each in components if not isinstance(each, tf.TensorSpec))
     return _PYTHON_SECONDS + _OF_COMPONENT * len(components) + _OF_COMPOSITE * composites
@@ -196,8 +194,6 @@ def _forget(file: Path) -> None:
 
 
 def _count(dataset: Any) -> int:
-    import tensorflow as tf
-
     return int(dataset.reduce(tf.constant(0), lambda number, *_: number + 1))
 
 

@@ -13,6 +13,8 @@ from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.csv_rows import has_a_line_for_each_row
 from autopipe.functions.analysis.effects import effects
 from autopipe.functions.analysis.rows import who_mixes_rows
@@ -153,8 +155,6 @@ def examples_in_batch(node: ir.Node) -> int | None:
 
 def _once(count: Callable[[Any], int], node: ir.Node) -> int:
     """Return what counting comes to, counted once."""
-    import tensorflow as tf
-
     # An equal node of another thread may be gone meanwhile.
     known = _COUNTED.get(node)
     if known is None:
@@ -247,8 +247,6 @@ def bytes_in_files(reader: ir.Node) -> float:
 
 def _names(node: ir.Node) -> list[bytes]:
     """Return the names that a pipeline gives, if names are what it gives."""
-    import tensorflow as tf
-
     spec = signature(node).element_spec
     if not isinstance(spec, tf.TensorSpec) or spec.dtype != tf.string or spec.shape.rank != 0:
         return []
@@ -258,8 +256,6 @@ def _names(node: ir.Node) -> list[bytes]:
 
 def _sizes(names: list[bytes]) -> tuple[dict[bytes, int], float]:
     """Return the bytes of each file that a second allows to ask for, and of all, the others taken to be as large."""
-    import tensorflow as tf
-
     sizes: dict[bytes, int] = {}
     asked, total = 0, 0.0
     end = time.perf_counter() + _COUNTING_SECONDS
@@ -320,8 +316,6 @@ def _lines(names: list[bytes], size: float) -> int:
 
     A row may have several lines, in quotes, but no line has several rows.
     """
-    import tensorflow as tf
-
     counted = read = 0
     end = time.perf_counter() + _COUNTING_SECONDS
     for name in names:
@@ -338,8 +332,6 @@ def _lines(names: list[bytes], size: float) -> int:
 
 def _bytes_of_element(reader: ir.FilesReader) -> float:
     """Return how many bytes of its files an element takes at the least: the mean of the first, less two errors."""
-    import tensorflow as tf
-
     lengths: list[int] = [int(each) for each in build(writing_none(reader)).map(tf.strings.length).take(_MOST_AT_ONCE)]
     if len(lengths) < 2:
         raise MeasurementError("its files have elements too large to be counted in a second")
@@ -349,22 +341,16 @@ def _bytes_of_element(reader: ir.FilesReader) -> float:
 
 def _of_one(stage: ir.Node, element: Any) -> Any:
     """Return the dataset that a stage makes of one element."""
-    import tensorflow as tf
-
     return build(stage.on(ir.Source(dataset=tf.data.Dataset.from_tensors(element))))
 
 
 def _of_each(stage: ir.Node, elements: list[bytes]) -> Any:
     """Return the dataset that a stage makes of some elements."""
-    import tensorflow as tf
-
     return build(stage.on(ir.Source(dataset=tf.data.Dataset.from_tensor_slices(elements))))
 
 
 def _count(dataset: Any, end: float, few: int = _FEW) -> int | None:
     """Return the number of elements; ``None`` if time is up before. Fewer than ``few`` are waited for."""
-    import tensorflow as tf
-
     began = time.perf_counter()
     first = sum(1 for _ in dataset.take(few))
     if first < few:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from autopipe.pipeline.arrays import as_array
 
 __all__ = ["difference"]
@@ -26,8 +29,6 @@ def difference(left: Any, right: Any, exact: bool) -> str | None:
     >>> difference([1, 2], [1, 3], exact=False)
     'values differ'
     """
-    import tensorflow as tf
-
     sides = (tf.nest.flatten(side, expand_composites=True) for side in (left, right))
     for ours, theirs in zip(*sides, strict=True):
         old, new = map(_array, (ours, theirs))
@@ -45,8 +46,6 @@ def _array(part: Any) -> Any:
 
 def _have_same_bits(old: Any, new: Any) -> bool:
     """Return whether two arrays are the same bit by bit, whatever it is that is no number."""
-    import numpy as np
-
     if old.dtype == object or old.dtype != new.dtype:
         return bool((old == new).all())
     if old.tobytes() == new.tobytes() or not np.issubdtype(old.dtype, np.inexact):
@@ -58,8 +57,6 @@ def _have_same_bits(old: Any, new: Any) -> bool:
 
 def _is_rounding(old: Any, new: Any) -> bool:
     """Return whether two arrays differ by rounding at the most: of each number, or near zero of the largest of them."""
-    import numpy as np
-
     if not np.issubdtype(old.dtype, np.inexact):
         return False
     finite = np.abs(old[np.isfinite(old)])

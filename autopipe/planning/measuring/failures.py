@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.sentences import one_sentence
 
 __all__ = ["Failures", "skipping_failures"]
@@ -42,8 +44,6 @@ def skipping_failures(iterator: Iterator[Any], failures: Failures) -> Iterator[A
     >>> broken
     Failures(count=1, first='no number : Tensor had Inf values.')
     """
-    import tensorflow as tf
-
     in_a_row = 0
     while True:
         try:

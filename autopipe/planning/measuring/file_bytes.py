@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.file_ops import READERS_OF_EACH
 from autopipe.functions.subgraph import called_graphs, origin
 from autopipe.pipeline import ir
@@ -37,8 +39,6 @@ def times_as_large(node: ir.Node, sizes: Sequence[int]) -> float:
         node: what makes something of the elements of files.
         sizes: the bytes of its first elements. Where they are all alike and the records are not, nothing grows.
     """
-    import tensorflow as tf
-
     source, of_each = without_buffers(node), 1
     while isinstance(source, _IN_TURN):
         of_each *= getattr(source, "batch_size", 1)

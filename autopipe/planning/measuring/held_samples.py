@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
@@ -84,8 +86,6 @@ def at_the_pace_of(passing: ir.Node, sample: ir.Node) -> ir.Node:
 
 
 def _held(elements: Sequence[Any], spec: Any) -> ir.Node:
-    import tensorflow as tf
-
     try:
         stacked = tf.nest.map_structure(_stacked, spec, *of_one_shape(elements))
         source = tf.data.Dataset.from_tensor_slices(stacked)
@@ -95,8 +95,6 @@ def _held(elements: Sequence[Any], spec: Any) -> ir.Node:
 
 
 def _stacked(spec: Any, *parts: Any) -> Any:
-    import tensorflow as tf
-
     if parts[0] is None:
         return None
     if not isinstance(spec, tf.RaggedTensorSpec) or spec.ragged_rank:

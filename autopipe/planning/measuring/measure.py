@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.function import Function
 from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.pipeline import ir, trees
@@ -309,8 +311,6 @@ class SampleMeasurements:
 
     def fails(self, pipeline: ir.Node) -> bool:
         """Return whether the first element of a pipeline raises, in epochs after the first; whatever time is left."""
-        import tensorflow as tf
-
         with self._time.all_of_it(), suppress(MeasurementError), undisturbed_generators(_functions(pipeline)):
             if who_would_see(pipeline, draws_count=False):
                 return False
@@ -361,8 +361,6 @@ def _functions(*sides: ir.Node) -> Iterator[Function]:
 @contextmanager
 def _failures_are_unmeasurable() -> Iterator[None]:
     """Turn an error of the user's function on one element, and the want of any, into a reason not to measure."""
-    import tensorflow as tf
-
     try:
         yield
     except StopIteration as ended:

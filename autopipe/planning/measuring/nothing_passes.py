@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.signature import signature
@@ -145,7 +147,5 @@ def _may_drop(node: ir.Node) -> bool:
 
 
 def _for_a_while(dataset: Any, seconds: float) -> Any:
-    import tensorflow as tf
-
     end = tf.timestamp() + seconds
     return dataset.take_while(lambda *_: tf.timestamp() < end)

@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from autopipe.errors import DatasetError
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
@@ -58,8 +61,6 @@ def take_sample(node: ir.Node, count: int) -> list[Any]:
         MeasurementError: if running it could be seen, or it gives no element in time.
         DatasetError: if every element that was tried raises.
     """
-    import tensorflow as tf
-
     witness = who_would_see(node, draws_count=False)
     if witness:
         raise MeasurementError(f"a run on a sample could be noticed, since {witness}")
@@ -101,8 +102,6 @@ def of_one_shape(elements: Sequence[Any]) -> list[Any]:
     Raises:
         MeasurementError: if they are not made of tensors.
     """
-    import tensorflow as tf
-
     shapes = [tuple(tuple(part.shape) for part in _tensors(tf.nest.flatten(element))) for element in elements]
     common = max(set(shapes), key=shapes.count)
     return [element for element, shape in zip(elements, shapes, strict=True) if shape == common]
@@ -165,9 +164,6 @@ def bytes_of(element: Any) -> int:
     Raises:
         MeasurementError: if it is not made of tensors: what a dataset in it takes is not known.
     """
-    import numpy as np
-    import tensorflow as tf
-
     total = 0
     for tensor in _tensors(tf.nest.flatten(element, expand_composites=True)):
         if tensor.dtype == tf.string:
@@ -180,8 +176,6 @@ def bytes_of(element: Any) -> int:
 
 def _tensors(parts: Sequence[Any]) -> list[Any]:
     """Return the parts that take memory: of a None there is nothing to hold."""
-    import tensorflow as tf
-
     held = [part for part in parts if part is not None]
     for part in held:
         if not tf.is_tensor(part) or part.dtype == tf.variant:
@@ -197,8 +191,6 @@ def held_beside(spec: Any, mean_bytes: float, *, differ: bool) -> float:
         mean_bytes: what the tensors of one take, on average.
         differ: whether some take more than others.
     """
-    import tensorflow as tf
-
     components = len(tf.nest.flatten(spec, expand_composites=True))
     share = _HELD_BESIDE_LARGE if differ or mean_bytes >= _LARGE_ELEMENT else 0.0
     return _HELD_BESIDE_ELEMENT + _HELD_BESIDE_COMPONENT * components + share * mean_bytes

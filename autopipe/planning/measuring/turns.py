@@ -6,6 +6,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
@@ -82,8 +84,6 @@ def _unattended(fixed: ir.Node) -> Any:
     Where that has a number left to choose, or the author has asked for it, it stays. So does TensorFlow's rewriting of
     the graph where it might find something to do: for nothing it takes as long as all else that makes an iterator.
     """
-    import tensorflow as tf
-
     options = tf.data.Options()
     stages = list(trees.walk(fixed))
     # TensorFlow warns of an option that is changed.

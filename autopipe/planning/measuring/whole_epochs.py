@@ -6,6 +6,8 @@ import math
 import time
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir
 from autopipe.planning.measuring.count import most_elements
 from autopipe.rules import MeasurementError
@@ -29,8 +31,6 @@ def elements_of_epoch(dataset: Any, tree: ir.Node) -> int | None:
     >>> [elements_of_epoch(each, extract(each)) for each in (odd, odd.repeat())]
     [4, None]
     """
-    import tensorflow as tf
-
     if int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY:
         return None
     return elements_within(dataset, math.inf if _surely_ends(tree) else _LONGEST_SECONDS)

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import tensorflow as tf
+
 from autopipe.figures import bytes_text
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.signature import known_bytes
@@ -62,8 +64,6 @@ def allocator() -> str:
     >>> allocator() in {"tensorflow", "glibc", "unknown"}
     True
     """
-    import tensorflow as tf
-
     try:
         tf.config.experimental.get_memory_info("CPU:0")
     except ValueError:

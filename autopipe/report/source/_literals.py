@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 __all__ = ["constant", "nest", "spec_text"]
 
 
 def spec_text(spec: Any) -> str:
     """Return the type of an element, such as ``(uint8[32, 32, 3], int64[])``."""
-    import tensorflow as tf
-
     match spec:
         case dict():
             return f"{{{', '.join(f'{key!r}: {spec_text(each)}' for key, each in spec.items())}}}"

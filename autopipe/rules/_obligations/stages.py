@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import tensorflow as tf
+
 from autopipe.functions.analysis.effects import effects, is_stateful
 from autopipe.functions.analysis.failures import may_fail
 from autopipe.functions.function import Function
@@ -113,8 +115,6 @@ class PlainTensors:
 
     def check(self, site: Site) -> Proof:
         """Look at the type of the elements."""
-        import tensorflow as tf
-
         for part in signature(self.pipeline).flat_specs:
             if not isinstance(part, tf.TensorSpec):
                 return Proof(False, f"elements hold a {spec_kind(part)}, not a plain tensor")
@@ -131,8 +131,6 @@ class OrdinaryTypes:
 
     def check(self, site: Site) -> Proof:
         """Look at the type of the elements: for some, such as ``quint16``, there is no kernel for that."""
-        import tensorflow as tf
-
         for part in tf.nest.flatten(signature(self.pipeline).element_spec, expand_composites=True):
             kind = getattr(part, "dtype", None)
             if kind is not None and kind.name in _RARE_TYPES:

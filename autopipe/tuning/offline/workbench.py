@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import tensorflow as tf
+
 from autopipe.pipeline import trees
 from autopipe.planning.measuring.whole_epochs import elements_of_epoch, elements_within
 from autopipe.tuning.offline.choices import Choice, Choices
@@ -93,8 +95,6 @@ class LocalWorkbench:
 
     def _challenge(self, challenger: Choice) -> tuple[float, float]:
         """Return the rate of a turn, and how long it took."""
-        import tensorflow as tf
-
         try:
             self._ready(challenger)
             began = time.perf_counter()
@@ -108,8 +108,6 @@ class LocalWorkbench:
 
         What is held in memory from the second epoch on says nothing about the first.
         """
-        import tensorflow as tf
-
         if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
             return False
         longest = _LONGEST_EPOCH * self.seconds

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.knobs import Knob, read_knobs, stages_of_knobs
 from autopipe.pipeline.signature import signature
@@ -91,8 +93,6 @@ def _bytes_at_once(stage: ir.Node) -> int:
 
 def _element_bytes(node: ir.Node) -> int:
     """Return the bytes of an element, of a batch if it is full; 0 if the type does not tell."""
-    import tensorflow as tf
-
     rows = next((each.batch_size for each in trees.walk(node) if isinstance(each, ir.Batch)), None)
     total = 0
     for part in signature(node).flat_specs:
