@@ -11,7 +11,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import opaque
 from autopipe.pipeline.repeatable import reads_files
 from autopipe.pipeline.text import stage
-from autopipe.pipeline.visibility import who_leaves_traces
+from autopipe.pipeline.visibility import who_has_side_effects
 
 __all__ = ["leave_shared_caches", "who_takes_a_part", "with_what_is_shared"]
 
@@ -68,7 +68,7 @@ def _why_it_is_left(cache: ir.Cache, tree: ir.Node, files_may_change: bool) -> s
     """Return why a cache must not be filled again; ``None`` if it may be."""
     if _is_drawn(cache, tree):
         return "what it holds was drawn, or put in an order, once for all datasets that read it"
-    if (witness := who_leaves_traces(cache.input)) is not None:
+    if (witness := who_has_side_effects(cache.input)) is not None:
         return f"it may be full already, and it could be noticed that its elements are made again, since {witness}"
     if files_may_change and reads_files(cache.input) and (taking := who_takes_a_part(cache, tree)) is not None:
         rest = f"{stage(taking)} takes a part of that, and another dataset may take the rest"

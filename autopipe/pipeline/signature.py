@@ -30,13 +30,13 @@ class Signature:
     cardinality: int
 
     @property
-    def is_endless(self) -> bool:
+    def is_infinite(self) -> bool:
         """Whether elements never end.
 
         >>> import tensorflow as tf
         >>> numbers = tf.TensorSpec((), tf.int64)
         >>> counts = (5, tf.data.UNKNOWN_CARDINALITY, tf.data.INFINITE_CARDINALITY)
-        >>> [(each.is_endless, each.is_counted) for each in (Signature(numbers, count) for count in counts)]
+        >>> [(each.is_infinite, each.is_counted) for each in (Signature(numbers, count) for count in counts)]
         [(False, True), (False, False), (True, False)]
         """
         return bool(self.cardinality == tf.data.INFINITE_CARDINALITY)
@@ -49,7 +49,7 @@ class Signature:
     @property
     def is_unknown(self) -> bool:
         """Whether it is not known how many there are, or whether they end."""
-        return not (self.is_counted or self.is_endless)
+        return not (self.is_counted or self.is_infinite)
 
     @property
     def flat_specs(self) -> list[Any]:
@@ -88,7 +88,7 @@ class Signature:
     def refines(self, other: Signature) -> bool:
         """Return whether this is the other one, or knows what was unknown in it."""
         # TensorFlow takes an unknown number of elements, repeated, for endless; of no elements it is none.
-        known_to_be_none = self.cardinality == 0 and other.is_endless
+        known_to_be_none = self.cardinality == 0 and other.is_infinite
         if other.cardinality not in {self.cardinality, tf.data.UNKNOWN_CARDINALITY} and not known_to_be_none:
             return False
         if self.element_spec == other.element_spec:

@@ -99,7 +99,7 @@ def _stage(node: ir.Node) -> str:
             return "cache(on disk)"
         case ir.Cache(filename=file) if file:
             return f"cache({file!r})"
-        case ir.Repeat(is_endless=True):
+        case ir.Repeat(is_infinite=True):
             return "repeat()"
         case ir.ChooseFrom(parts=parts):
             return _call(node, "choose_from", [str(len(parts))], "stop_on_empty")

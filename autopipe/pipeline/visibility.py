@@ -7,7 +7,7 @@ from collections.abc import Callable
 from autopipe.functions.analysis.effects import Effects, effects
 from autopipe.pipeline import ir, trees
 
-__all__ = ["who_leaves_traces", "who_would_see"]
+__all__ = ["who_has_side_effects", "who_would_see"]
 
 
 def who_would_see(pipeline: ir.Node, *, draws_count: bool = True) -> str | None:
@@ -22,12 +22,12 @@ def who_would_see(pipeline: ir.Node, *, draws_count: bool = True) -> str | None:
     return _who(pipeline, lambda found: not found.unseen or bool(found.generator and draws_count))
 
 
-def who_leaves_traces(pipeline: ir.Node) -> str | None:
+def who_has_side_effects(pipeline: ir.Node) -> str | None:
     """Return what may change something by running once more, as for a comparison; ``None`` if nothing does.
 
     Reading a variable or a table changes nothing; Python code and unknown state might.
     """
-    return _who(pipeline, lambda found: found.leaves_traces)
+    return _who(pipeline, lambda found: found.has_side_effects)
 
 
 def _who(pipeline: ir.Node, does: Callable[[Effects], bool]) -> str | None:

@@ -50,7 +50,7 @@ def sides_to_keep(fn: Function, sides: Sequence[Node | None], widths: tuple[int,
 
 def _worth(side: Node, opens: bool) -> _Worth:
     source = numbered(side).source
-    if signature(source).is_endless or any(map(_draws_or_is_unknown, walk(source))):
+    if signature(source).is_infinite or any(map(_draws_or_is_unknown, walk(source))):
         return _Worth.NEVER_THE_SAME
     return _Worth.OF_NUMBERS if _is_counted(side) and not opens else _Worth.OF_DATA
 

@@ -4,8 +4,8 @@ from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
 from autopipe.rules._joining import join_sides
 from autopipe.rules._obligations import (
     DrawnInTurn,
-    LeavesNoTraces,
     NoErrorIsLost,
+    NoSideEffects,
     RoundingUnseen,
     SameOnAllSides,
     SharedWork,
@@ -32,7 +32,7 @@ def join_equal_sides(node: Node) -> Rewrite | None:
     found = join_sides(node, node.parts)
     if found is None or not found.merged:
         return None
-    unseen = tuple(LeavesNoTraces(fn) for fn in dict.fromkeys(found.functions))
+    unseen = tuple(NoSideEffects(fn) for fn in dict.fromkeys(found.functions))
     shared = SharedWork(tuple(op for each in found.merged for op in each.shared))
     provided: tuple[Obligation, ...] = (
         SameOnAllSides(found.sources),

@@ -39,7 +39,7 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
     stages = list(_down_to_sources(node))
     maps = [each for each in stages if isinstance(each, Map)]
     sources = [signature(each) for each in stages if isinstance(each, _SOURCES)]
-    counts = {each.cardinality for each in sources if not each.is_endless}
+    counts = {each.cardinality for each in sources if not each.is_infinite}
     if not maps or len(counts) != 1:
         return None
     functions = [each.fn for each in maps]
@@ -73,7 +73,7 @@ def _is_positional(node: Node) -> bool:
     if not all(isinstance(part, tf.TensorSpec) for part in signature(node).flat_specs):
         return False
     match node:
-        case Repeat(is_endless=True, input=Tensors()):
+        case Repeat(is_infinite=True, input=Tensors()):
             return True
         case Zip() | Prefetch():
             return all(map(_is_positional, node.inputs))

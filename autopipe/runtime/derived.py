@@ -95,8 +95,8 @@ def _stage_after(optimized: Followed, derived: Any) -> ir.Unary | None:
     stage = extract(derived) if tf.executing_eagerly() else None
     if not isinstance(stage, _FOLLOWING):
         return None
-    is_endless = isinstance(stage, ir.Repeat) and stage.is_endless
-    return None if is_endless and optimized.must_end else stage
+    is_infinite = isinstance(stage, ir.Repeat) and stage.is_infinite
+    return None if is_infinite and optimized.must_end else stage
 
 
 def _takes_few(taken: ir.Take) -> bool:

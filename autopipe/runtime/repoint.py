@@ -166,7 +166,7 @@ def waits_for_next_epoch(tree: ir.Node) -> bool:
     ending = (
         node
         for node in trees.walk(tree)
-        if isinstance(node, ir.Concatenate | ir.Take | ir.Zip) or (isinstance(node, ir.Repeat) and not node.is_endless)
+        if isinstance(node, ir.Concatenate | ir.Take | ir.Zip) or (isinstance(node, ir.Repeat) and not node.is_infinite)
     )
     return any(map(repeats_a_seeded_shuffle, ending))
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from autopipe.pipeline.extract import extract
-from autopipe.pipeline.visibility import who_leaves_traces, who_would_see
+from autopipe.pipeline.visibility import who_has_side_effects, who_would_see
 
 Dataset = tf.data.Dataset
 NUMBER = tf.Variable(1, dtype=tf.int64)
@@ -33,7 +33,7 @@ PIPELINES = {
 @pytest.mark.parametrize("name", PIPELINES)
 def test_who_sees_it_and_who_is_changed(name):
     dataset, seen, changed = PIPELINES[name]
-    for found, expected in ((who_would_see(extract(dataset)), seen), (who_leaves_traces(extract(dataset)), changed)):
+    for found, expected in ((who_would_see(extract(dataset)), seen), (who_has_side_effects(extract(dataset)), changed)):
         assert found is None if expected is None else expected in found
 
 

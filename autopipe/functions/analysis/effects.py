@@ -97,7 +97,7 @@ class Effects:
         return not (self.python or self.variable_reads or self.table_reads or self.other)
 
     @property
-    def leaves_traces(self) -> bool:
+    def has_side_effects(self) -> bool:
         """Whether running it once more may change something; what only reads state does not."""
         return bool(self.python or self.other)
 

@@ -6,7 +6,7 @@ from collections.abc import Set
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from autopipe.functions.analysis.repeated import once
+from autopipe.functions.analysis.common_subexpressions import computed_once
 from autopipe.functions.function import Function
 from autopipe.functions.memo import remembered
 from autopipe.functions.regrouped import (
@@ -78,7 +78,7 @@ def rounds_alike(whole: Function, *parts: Function) -> bool:
     if len(names_given(graph)) != sum(len(names_given(each)) for each in graphs):
         return False
     # What is written twice TensorFlow does once.
-    needed_once = [len(names_needed_once(once(each).fn.concrete.graph)) for each in (whole, *parts)]
+    needed_once = [len(names_needed_once(computed_once(each).fn.concrete.graph)) for each in (whole, *parts)]
     return needed_once[0] == sum(needed_once[1:])
 
 

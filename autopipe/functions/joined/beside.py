@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from autopipe.functions.analysis.repeated import once
+from autopipe.functions.analysis.common_subexpressions import computed_once
 from autopipe.functions.function import Function
 from autopipe.functions.joined.compose import run_whole
 from autopipe.functions.regrouped import regrouped
@@ -67,7 +67,7 @@ def beside(sides: Sequence[Side], inputs: Sequence[Any], input_spec: Any, output
     whole = trace(
         all_sides, inputs, last, *others, name=_name(functions), input_spec=input_spec, output_spec=output_spec
     )
-    fn, shared, rounds_alike = once(whole)
+    fn, shared, rounds_alike = computed_once(whole)
     apart = sum(regrouped(each.concrete.graph) for each in functions)
     return Beside(fn, shared, rounds_alike and regrouped(whole.concrete.graph) == apart)
 

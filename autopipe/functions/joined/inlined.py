@@ -37,7 +37,7 @@ def inlined(fn: Function) -> Function:
     ['AddV2', 'Mul']
     """
     swaps = find_swaps(fn.concrete.graph, _body_of)
-    if not swaps or effects(fn).leaves_traces:
+    if not swaps or effects(fn).has_side_effects:
         return fn
     concrete = with_swaps(fn, swaps, fn.name).concrete
     before, after = (regrouped(each.graph, across_calls=False) for each in (fn.concrete, concrete))

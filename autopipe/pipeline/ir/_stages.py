@@ -176,7 +176,7 @@ class Repeat(Unary):
     count: int = -1
 
     @property
-    def is_endless(self) -> bool:
+    def is_infinite(self) -> bool:
         """Whether it repeats without end."""
         return self.count < 0
 

@@ -138,7 +138,7 @@ def _refuse_unknown(node: ir.Node) -> None:
             raise UnknownContentError(f"{stage(node)} gives each run its own order")
         case ir.Cache(in_memory=False):
             raise UnknownContentError(f"{stage(node)} may already hold other elements")
-        case ir.Repeat(is_endless=True):
+        case ir.Repeat(is_infinite=True):
             raise UnknownContentError(f"{stage(node)} never ends")
     if not isinstance(node, _DETERMINED + _PASSING):
         raise UnknownContentError(f"{stage(node)} may give other elements in another run")

@@ -18,7 +18,7 @@ from autopipe.functions.parts.draws import undisturbed_generators
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
 from autopipe.pipeline.signature import known_bytes, signature
-from autopipe.pipeline.visibility import who_leaves_traces, who_would_see
+from autopipe.pipeline.visibility import who_has_side_effects, who_would_see
 from autopipe.planning.disk.content import UnknownContentError
 from autopipe.planning.disk.disk_cache import MOST_ELEMENTS, DiskCache
 from autopipe.planning.measuring.caching import caching_cost
@@ -375,7 +375,7 @@ def _run(pipeline: ir.Node, over: ir.Node, source: ir.Node) -> Iterator[Any]:
 
 def _repeatable(pipeline: ir.Node) -> ir.Node:
     """Return a pipeline, unless running it once more may change something."""
-    witness = who_leaves_traces(pipeline)
+    witness = who_has_side_effects(pipeline)
     if witness:
         raise MeasurementError(f"a run could be noticed, since {witness}")
     return pipeline

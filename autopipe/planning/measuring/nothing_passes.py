@@ -136,7 +136,7 @@ def _over_what_is_endless(tree: ir.Node) -> set[int]:
     """Return the ids of the stages that have no end, and of all after them."""
     found: set[int] = set()
     for node in trees.inputs_first(tree):
-        if any(id(each) in found for each in node.inputs) or signature(node).is_endless:
+        if any(id(each) in found for each in node.inputs) or signature(node).is_infinite:
             found.add(id(node))
     return found
 

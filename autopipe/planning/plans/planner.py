@@ -206,7 +206,7 @@ def _saves_little(best: Rewriting, measurements: SampleMeasurements) -> bool:
 def _times_read(cache: ir.Node, pipeline: ir.Node) -> float:
     """Return how often a cache is read in an epoch, at the most."""
     repeats = (node for node in trees.walk(pipeline) if isinstance(node, ir.Repeat) and cache in trees.walk(node))
-    return math.prod(math.inf if repeat.is_endless else repeat.count for repeat in repeats)
+    return math.prod(math.inf if repeat.is_infinite else repeat.count for repeat in repeats)
 
 
 def _has_more_work_for_batches(

@@ -198,7 +198,7 @@ def _is_handed_on(cache: ir.Cache, to: ir.Node) -> bool:
 
 def _is_endless(node: ir.Node) -> bool:
     match node:
-        case ir.Repeat(is_endless=True):
+        case ir.Repeat(is_infinite=True):
             return True
         case ir.Take(takes_all=False):
             return False

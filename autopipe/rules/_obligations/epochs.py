@@ -232,7 +232,7 @@ class SameElementsEveryEpoch:
         """Look for what depends on the order; where the order is the same too, there is nothing to say."""
         if SameEveryEpoch(self.pipeline).check(site).holds:
             return Proof(False, "")
-        endless = next((each for each in trees.walk(self.pipeline) if signature(each).is_endless), None)
+        endless = next((each for each in trees.walk(self.pipeline) if signature(each).is_infinite), None)
         if endless is not None:
             return Proof(False, f"{stage(endless)} never ends")
         change = _other_elements(self.pipeline, site)

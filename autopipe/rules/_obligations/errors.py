@@ -132,7 +132,7 @@ class NoErrorIsLeftOver:
 def leaves_some_over(batch: ir.Batch) -> bool:
     """Return whether there may be elements at the end that make no whole batch, and are dropped."""
     elements = signature(batch.input)
-    if not batch.drop_remainder or elements.is_endless:
+    if not batch.drop_remainder or elements.is_infinite:
         return False
     return not elements.is_counted or elements.cardinality % batch.batch_size > 0
 

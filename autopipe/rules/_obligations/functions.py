@@ -23,7 +23,7 @@ __all__ = [
     "DrawnInTurn",
     "DrawsApart",
     "HasBatchedForm",
-    "LeavesNoTraces",
+    "NoSideEffects",
     "OrderUnseen",
     "Pure",
     "RoundingUnseen",
@@ -132,7 +132,7 @@ class Pure:
 
 
 @dataclass(frozen=True)
-class LeavesNoTraces:
+class NoSideEffects:
     """The function has no side effects that other code could see."""
 
     fn: Function
@@ -140,7 +140,7 @@ class LeavesNoTraces:
     def check(self, site: Site) -> Proof:
         """Allow what only computes, reads or draws: called as often, in the same order, it gives the same results."""
         found = effects(self.fn)
-        if found.leaves_traces:
+        if found.has_side_effects:
             return Proof(False, f"{self.fn} {found.describe()}, which other code may see earlier or later than now")
         return Proof(True, f"{self.fn} {found.describe()}, once for each element as before")
 
@@ -170,7 +170,7 @@ class OrderUnseen:
 def _assigned_elsewhere(fn: Function, site: Site) -> Proof:
     for other in trees.functions(site.pipeline):
         found = effects(other)
-        if found.leaves_traces:
+        if found.has_side_effects:
             traces = Effects(python=found.python, other=found.other).describe()
             return Proof(False, f"{fn} reads a variable, and {other} {traces}, which may assign it")
     because = f"{fn} reads a variable: one assigned in mid-epoch reaches elements up to some dozens later"

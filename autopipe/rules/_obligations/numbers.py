@@ -62,7 +62,7 @@ class NotSameTogether:
 
     def check(self, site: Site) -> Proof:
         """Ask; where they have, more is kept of them together than of each side, and there is nothing to say."""
-        return Proof(signature(self.source).is_endless or not self.together.check(site).holds, "")
+        return Proof(signature(self.source).is_infinite or not self.together.check(site).holds, "")
 
 
 def _up_to_numbers(node: ir.Node) -> Iterator[ir.Node]:

@@ -78,15 +78,15 @@ def _stops_early(node: ir.Node, read: ir.Node, passing: Callable[[ir.Node], int]
         case ir.Zip():
             return not all(_lasts(other, read, passing) for other in node.inputs if other is not read)
         case ir.ChooseFrom(choices=choices, parts=parts, stop_on_empty=stops):
-            ends = stops and not all(signature(part).is_endless for part in parts)
-            return read is choices or ends or not signature(choices).is_endless
+            ends = stops and not all(signature(part).is_infinite for part in parts)
+            return read is choices or ends or not signature(choices).is_infinite
     return False
 
 
 def _lasts(other: ir.Node, read: ir.Node, passing: Callable[[ir.Node], int]) -> bool:
     """Return whether a pipeline has no fewer elements than one beside it."""
     there = signature(other)
-    if there.is_endless or _numbered(other) == _numbered(read):
+    if there.is_infinite or _numbered(other) == _numbered(read):
         return True
     return 0 <= passing(read) <= there.cardinality
 

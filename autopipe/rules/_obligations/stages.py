@@ -56,7 +56,7 @@ class AsWellKnown:
 
 
 def _number(known: Signature) -> str:
-    return "without end" if known.is_endless else f"{known.cardinality:,}" if known.is_counted else "unknown"
+    return "without end" if known.is_infinite else f"{known.cardinality:,}" if known.is_counted else "unknown"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def may_give_nothing_for_ever(tree: ir.Node) -> bool:
     >>> [may_give_nothing_for_ever(extract(dataset)) for dataset in (numbers, numbers.take(20), few)]
     [False, False, True]
     """
-    endless = any(signature(node).is_endless for node in trees.walk(tree))
+    endless = any(signature(node).is_infinite for node in trees.walk(tree))
     return endless and signature(tree).is_unknown
 
 
@@ -60,7 +60,7 @@ def taken_in_a_pass(tree: ir.Node, in_memory: Sequence[int], on_disk: Sequence[i
     def once(node: ir.Node, inputs: list[ir.Node]) -> ir.Node:
         if isinstance(node, ir.Cache) and id(node) in counts:
             return _of_so_many(node.input, counts[id(node)])
-        if isinstance(node, ir.Repeat) and node.is_endless:
+        if isinstance(node, ir.Repeat) and node.is_infinite:
             return inputs[0]
         made = trees.on(node, *inputs)
         return zipped(node, made) if isinstance(node, ir.Zip) else made

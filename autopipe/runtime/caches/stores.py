@@ -93,7 +93,7 @@ class Stores:
 
         Not where none has an end: without end and without a number of elements, every iterator would fill them anew.
         """
-        endless = (node for node in trees.walk(self._tree) if isinstance(node, ir.Repeat) and node.is_endless)
+        endless = (node for node in trees.walk(self._tree) if isinstance(node, ir.Repeat) and node.is_infinite)
         nobody_ends = any(memory_caches(node) for node in endless)
         self._guarded = self._guarded or not nobody_ends or self._memories.can_count
 

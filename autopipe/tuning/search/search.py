@@ -20,9 +20,9 @@ from typing import Any
 from autopipe.tuning.search.contest import LEAST_GAIN, Contest
 from autopipe.tuning.search.distributions import fits
 from autopipe.tuning.search.lean import leaner
+from autopipe.tuning.search.loss_budget import LossBudget
 from autopipe.tuning.search.match import compare
 from autopipe.tuning.search.neighbours import neighbours
-from autopipe.tuning.search.patience import Patience
 from autopipe.tuning.search.proposals import Proposals
 from autopipe.tuning.search.trial import Trial, Values
 from autopipe.tuning.search.window import Window, measure_of, pick_objective
@@ -98,7 +98,7 @@ class Search:
         self._objective = objective
         self._proposals = Proposals(study, space, seed, most)
         # More steps a second may also come from cores that the pipeline leaves alone.
-        self._patience = Patience(most_loss, ends_waiting=objective != "rate")
+        self._loss_budget = LossBudget(most_loss, ends_waiting=objective != "rate")
         self._on_trial = on_trial
         self._before: Window | None = None
         self._waiting = False
@@ -135,7 +135,7 @@ class Search:
     @property
     def seconds_to_wait(self) -> float:
         """How long no challenger can be paid yet; windows may be as long then, since they are no neighbours of one."""
-        return self._patience.seconds_to_wait if self._waiting and not self.finished else 0.0
+        return self._loss_budget.seconds_to_wait if self._waiting and not self.finished else 0.0
 
     @property
     def losing(self) -> float:
@@ -147,17 +147,17 @@ class Search:
     @property
     def too_early(self) -> bool:
         """Whether no trial has begun yet because none could be paid."""
-        return not self.trials and not self._patience.allows_another
+        return not self.trials and not self._loss_budget.allows_another
 
     @property
     def share_to_lose(self) -> float:
         """The share of all time that trials may lose, as little as there is to win."""
-        return self._patience.share
+        return self._loss_budget.share
 
     @property
     def lost_seconds(self) -> float:
         """What trials took, in slower windows, swaps and the study, that steps with the best knobs would not have."""
-        return self._patience.lost
+        return self._loss_budget.lost
 
     def feed(self, window: Window) -> Values | None:
         """Take the window that has just ended; return the knobs to set now, or ``None`` to leave them."""
@@ -174,7 +174,7 @@ class Search:
             self._challenge, self._again = window, 0
             return self._run(self.incumbent)
         self.last = window
-        self._patience.ran(window)
+        self._loss_budget.ran(window)
         if self._challenge is not None:
             if self._is_unsteady(window) and self._again < _MOST_AGAIN:
                 self._again += 1
@@ -186,21 +186,21 @@ class Search:
             return self._run(self.incumbent)
         self._before = window
         # After one that only waited, another one is the neighbour of the next challenger.
-        waited, self._waiting = self._waiting, not self._patience.allows_another
+        waited, self._waiting = self._waiting, not self._loss_budget.allows_another
         return None if waited or self._waiting else self._next()
 
     def swapped(self, seconds: float) -> None:
         """Count what it took to set the knobs that :meth:`feed` had returned: it is lost, as with a slow challenger."""
         self.swap_seconds += seconds
-        self._patience.lose(seconds)
+        self._loss_budget.lose(seconds)
 
     def waited(self, seconds: float) -> None:
         """Count what :meth:`feed` took, whose study may be in a database: no step runs meanwhile."""
-        self._patience.lose(seconds)
+        self._loss_budget.lose(seconds)
 
     def ran_on(self, seconds: float) -> None:
         """Count the time that the challenger of the last window runs on, until another iterator can take its place."""
-        self._patience.lose(self.losing * seconds)
+        self._loss_budget.lose(self.losing * seconds)
 
     def is_hopeless(self, so_far: Window) -> bool:
         """Return whether the challenger that runs is so slow already that the rest of its window would be wasted."""
@@ -341,7 +341,7 @@ class Search:
         contest = self._contest
         windows = (self._before, self._challenge, after)
         match = compare(*windows, measure_of(self.objective, windows))
-        self._patience.tried(self._challenge, (self._before.rate + after.rate) / 2)
+        self._loss_budget.tried(self._challenge, (self._before.rate + after.rate) / 2)
         self._challenge = None
         contest.matches.append(match)
         if contest.values == self.original:
@@ -363,7 +363,7 @@ class Search:
             self.incumbent = dict(contest.values)
             self._score *= 1 + outcome.gain
             self._just_won = outcome.rate
-            self._patience.sped_up(outcome.rate)
+            self._loss_budget.sped_up(outcome.rate)
         number, is_lean = len(self.trials) + 1, contest.leaner is not None
         self._note(Trial(number, contest.values, outcome.gain, outcome.noise, kept, outcome.seconds, is_lean))
 

@@ -133,7 +133,7 @@ def test_only_python_and_unknown_state_leave_traces():
     number = tf.Variable(1, dtype=tf.int64)
     generator = tf.random.Generator.from_seed(1)
     left = {
-        name: effects(extract(Dataset.range(3).map(function)).fn).leaves_traces
+        name: effects(extract(Dataset.range(3).map(function)).fn).has_side_effects
         for name, function in {
             "computes": lambda x: x + 1,
             "reads a variable": lambda x: x + number,

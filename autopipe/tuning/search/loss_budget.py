@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autopipe.tuning.search.window import Window
 
-__all__ = ["Patience"]
+__all__ = ["LossBudget"]
 
 # What the two swaps of a trial take, in seconds; measured as 0.02 to 0.1 each, and as nothing between two epochs.
 _FIRST_PRICE = 0.075
@@ -18,22 +18,22 @@ _LEAST_OF_SHARE = 0.2
 
 
 @dataclass
-class Patience:
+class LossBudget:
     """An account of the seconds that trials, and the swaps between them, lost and won.
 
     Args:
         most_loss: the share of all time that trials may lose, beyond what they won; ``math.inf`` for any.
         ends_waiting: whether all that trials can win is the time in which training waits.
 
-    >>> patience = Patience(most_loss=0.02)
-    >>> patience.ran(Window(200, 10.0, 0.0))
-    >>> patience.allows_another
+    >>> budget = LossBudget(most_loss=0.02)
+    >>> budget.ran(Window(200, 10.0, 0.0))
+    >>> budget.allows_another
     True
-    >>> patience.tried(Window(10, 1.0, 0.5), neighbours_rate=20.0)
-    >>> round(patience.lost, 2), patience.allows_another
+    >>> budget.tried(Window(10, 1.0, 0.5), neighbours_rate=20.0)
+    >>> round(budget.lost, 2), budget.allows_another
     (0.5, False)
-    >>> patience.ran(Window(1000, 50.0, 0.0))
-    >>> patience.allows_another
+    >>> budget.ran(Window(1000, 50.0, 0.0))
+    >>> budget.allows_another
     True
     """
 
@@ -51,9 +51,9 @@ class Patience:
     def share(self) -> float:
         """The share of all time that may be lost: less than ``most_loss`` where training waits for little to end.
 
-        >>> patience = Patience(most_loss=0.01, ends_waiting=True)
-        >>> patience.ran(Window(100, 10.0, 0.5))
-        >>> patience.share
+        >>> budget = LossBudget(most_loss=0.01, ends_waiting=True)
+        >>> budget.ran(Window(100, 10.0, 0.5))
+        >>> budget.share
         0.005
         """
         if not self.ends_waiting or not self._seconds:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autopipe.functions.analysis.repeated import once
+from autopipe.functions.analysis.common_subexpressions import computed_once
 from autopipe.pipeline.extract import extract
 
 Dataset = tf.data.Dataset
@@ -25,7 +25,7 @@ def values(fn, *tensors):
 
 def test_a_chain_of_equal_ops_runs_once():
     fn = of_image(lambda x: [tf.sqrt(tf.image.resize(x, (2, 2)) + 1.0) * factor for factor in (2.0, 3.0)])
-    done = once(fn)
+    done = computed_once(fn)
     assert (counted(fn, "ResizeBilinear"), counted(done.fn, "ResizeBilinear")) == (2, 1)
     assert (counted(fn, "Sqrt"), counted(done.fn, "Sqrt")) == (2, 1)
     assert {"ResizeBilinear", "Sqrt"} <= {op.type for op in done.shared}
@@ -36,15 +36,15 @@ def test_a_chain_of_equal_ops_runs_once():
 def test_a_constant_that_was_made_outside_serves_for_its_like_inside():
     outside = tf.constant(3.0)
     fn = of_image(lambda x: (x + outside, x * tf.constant(3.0), x - outside))
-    assert [op.type for op in once(fn).shared] == ["Const"]
-    for done, written in zip(values(once(fn).fn, IMAGE), values(fn, IMAGE), strict=True):
+    assert [op.type for op in computed_once(fn).shared] == ["Const"]
+    for done, written in zip(values(computed_once(fn).fn, IMAGE), values(fn, IMAGE), strict=True):
         np.testing.assert_array_equal(done, written)
 
 
 def test_a_function_without_such_ops_is_the_same_function():
     fn = of_image(lambda x: (tf.sqrt(x), tf.square(x), tf.reduce_sum(x, 0), tf.reduce_sum(x, 1)))
-    assert once(fn).fn is fn
-    assert not once(fn).shared
+    assert computed_once(fn).fn is fn
+    assert not computed_once(fn).shared
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_a_function_without_such_ops_is_the_same_function():
 )
 def test_what_may_come_out_differently_stays_as_often_as_it_is(draw, kind):
     fn = of_image(lambda x: (draw(tf.sqrt(x)), draw(tf.sqrt(x))))
-    assert counted(once(fn).fn, kind) == counted(fn, kind) == 2
-    assert counted(once(fn).fn, "Sqrt") == 1
+    assert counted(computed_once(fn).fn, kind) == counted(fn, kind) == 2
+    assert counted(computed_once(fn).fn, "Sqrt") == 1
 
 
 def test_checks_that_wait_for_each_other_do_not_keep_equal_work_apart():
@@ -68,7 +68,7 @@ def test_checks_that_wait_for_each_other_do_not_keep_equal_work_apart():
         return tf.sqrt(x)
 
     fn = of_image(lambda x: (checked(x) + 1.0, checked(x) + 2.0))
-    done = once(fn).fn
+    done = computed_once(fn).fn
     assert [counted(done, kind) for kind in ("CheckNumerics", "Sqrt")] == [1, 1]
     np.testing.assert_array_equal(values(done, IMAGE), values(fn, IMAGE))
     with pytest.raises(tf.errors.InvalidArgumentError, match="nothing there"):
@@ -78,9 +78,9 @@ def test_checks_that_wait_for_each_other_do_not_keep_equal_work_apart():
 def test_a_variable_is_read_as_often_as_it_is():
     variable = tf.Variable(1.0)
     fn = of_image(lambda x: (x + variable, x - variable))
-    assert counted(once(fn).fn, "ReadVariableOp") == 2
+    assert counted(computed_once(fn).fn, "ReadVariableOp") == 2
     variable.assign(5.0)
-    np.testing.assert_array_equal(values(once(fn).fn, IMAGE), [IMAGE + 5, IMAGE - 5])
+    np.testing.assert_array_equal(values(computed_once(fn).fn, IMAGE), [IMAGE + 5, IMAGE - 5])
 
 
 def test_a_check_is_made_once_and_still_fails():
@@ -88,9 +88,9 @@ def test_a_check_is_made_once_and_still_fails():
         return tf.debugging.check_numerics(x, "no number") * 2.0
 
     fn = of_image(lambda x: (checked(x), checked(x) + 1.0))
-    assert counted(once(fn).fn, "CheckNumerics") == 1
+    assert counted(computed_once(fn).fn, "CheckNumerics") == 1
     with pytest.raises(tf.errors.InvalidArgumentError, match="no number"):
-        once(fn).fn.concrete(tf.constant(np.full_like(IMAGE, np.nan)))
+        computed_once(fn).fn.concrete(tf.constant(np.full_like(IMAGE, np.nan)))
 
 
 def test_sums_that_go_on_may_round_otherwise_once_they_are_shared():
@@ -98,5 +98,5 @@ def test_sums_that_go_on_may_round_otherwise_once_they_are_shared():
         return x + 0.1 + 0.2 + more
 
     fn = of_image(lambda x: (summed(x, 0.3), summed(x, 0.4)))
-    assert not once(fn).rounds_alike
-    np.testing.assert_allclose(values(once(fn).fn, IMAGE), values(fn, IMAGE), rtol=1e-6)
+    assert not computed_once(fn).rounds_alike
+    np.testing.assert_allclose(values(computed_once(fn).fn, IMAGE), values(fn, IMAGE), rtol=1e-6)

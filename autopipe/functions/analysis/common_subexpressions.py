@@ -1,4 +1,4 @@
-"""Ops of a function that do again what one before them did."""
+"""Common subexpressions: ops of a function that do again what one before them did."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from autopipe.functions.memo import remembered
 from autopipe.functions.regrouped import joined_ops
 from autopipe.functions.subgraph import copy_into_trace, needed_ops, origin, specs, stand_ins, trace
 
-__all__ = ["Once", "once"]
+__all__ = ["ComputedOnce", "computed_once"]
 
 # What a tensor of such a kind refers to may be another thing each time.
 _REFERRING = ("resource", "variant")
 _PASSING = ("Identity", "Placeholder")
 
 
-class Once(NamedTuple):
+class ComputedOnce(NamedTuple):
     """A function that does nothing twice.
 
     Attributes:
@@ -32,7 +32,7 @@ class Once(NamedTuple):
 
 
 @remembered
-def once(fn: Function) -> Once:
+def computed_once(fn: Function) -> ComputedOnce:
     """Return the same function without ops that give what another one gives for the same.
 
     Those that draw, or depend on what may change, stay as often as they are.
@@ -40,16 +40,16 @@ def once(fn: Function) -> Once:
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
     >>> twice = extract(tf.data.Dataset.range(3).map(lambda x: (tf.square(x) + 1, tf.square(x) + 2))).fn
-    >>> [op.type for op in once(twice).shared]
+    >>> [op.type for op in computed_once(twice).shared]
     ['Square']
-    >>> [op.type for op in once(twice).fn.concrete.graph.get_operations()].count("Square")
+    >>> [op.type for op in computed_once(twice).fn.concrete.graph.get_operations()].count("Square")
     1
     """
     graph = fn.concrete.graph
     same = _same(fn)
     shared = tuple(dict.fromkeys(same.values()))
     if not shared:
-        return Once(fn, (), True)
+        return ComputedOnce(fn, (), True)
 
     def only_once(*tensors: Any) -> list[Any]:
         known = stand_ins(fn.element_inputs, tensors)
@@ -57,7 +57,7 @@ def once(fn: Function) -> Once:
 
     inputs = specs(fn.element_inputs)
     made = trace(only_once, inputs, fn, name=fn.name, input_spec=fn.input_spec, output_spec=fn.output_spec)
-    return Once(made, shared, not joined_ops(graph) & {*same, *shared})
+    return ComputedOnce(made, shared, not joined_ops(graph) & {*same, *shared})
 
 
 def _same(fn: Function) -> dict[Any, Any]:
