@@ -23,7 +23,7 @@ from autopipe.tuning import studies
 from autopipe.tuning.studies import complete, fail_abandoned, open_study, shown, signed
 
 WORKER = Path(worker.__file__)
-TRIALS = 24
+TRIALS = 12
 
 
 def start(storage, trials=TRIALS, seconds=0.005):
@@ -70,7 +70,7 @@ def storage(request, tmp_path):
 @pytest.mark.timeout(300)
 def test_a_study_is_resumed_after_kill_9_at_random_moments(storage, opened, monkeypatch):
     worker.give_up_locks_of_the_dead_soon(monkeypatch.setattr)
-    kills = 3
+    kills = 2
     moments = random.Random(1)
     for _ in range(kills):
         process = start(storage)
@@ -124,7 +124,7 @@ def postgresql(tmp_path):
 def test_three_processes_share_a_server_and_one_that_is_killed_costs_one_trial(postgresql, opened, monkeypatch):
     study = opened("shared", postgresql)
     workers = [start(postgresql, seconds=0.03) for _ in range(3)]
-    time.sleep(0.6)
+    time.sleep(0.3)
     kill(workers[0])
     monkeypatch.setattr(studies, "_UNSIGNED_SECONDS", 0.0)
     found = [result(process) for process in workers[1:]]
