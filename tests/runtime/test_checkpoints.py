@@ -226,6 +226,7 @@ def chosen_once():
 
 
 @pytest.mark.usefixtures("worth_caching")
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("held", [False, True], ids=["let go of", "held"])
 def test_what_a_cache_chose_is_read_by_later_iterators_too(held, tmp_path):
     saving = autopipe.optimize(chosen_once())

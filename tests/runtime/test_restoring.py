@@ -176,6 +176,7 @@ SHUFFLED = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", SHUFFLED)
 def test_a_shuffle_that_is_not_read_draws_the_same_orders_if_the_dataset_is_changed_in_mid_epoch(kind):
     shuffled = SHUFFLED[kind](Dataset.range(9))
@@ -205,6 +206,7 @@ CHOOSING = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", CHOOSING)
 def test_what_chooses_among_datasets_is_not_changed_while_it_is_read_and_loses_nothing(kind):
     chosen = CHOOSING[kind](Dataset.range(5), Dataset.range(100, 120))
@@ -226,6 +228,7 @@ CSV = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", CSV)
 def test_csv_files_with_a_header_are_not_changed_while_they_are_read_and_lose_no_line(kind, tmp_path):
     (tmp_path / "rows.csv").write_text("number\n" + "".join(f"{each}\n" for each in range(200)))
