@@ -164,6 +164,7 @@ def test_what_is_drawn_first_and_used_in_parallel_is_what_was_drawn(name):
         assert_same(expected, read(using, tree.fn), exact=alike)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", DRAWING_FREELY)
 def test_cut_anywhere_it_still_draws_for_each_element(name):
     tree = tree_of(name)

@@ -117,6 +117,7 @@ def test_what_a_cache_holds_already_is_what_the_sequence_keeps():
     assert numbers_of(autopipe.optimize(held.batch(4), keeps="sequence")) == sequence
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keeps", ["training", "sequence"])
 @pytest.mark.parametrize("filled", [True, False], ids=["filled", "empty"])
 def test_what_python_code_gave_once_is_not_asked_for_again(filled, keeps):
