@@ -35,7 +35,7 @@ def batch_sizes(dataset):
     return [len(tf.nest.flatten(batch)[0]) for batch in dataset]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("case", "amount"), CASES)
 def test_variants_do_the_same_job(case, amount, tmp_path):
     data = case.make_data(tmp_path, amount)

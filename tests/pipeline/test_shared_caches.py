@@ -72,7 +72,7 @@ SPLITS = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("split", "keeps"),
     [*((split, "training") for split in SPLITS), ("shards", "elements"), ("shards", "sequence")],
@@ -168,7 +168,7 @@ def test_what_is_drawn_is_left_whatever_is_taken_of_it():
     assert not is_left(Dataset.range(9).cache().shuffle(9).take(3))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", ["training", "elements", "sequence"])
 def test_what_is_read_side_by_side_of_one_cached_order_belongs_together(keeps):
     held = shuffled().cache()

@@ -52,7 +52,7 @@ def test_filters_batches(keeps):
     assert_rewrites(RULE, dataset, "range(0, 1000) | batch(256) | map(where is_odd) | rebatch(8)", keeps)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("n", [0, 1, 255, 256, 257, 700])
 def test_of_every_length_the_batches_are_the_same(n, drop):

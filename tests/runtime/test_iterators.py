@@ -68,7 +68,7 @@ WAITING = {"seeded_random", "cached_twice", "repeat", "joined_to_itself", "twice
 METERED = ["map", "endless", "cache", "ragged", "seeded_random"]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("name", "metered"),
     [*((name, False) for name in TABLE), *((name, True) for name in METERED)],
@@ -178,7 +178,7 @@ FILES = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("reads", [None, 2], ids=["one by one", "at once"])
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 @pytest.mark.parametrize("kind", FILES)

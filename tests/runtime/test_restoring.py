@@ -132,7 +132,7 @@ def gone_on_after(number, dataset, same):
     return plain([*seen, *then])
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", NOT_READ)
 def test_an_iterator_goes_on_from_the_state_of_another(kind, files):
     make = NOT_READ[kind]
@@ -143,7 +143,7 @@ def test_an_iterator_goes_on_from_the_state_of_another(kind, files):
         assert gone_on_after(number, make(files), make(files)) == expected
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", IN_FUNCTIONS)
 def test_an_iterator_over_what_a_function_makes_goes_on_from_the_state_of_another(kind, files):
     dataset, same = (IN_FUNCTIONS[kind](files) for _ in range(2))
@@ -153,7 +153,7 @@ def test_an_iterator_over_what_a_function_makes_goes_on_from_the_state_of_anothe
         assert gone_on_after(number, dataset, same) == expected
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", NOT_READ)
 def test_a_dataset_of_it_gives_the_same_epochs_if_it_is_changed_in_one_of_them(kind, files):
     dataset = autopipe.optimize(NOT_READ[kind](files).prefetch(1), keeps="sequence", seconds=0)

@@ -23,7 +23,7 @@ from autopipe.tuning import studies
 from autopipe.tuning.studies import complete, fail_abandoned, open_study, shown, signed
 
 WORKER = Path(worker.__file__)
-TRIALS = 24
+TRIALS = 16
 
 
 def start(storage, count=1, seconds=0.005):

@@ -40,7 +40,7 @@ DROPPING = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", DROPPING)
 def test_a_stage_that_drops_all_is_named(kind):
     dropped = DROPPING[kind](Dataset.range(5).repeat())

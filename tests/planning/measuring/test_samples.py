@@ -28,6 +28,7 @@ UNUSUAL = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", UNUSUAL)
 def test_what_is_no_tensor_has_no_size_and_is_optimized_all_the_same(kind):
     dataset = Dataset.range(12).map(UNUSUAL[kind])

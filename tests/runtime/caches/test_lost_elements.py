@@ -97,7 +97,7 @@ RAISED = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("how", RAISED)
 def test_an_element_that_failed_is_not_missing_from_the_cache_of_its_author_once_more_is_read_ahead(how, number):

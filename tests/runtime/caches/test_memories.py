@@ -72,7 +72,7 @@ def counted(calls, elements=None):
     return (elements or Dataset.range(COUNT)).map(counting, num_parallel_calls=2)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "metered"), [*((name, False) for name in CACHED), ("repeat", True)])
 def test_what_a_memory_cache_holds_is_made_once_when_every_step_swaps(name, metered):
     calls = []
@@ -421,7 +421,7 @@ READINGS = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("derive", READINGS.values(), ids=READINGS)
 @pytest.mark.parametrize("first", ["itself", "derived"])
 @pytest.mark.parametrize("steady", [True, False], ids=["one order", "a drawn order"])
