@@ -17,7 +17,7 @@ from nvidia_driver import fake_driver, run
 __all__ = ["fake_driver", "run"]
 
 _ALL = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
-settings.register_profile("usual", max_examples=9, deadline=None, suppress_health_check=_ALL)
+settings.register_profile("usual", max_examples=5, deadline=None, suppress_health_check=_ALL)
 settings.register_profile("deep", max_examples=1000, deadline=None, suppress_health_check=_ALL)
 settings.load_profile("usual")
 hiding.hide()

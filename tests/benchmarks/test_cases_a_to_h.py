@@ -35,7 +35,7 @@ def batch_sizes(dataset):
     return [len(tf.nest.flatten(batch)[0]) for batch in dataset]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("case", "amount"), CASES)
 def test_variants_do_the_same_job(case, amount, tmp_path):
     data = case.make_data(tmp_path, amount)
@@ -48,6 +48,7 @@ def test_variants_do_the_same_job(case, amount, tmp_path):
         assert compare(naive, other, Keeps.TRAINING if case.name in RANDOM else Keeps.ELEMENTS, epochs=1) is None
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("module", [a_flowers, d_fused_map])
 def test_augmentation_draws_anew_in_every_epoch(module, tmp_path):
     case, data = module.CASES[-1], module.make_data(tmp_path, 40)
@@ -61,7 +62,7 @@ def means(batch):
     return tf.reduce_mean(tf.nest.flatten(batch)[0], (1, 2, 3)).numpy().tolist()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "case", [a_flowers.CASES[1], b_imagenet.CASES[0], d_fused_map.CASES[0]], ids=lambda case: case.name
 )

@@ -50,7 +50,7 @@ def means_of(dataset, part=0):
     return rows.reshape(len(rows), -1).mean(axis=1, dtype=np.float64)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("case", "amount"), CASES)
 def test_variants_do_the_same_job(case, amount, tmp_path):
     data = case.make_data(tmp_path, amount)
@@ -116,7 +116,7 @@ def test_masks_are_flipped_with_their_photographs(tmp_path):
                 assert np.corrcoef(pixels, right)[0, 1] > np.corrcoef(pixels, wrong)[0, 1]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("module", [l_python_function, o_two_views, p_segmentation, n_expert_already])
 def test_random_variants_draw_anew_and_agree_on_average(module, tmp_path):
     case = next(case for case in module.CASES if case.name in RANDOM)

@@ -53,6 +53,7 @@ def mean_colours(images):
     return images.reshape(len(images), 8, SIZE[0] // 8, 8, SIZE[1] // 8, 3).mean(axis=(2, 4)).reshape(len(images), -1)
 
 
+@pytest.mark.one_in(2)
 @augmented_or_not
 @pytest.mark.parametrize("peer", PEERS)
 def test_an_epoch_has_the_labels_of_all_files_in_batches(peer, augment, folder, written):
@@ -63,6 +64,7 @@ def test_an_epoch_has_the_labels_of_all_files_in_batches(peer, augment, folder, 
         assert sorted(np.concatenate(labels)) == sorted(written[1])
 
 
+@pytest.mark.one_in(2)
 @augmented_or_not
 @pytest.mark.parametrize("peer", PEERS)
 def test_images_are_square_floats_between_0_and_1(peer, augment, folder):
@@ -119,6 +121,7 @@ def test_records_are_read_once_in_an_epoch_and_cropped_at_random(tmp_path):
 LOADERS = ["naive", "expert", "autopipe(naive)", "autopipe(naive), its plan kept", "autopipe(expert)"]
 
 
+@pytest.mark.one_in(2)
 @augmented_or_not
 def test_every_installed_loader_reads_its_epochs(augment, tmp_path, monkeypatch):
     # What optimize() makes is tested elsewhere, and its measuring takes seconds.

@@ -92,7 +92,7 @@ def test_the_figures_are_plain_values(result):
     assert asdict(result)["variants"]["naive"]["epoch_seconds"] == result.variants["naive"].epoch_seconds
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("case", "amount"), CASES)
 def test_each_model_learns_from_its_case(case, amount, tmp_path):
     dataset = case.expert(case.make_data(tmp_path, amount)).take(1)

@@ -9,7 +9,7 @@ import pytest
 from hiding import showing
 from needing import needs_keras
 
-TRAINING = """
+IMPORTS = """
 import json
 import threading
 import warnings
@@ -21,6 +21,8 @@ import tensorflow as tf
 import autopipe
 from autopipe.callbacks import PipelineMonitor, PipelineTuner
 
+"""
+TRAINING = """
 ROWS = 48
 x = np.arange(ROWS, dtype="float32")[:, None] / ROWS
 seen, steps, threads = [], [], set()
@@ -64,22 +66,10 @@ model.compile("sgd", "mse", run_eagerly=True)
 tuner = Swapper(trials=2, window_seconds=0.001, objective="rate", verbose=0, seed=1)
 history = model.fit(dataset, epochs=3, verbose=0, callbacks=[tuner, PipelineMonitor(), MayRunBesideSteps()]).history
 beside = bool(threads) and threading.main_thread() not in threads
-print(json.dumps([keras.backend.backend(), sorted(seen), steps, sorted(history), beside]))
+print(json.dumps([sorted(seen), steps, sorted(history), beside]))
 """
 
-
 MONITORING = """
-import json
-import warnings
-
-import keras
-import numpy as np
-import tensorflow as tf
-
-import autopipe
-from autopipe.callbacks import PipelineMonitor
-
-warnings.simplefilter("ignore")
 x = np.ones((64, 1), "float32")
 written = tf.data.Dataset.from_tensor_slices((x, x)).batch(8)
 dataset = autopipe.optimize(written, seconds=0)
@@ -96,44 +86,43 @@ def train(data, *callbacks):
 monitor = PipelineMonitor()
 (plain, _), (monitored, figures) = train(written), train(dataset, monitor)
 elements = monitor.profile.stretch.elements
-print(json.dumps([keras.backend.backend(), plain, monitored, figures["steps_per_second"], elements]))
+print(json.dumps([plain, monitored, figures["steps_per_second"], elements]))
 """
 BACKENDS = [pytest.param("jax", marks=needs_keras("3.6")), "torch"]
 
 
-def run(training, backend, folder):
-    """Return what a training prints last."""
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"pip install {backend} to train with it")
-    script = folder / "training.py"
-    script.write_text(training)
+@pytest.fixture(scope="module", params=BACKENDS)
+def printed(request, tmp_path_factory):
+    """Return what each of the two prints; one process runs both, as importing takes seconds."""
+    if importlib.util.find_spec(request.param) is None:
+        pytest.skip(f"pip install {request.param} to train with it")
+    script = tmp_path_factory.mktemp(request.param) / "training.py"
+    script.write_text(f"{IMPORTS}{MONITORING}{TRAINING}print(json.dumps(keras.backend.backend()))")
     ran = subprocess.run(
         [sys.executable, script],
-        env={**showing(), "KERAS_BACKEND": backend},
+        env={**showing(), "KERAS_BACKEND": request.param},
         capture_output=True,
         text=True,
         timeout=200,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    used, *found = json.loads(ran.stdout.strip().splitlines()[-1])
-    assert used == backend
+    *found, used = map(json.loads, ran.stdout.strip().splitlines()[-3:])
+    assert used == request.param
     return found
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_element_is_trained_on_once_per_epoch_when_every_step_swaps(backend, tmp_path):
-    seen, steps, logged, others_ran_beside_steps = run(TRAINING, backend, tmp_path)
+def test_every_element_is_trained_on_once_per_epoch_when_every_step_swaps(printed):
+    seen, steps, logged, others_ran_beside_steps = printed[1]
     assert seen == sorted([*range(48)] * 3)
     assert steps == [6, 12, 18]
     assert {"input_stall", "steps_per_second", "pipeline_trials"} <= set(logged)
     assert others_ran_beside_steps
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_compiled_training_is_what_it_is_without_a_monitor(backend, tmp_path):
+def test_a_compiled_training_is_what_it_is_without_a_monitor(printed):
     """With JAX, the variables of a model are elsewhere within an epoch, and asking for the model would move them."""
-    plain, monitored, speeds, elements = run(MONITORING, backend, tmp_path)
+    plain, monitored, speeds, elements = printed[0]
     assert monitored == pytest.approx(plain)
     assert len(speeds) == 3
     assert min(speeds) > 0

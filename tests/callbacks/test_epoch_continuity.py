@@ -63,6 +63,7 @@ GIVES = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", GIVES)
 def test_every_epoch_is_whole_and_begins_with_the_iterator_that_was_started_for_it(name, early):
     model, given = train(autopipe.optimize(GIVES[name](), rules=(), seconds=0))
@@ -206,6 +207,7 @@ def test_a_loop_of_ones_own_goes_on_without_a_pause(early):
     assert len(early) == EPOCHS - 1
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("error", [MemoryError("full"), tf.errors.ResourceExhaustedError(None, None, "full")])
 def test_one_that_cannot_be_started_early_is_started_at_its_time(error, monkeypatch):
     tried = []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from nvidia_driver import environment_with
 
-PERIOD = 0.2
+PERIOD = 0.1
 SETTINGS = {"FAKE_MINE": "1,0", "FAKE_PERIOD": str(round(PERIOD * 1e6))}
 TRAINING = """
 import json

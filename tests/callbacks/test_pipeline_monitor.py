@@ -241,6 +241,7 @@ def test_an_iterator_that_is_swapped_between_looks_trains_on_and_what_was_seen_o
     assert monitor.profile.stages[-1].elements >= 5
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("last", [False, True], ids=["in mid-epoch", "at its end"])
 def test_what_a_callback_reads_of_the_same_dataset_is_none_of_the_training(last):
     class Evaluate(keras.callbacks.Callback):

@@ -35,15 +35,16 @@ class Swapper(PipelineTuner):
             self._reading.dataset.retune(knobs)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("one_tuner", [False, True], ids=["a tuner each", "one tuner"])
 def test_several_fits_in_a_row(one_tuner):
     model, data = Recorder(), dataset()
     tuner = Swapper(trials=2)
-    for _ in range(3):
+    for _ in range(2):
         tuner = tuner if one_tuner else Swapper(trials=2)
         train(model, data, [tuner], epochs=2)
         assert data.knobs == tuner.best
-    assert model.sorted_epochs == [WHOLE] * 6
+    assert model.sorted_epochs == [WHOLE] * 4
     assert tuner not in observers()
 
 
@@ -58,9 +59,9 @@ def test_several_datasets_at_once():
             train(inner_model, inner_data, [inner], epochs=2)
 
     outer = Swapper(trials=2)
-    train(outer_model, outer_data, [outer, TrainAnother()], epochs=3)
-    assert outer_model.sorted_epochs == [WHOLE] * 3
-    assert inner_model.sorted_epochs == [WHOLE] * 6
+    train(outer_model, outer_data, [outer, TrainAnother()], epochs=2)
+    assert outer_model.sorted_epochs == [WHOLE] * 2
+    assert inner_model.sorted_epochs == [WHOLE] * 4
     assert inner.dataset is inner_data
 
 
@@ -183,6 +184,7 @@ def test_ctrl_c_leaves_a_dataset_that_trains_on():
     assert model.sorted_epochs == [WHOLE] * 2
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("per_execution", [1, 4])
 def test_endless_data_in_epochs_of_so_many_steps(per_execution):
     endless = rows().shuffle(ROWS).map(same).repeat().batch(BATCH)

@@ -29,6 +29,7 @@ class HoldAnother(keras.callbacks.Callback):
         next(self.iterator)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("steps", [1, 2, None], ids=["of a step", "of two", "whole"])
 def test_epochs_are_of_the_dataset_that_is_trained_on_though_a_callback_holds_an_iterator_over_another(steps):
     data, monitor = dataset(), PipelineMonitor()
@@ -71,6 +72,7 @@ class Peek(HoldAnother):
             next(iter(self.other))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("monitor_first", [True, False])
 def test_epochs_are_of_the_dataset_that_is_trained_on_though_another_is_looked_at_in_the_first_step(monitor_first):
     data, monitor = dataset(), PipelineMonitor()
@@ -80,6 +82,7 @@ def test_epochs_are_of_the_dataset_that_is_trained_on_though_another_is_looked_a
     assert min(history["steps_per_second"]) > 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("per_execution", [1, STEPS])
 def test_epochs_of_one_execution_are_seen_beside_a_validation(per_execution):
     data = dataset() if per_execution > 1 else autopipe.optimize(rows().batch(ROWS), seconds=0)

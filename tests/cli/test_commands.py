@@ -92,6 +92,7 @@ class TestExplainCosts:
         monkeypatch.setattr("autopipe.api._rules", lambda names: ())
 
     # The others are tested where it is found.
+    @pytest.mark.one_in(2)
     @pytest.mark.parametrize("name", ["heavy_decode", "python_function"])
     def test_the_bottleneck_is_the_planted_line_of_the_users_file(self, name: str) -> None:
         account = explained(f"{planted.__file__}:{name}", "--seconds", "1")

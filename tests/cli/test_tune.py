@@ -226,7 +226,7 @@ class TestTune:
         )
         assert result.exit_code == 0, result.output
         plan = Plan.load(project / "plan.json")
-        account = json.loads(autopipe("explain", "train.py:make_dataset", "--json").stdout)
+        account = json.loads(autopipe("explain", "train.py:make_dataset", "--seconds", "0", "--json").stdout)
         assert set(plan.knobs) >= set(account["knobs"])
         assert plan.fingerprint
 

@@ -106,6 +106,7 @@ def test_what_a_distribution_splits_is_marked_as_tensorflow_does():
     assert marks(graph_of(build(extract(dataset)))) == marks(graph_of(dataset)) == [True, False, False]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", Keeps)
 def test_a_pipeline_of_fixed_choices_is_measured_as_a_whole(keeps):
     dataset = Dataset.choose_from_datasets([few.map(heavy), many.map(heavy)], Dataset.range(2).repeat(4)).batch(3)
@@ -133,6 +134,7 @@ def test_what_is_refused_at_the_stages_by_which_it_draws_is_not_said():
     assert refused(mixed(few.map(noisy), many.map(noisy))) == {"... | cache() | map(rest of noisy, calls=32)"}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize("stop", [False, True])
 def test_all_rules_together_give_the_same_elements_in_the_same_order(stop, keeps):

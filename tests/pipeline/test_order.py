@@ -80,6 +80,7 @@ def test_an_optimized_pipeline_has_the_order_of_the_written_one_whatever_options
 
 
 @pytest.mark.usefixtures("as_fast")
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("late", [False, True], ids=["before the second", "after the second"])
 def test_so_has_one_that_is_optimized_again_with_options_before_or_after(late):
     once = autopipe.optimize(Dataset.range(60).map(uneven), ram_budget=0)

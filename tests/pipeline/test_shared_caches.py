@@ -72,7 +72,7 @@ SPLITS = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("split", "keeps"),
     [*((split, "training") for split in SPLITS), ("shards", "elements"), ("shards", "sequence")],
@@ -117,6 +117,7 @@ def test_what_a_cache_holds_already_is_what_the_sequence_keeps():
     assert numbers_of(autopipe.optimize(held.batch(4), keeps="sequence")) == sequence
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keeps", ["training", "sequence"])
 @pytest.mark.parametrize("filled", [True, False], ids=["filled", "empty"])
 def test_what_python_code_gave_once_is_not_asked_for_again(filled, keeps):
@@ -167,7 +168,7 @@ def test_what_is_drawn_is_left_whatever_is_taken_of_it():
     assert not is_left(Dataset.range(9).cache().shuffle(9).take(3))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", ["training", "elements", "sequence"])
 def test_what_is_read_side_by_side_of_one_cached_order_belongs_together(keeps):
     held = shuffled().cache()

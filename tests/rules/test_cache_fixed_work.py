@@ -374,6 +374,7 @@ def strings_of(window):
     return tf.strings.as_string(window.batch(3).get_single_element())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize("of_window", [last_of, strings_of])
 def test_what_is_made_of_windows_is_kept(of_window, keeps):

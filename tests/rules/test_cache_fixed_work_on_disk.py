@@ -127,7 +127,7 @@ def test_an_image_that_cannot_be_decoded_fails_in_every_run_and_is_never_left_ou
 def test_augmentation_after_the_cache_still_differs_in_every_epoch(tmp_path, slow):
     dataset = on_disk(JPEGS.map(load).batch(12), tmp_path)
     assert RULE in dataset.plan.rules
-    assert len({next(iter(dataset)).numpy().tobytes() for _ in range(6)}) > 1
+    assert len({next(iter(dataset)).numpy().tobytes() for _ in range(3)}) > 1
 
 
 def test_an_epoch_that_is_left_halfway_does_no_harm(tmp_path, slow):

@@ -33,6 +33,7 @@ def rows(file):
     return tf.data.experimental.CsvDataset(file, [tf.int32, tf.float32, tf.string], header=True)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", [Keeps.TRAINING, Keeps.ELEMENTS])
 @pytest.mark.parametrize("reads", [1, 2, 3])
 def test_rows_of_make_csv_dataset_are_parsed_once(files, reads, keeps):
@@ -49,6 +50,7 @@ def test_rows_are_kept_before_their_shuffle_which_goes_on_from_its_seed(files):
     assert_rewrites(RULE, dataset, f"{expected} | batch(4) | map(map_fn) | prefetch(AUTOTUNE)", Keeps.ELEMENTS)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "read",
     [

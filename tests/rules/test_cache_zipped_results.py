@@ -179,6 +179,7 @@ MOVES = {
 moves = st.lists(st.sampled_from(sorted(MOVES)), max_size=2)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("function", [both, lambda a, b: number(a) + tf.cast(tf.strings.length(b), tf.float32)])
 @given(sides=st.tuples(moves, moves), after=moves)
 def test_whatever_moves_sides_and_pairs_they_are_the_same(function, sides, after):
@@ -201,6 +202,7 @@ COUNTED = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("numbers", "text"), COUNTED.values(), ids=COUNTED)
 def test_seeds_are_made_of_numbers_again_where_another_side_holds_data(numbers, text):
     after = "memoized_map(part of seeded, calls=AUTOTUNE) | map(rest of seeded)"
@@ -340,6 +342,7 @@ def checked_together(text, x):
     return made + seeded(text, x)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("checked", [checked_first, checked_last, checked_together])
 @pytest.mark.parametrize("ignored", [False, True])
 def test_what_is_checked_of_numbers_fails_for_the_same_elements(checked, ignored):
@@ -372,6 +375,7 @@ FORMS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_iterators_beside_each_other_and_left_midway_give_what_they_gave(form, monkeypatch):
     def read(dataset):

@@ -12,6 +12,7 @@ def structure(x):
     return {"x": x, "y": (tf.cast(x, tf.float32), tf.strings.as_string(x), tf.fill([2, 3], x))}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize("size", [1, 3, 23, 50])
 def test_elements_are_not_stacked_to_be_taken_apart(size, keeps):

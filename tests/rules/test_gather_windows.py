@@ -34,8 +34,10 @@ def test_gathers_the_same_windows(whole, keeps):
     assert build(done.after).element_spec == tf.TensorSpec([5, 3], tf.float32)
 
 
-def test_every_size_shift_and_stride_of_every_length():
-    for n, size, shift, stride in itertools.product((0, 1, 2, 7), (1, 2, 3), (1, 2, 4), (1, 2)):
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("n", [0, 1, 2, 7])
+def test_every_size_shift_and_stride_of_every_length(n):
+    for size, shift, stride in itertools.product((1, 2, 3), (1, 2, 4), (1, 2)):
         dataset = windows(Dataset.from_tensor_slices(np.arange(n)), size, shift=shift, stride=stride)
         done = apply(RULE, dataset)
         assert [step.rule for step in done.steps] == [RULE]

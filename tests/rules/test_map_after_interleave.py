@@ -37,6 +37,7 @@ def with_order(dataset, deterministic):
     return dataset.with_options(options)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize(
     ("read", "expected"),

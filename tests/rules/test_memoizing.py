@@ -62,7 +62,7 @@ READERS = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", READERS)
 def test_each_element_has_one_number_of_its_own(name):
     elements, source = numbered(extract(READERS[name]()))
@@ -75,7 +75,7 @@ def test_each_element_has_one_number_of_its_own(name):
     assert len(seen) <= most_elements(source)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("make", READERS.values(), ids=READERS)
 def test_what_is_kept_is_that_of_the_element(make):
     def written():

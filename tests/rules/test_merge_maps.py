@@ -34,6 +34,7 @@ def of(dataset, *functions, calls=2, **arguments):
     return dataset
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize(("calls", "shown"), [(1, "1"), (3, "3"), (tf.data.AUTOTUNE, "AUTOTUNE")])
 def test_one_call_does_both(calls, shown, keeps):

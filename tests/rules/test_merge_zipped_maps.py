@@ -115,6 +115,7 @@ def test_an_array_that_is_repeated_without_end_is_captured():
     assert_rewrites(RULE, pairs, "range(0, 5) | map(row)")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("settings", [{}, {"sampling_rate": 2}, {"sequence_stride": 3}, {"shuffle": True, "seed": 5}])
 def test_windows_of_keras_are_gathered_by_the_batch(settings):
     dataset = timeseries(**settings)

@@ -46,6 +46,7 @@ def spinning(x):
     return tf.ensure_shape(tf.numpy_function(spin, [x], tf.int64), ())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize("calls", [None, tf.data.AUTOTUNE])
 def test_lets_many_calls_wait_at_once_and_keeps_their_order(keeps, calls):

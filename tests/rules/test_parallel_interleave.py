@@ -21,6 +21,7 @@ def test_reads_at_once_and_hands_over_in_turn(keeps):
     assert_rewrites(RULE, dataset, expected, keeps)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cycle", [1, 2, 5, 20])
 @pytest.mark.parametrize("block", [1, 3, 9])
 def test_the_sequence_is_the_same_for_any_cycle_and_block_and_datasets_of_any_length(cycle, block):

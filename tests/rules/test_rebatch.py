@@ -21,7 +21,7 @@ def batches(n=23, size=4):
 BEFORE = "range(0, 23) | batch(4) | map(structure)"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("size", [1, 3, 4, 8, 23, 50])

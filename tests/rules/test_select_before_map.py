@@ -43,6 +43,7 @@ def many(x):
     return {"ragged": ragged, "pair": (tf.sparse.from_dense([x, 0]), tf.strings.as_string(x))}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize("select", SELECT)
 def test_leaves_out_before_it_computes(select, keeps):
@@ -50,6 +51,7 @@ def test_leaves_out_before_it_computes(select, keeps):
     assert_rewrites(RULE, dataset, f"range(0, 11) | {select} | map(double)", keeps)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("select", SELECT)
 def test_elements_of_any_structure_and_an_unknown_number(select):
     dataset = SELECT[select](tf.data.Dataset.range(11).filter(lambda x: x != 4).map(many))

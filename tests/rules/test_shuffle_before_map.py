@@ -39,6 +39,7 @@ def many(x):
     return {"ragged": ragged, "pair": (tf.sparse.from_dense([x, 0]), tf.strings.as_string(x))}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", Keeps)
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 def test_shuffles_what_goes_in_and_keeps_the_order_of_a_seed(shuffle, keeps):
@@ -46,6 +47,7 @@ def test_shuffles_what_goes_in_and_keeps_the_order_of_a_seed(shuffle, keeps):
     assert_rewrites(RULE, dataset, f"range(0, 50) | {shuffle} | map(double)", keeps)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 def test_elements_of_any_structure_and_an_unknown_number(shuffle):
     dataset = tf.data.Dataset.range(11).filter(lambda x: x != 4).map(many, num_parallel_calls=2)

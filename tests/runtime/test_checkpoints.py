@@ -95,7 +95,7 @@ def everything(elements):
     return sorted(np.concatenate([np.ravel(each.numpy()) for each in elements]).tolist())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("make", "listens"), [*zip(WRITTEN, [False] * 3, strict=True), (of_unknown_number, True)])
 @pytest.mark.parametrize("epochs", [(0, 2), (2, 0), (2, 2)], ids=lambda each: f"{each[0]} to {each[1]}")
 @pytest.mark.usefixtures("as_fast", "worth_caching")
@@ -122,7 +122,7 @@ def test_an_iterator_of_any_epoch_goes_on_where_one_of_another_epoch_was(make, l
         assert everything(dataset) == whole
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("worth_caching")
 @pytest.mark.parametrize("epochs", [(0, 0), (0, 2), (2, 0)], ids=lambda each: f"{each[0]} to {each[1]}")
 def test_orders_of_a_seed_go_on_as_they_do_without_autopipe(epochs, tmp_path):
@@ -226,6 +226,7 @@ def chosen_once():
 
 
 @pytest.mark.usefixtures("worth_caching")
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("held", [False, True], ids=["let go of", "held"])
 def test_what_a_cache_chose_is_read_by_later_iterators_too(held, tmp_path):
     saving = autopipe.optimize(chosen_once())

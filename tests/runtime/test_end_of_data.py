@@ -33,6 +33,7 @@ def told(dataset, inner_prefetch=True):
     return telling(dataset, tell, inner_prefetch=inner_prefetch), ended
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("inner_prefetch", [False, True])
 @pytest.mark.parametrize("name", MADE)
 def test_the_elements_are_the_same_and_the_end_is_told(name, inner_prefetch):

@@ -68,7 +68,7 @@ WAITING = {"seeded_random", "cached_twice", "repeat", "joined_to_itself", "twice
 METERED = ["map", "endless", "cache", "ragged", "seeded_random"]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("name", "metered"),
     [*((name, False) for name in TABLE), *((name, True) for name in METERED)],
@@ -114,7 +114,7 @@ def test_iterators_after_one_that_was_retuned_go_on_with_the_orders_of_a_seed(cu
         return cut[1](Dataset.range(25).shuffle(25, seed=2).repeat()).prefetch(1)
 
     original, dataset = made(), autopipe.optimize(made(), keeps="sequence", seconds=0)
-    for _epoch in range(3):
+    for _epoch in range(2):
         assert flat(read_retuning(dataset)) == flat(original)
 
 
@@ -144,6 +144,7 @@ def unordered(dataset):
     return dataset.with_options(options)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", FREE)
 def test_retuning_after_every_element_keeps_the_elements_where_their_order_is_free(name):
     expected = numbers(FREE[name]())
@@ -177,7 +178,7 @@ FILES = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("reads", [None, 2], ids=["one by one", "at once"])
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 @pytest.mark.parametrize("kind", FILES)

@@ -132,7 +132,7 @@ def gone_on_after(number, dataset, same):
     return plain([*seen, *then])
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", NOT_READ)
 def test_an_iterator_goes_on_from_the_state_of_another(kind, files):
     make = NOT_READ[kind]
@@ -143,7 +143,7 @@ def test_an_iterator_goes_on_from_the_state_of_another(kind, files):
         assert gone_on_after(number, make(files), make(files)) == expected
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", IN_FUNCTIONS)
 def test_an_iterator_over_what_a_function_makes_goes_on_from_the_state_of_another(kind, files):
     dataset, same = (IN_FUNCTIONS[kind](files) for _ in range(2))
@@ -153,7 +153,7 @@ def test_an_iterator_over_what_a_function_makes_goes_on_from_the_state_of_anothe
         assert gone_on_after(number, dataset, same) == expected
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", NOT_READ)
 def test_a_dataset_of_it_gives_the_same_epochs_if_it_is_changed_in_one_of_them(kind, files):
     dataset = autopipe.optimize(NOT_READ[kind](files).prefetch(1), keeps="sequence", seconds=0)
@@ -176,6 +176,7 @@ SHUFFLED = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", SHUFFLED)
 def test_a_shuffle_that_is_not_read_draws_the_same_orders_if_the_dataset_is_changed_in_mid_epoch(kind):
     shuffled = SHUFFLED[kind](Dataset.range(9))
@@ -205,6 +206,7 @@ CHOOSING = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", CHOOSING)
 def test_what_chooses_among_datasets_is_not_changed_while_it_is_read_and_loses_nothing(kind):
     chosen = CHOOSING[kind](Dataset.range(5), Dataset.range(100, 120))
@@ -226,6 +228,7 @@ CSV = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", CSV)
 def test_csv_files_with_a_header_are_not_changed_while_they_are_read_and_lose_no_line(kind, tmp_path):
     (tmp_path / "rows.csv").write_text("number\n" + "".join(f"{each}\n" for each in range(200)))

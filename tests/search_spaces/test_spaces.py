@@ -31,7 +31,7 @@ def up_to(x):
     return Dataset.range(tf.cast(x, tf.int64))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cores", [0.5, 2, 64])
 @pytest.mark.parametrize("name", SPACES)
 def test_the_pipeline_takes_every_value_of_a_space(name, cores):

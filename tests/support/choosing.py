@@ -22,7 +22,7 @@ def _sleep(x):
 
 
 def waiting():
-    return tf.data.Dataset.range(400).map(wait, num_parallel_calls=2).batch(4).prefetch(2)
+    return tf.data.Dataset.range(4000).map(wait, num_parallel_calls=2).batch(4).prefetch(2)
 
 
 def choices(dataset=None, others=None):

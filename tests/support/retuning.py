@@ -10,6 +10,7 @@ from autopipe.pipeline.knobs import read_knobs
 from autopipe.runtime.readings import observe, stop_observing
 
 SCHEDULE = [(1, 1), (4, 8), (2, 0), (-1, 2), (3, 5)]
+MOST = 40
 
 
 def setting(dataset, step):
@@ -37,12 +38,12 @@ def within(knob, value):
 def flat(elements):
     return [
         np.asarray(leaf).tolist()
-        for element in islice(elements, 60)
+        for element in islice(elements, MOST)
         for leaf in tf.nest.flatten(element, expand_composites=True)
     ]
 
 
-def read_retuning(dataset, most=60):
+def read_retuning(dataset, most=MOST):
     out = []
     for step, element in enumerate(islice(dataset, most)):
         out.append(element)

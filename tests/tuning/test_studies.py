@@ -23,15 +23,15 @@ from autopipe.tuning import studies
 from autopipe.tuning.studies import complete, fail_abandoned, open_study, shown, signed
 
 WORKER = Path(worker.__file__)
-TRIALS = 24
+TRIALS = 16
 
 
-def start(storage, trials=TRIALS, seconds=0.005):
-    process = subprocess.Popen(
-        [sys.executable, WORKER, storage, str(trials), str(seconds)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "ready\n"
-    return process
+def start(storage, count=1, seconds=0.005):
+    """Start so many processes at once, and return them when all are ready."""
+    command = [sys.executable, WORKER, storage, str(TRIALS), str(seconds)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * count
+    return processes
 
 
 def kill(process):
@@ -70,13 +70,13 @@ def storage(request, tmp_path):
 @pytest.mark.timeout(300)
 def test_a_study_is_resumed_after_kill_9_at_random_moments(storage, opened, monkeypatch):
     worker.give_up_locks_of_the_dead_soon(monkeypatch.setattr)
-    kills = 3
+    kills = 2
     moments = random.Random(1)
     for _ in range(kills):
-        process = start(storage)
+        (process,) = start(storage)
         time.sleep(moments.uniform(0.0, 0.25))
         kill(process)
-    last = result(start(storage))
+    last = result(*start(storage))
     # A trial may have been begun, and its process killed before it could sign.
     monkeypatch.setattr(studies, "_UNSIGNED_SECONDS", 0.0)
     study = opened("shared", storage)
@@ -123,8 +123,8 @@ def postgresql(tmp_path):
 @pytest.mark.timeout(200)
 def test_three_processes_share_a_server_and_one_that_is_killed_costs_one_trial(postgresql, opened, monkeypatch):
     study = opened("shared", postgresql)
-    workers = [start(postgresql, seconds=0.03) for _ in range(3)]
-    time.sleep(0.6)
+    workers = start(postgresql, 3, seconds=0.03)
+    time.sleep(0.2)
     kill(workers[0])
     monkeypatch.setattr(studies, "_UNSIGNED_SECONDS", 0.0)
     found = [result(process) for process in workers[1:]]

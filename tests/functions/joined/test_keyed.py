@@ -51,7 +51,7 @@ def keyed(grouped):
     )
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_windows_of_pairs_become_what_windows_of_elements_do(kind):
     elements = Dataset.range(1, 20).map(KINDS[kind])

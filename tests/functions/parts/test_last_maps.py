@@ -98,6 +98,7 @@ def flat(dataset):
     return [[np.asarray(part).tolist() for part in tf.nest.flatten(each, expand_composites=True)] for each in dataset]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("opening", OPENING)
 def test_they_give_the_same_bits_and_the_same_type(opening):
     before, after, _ = opened_and_mapped(opening)

@@ -62,7 +62,7 @@ def size_after_last(dataset):
     return cache_sizes(tree, profile_of(tree, [looks.epoch()]))[-1]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("dataset", "within"),
     [

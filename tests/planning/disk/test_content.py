@@ -167,6 +167,7 @@ def replaced(path, text):
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_any_change_of_a_file_that_is_read_changes_the_key(folder, reader):
     first = key(reader(folder))

@@ -304,6 +304,7 @@ def heavy(x):
     return y
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "read",
     [

@@ -32,6 +32,7 @@ def wide(record):
     return tf.cast(tf.io.decode_raw(record, tf.uint8), tf.float32)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "read",
     [
@@ -76,6 +77,7 @@ def test_what_a_reader_makes_of_records_is_not_taken_to_grow_with_them(tmp_path)
     assert growth(names.interleave(labels)) == 1
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("reader", ["interleave", "flat_map"])
 def test_records_grow_as_well_where_maps_were_taken_out_of_their_reader(reader, tmp_path):
     names = Dataset.from_tensor_slices(write(tmp_path, [*SMALL, *LARGE]))

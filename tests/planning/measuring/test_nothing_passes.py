@@ -40,7 +40,7 @@ DROPPING = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", DROPPING)
 def test_a_stage_that_drops_all_is_named(kind):
     dropped = DROPPING[kind](Dataset.range(5).repeat())
@@ -115,6 +115,7 @@ GOES_ON = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", SILENT)
 def test_what_looks_at_places_may_fall_silent_and_ends_in_time(name):
     tree = extract(SILENT[name])
@@ -139,6 +140,7 @@ def tokens(x):
     return tf.strings.length(tf.strings.as_string(x))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_pipeline_of_which_the_first_elements_are_taken_by_their_places_is_optimized_in_time(cached, monkeypatch):
     monkeypatch.setattr("autopipe.planning.measuring.measure._MOST_SECONDS", 2)

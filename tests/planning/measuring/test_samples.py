@@ -28,6 +28,7 @@ UNUSUAL = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", UNUSUAL)
 def test_what_is_no_tensor_has_no_size_and_is_optimized_all_the_same(kind):
     dataset = Dataset.range(12).map(UNUSUAL[kind])
@@ -122,6 +123,7 @@ def test_a_sample_fills_no_buffer_of_a_shuffle_that_has_drawn_its_order():
     assert [int(x) for x in take_sample(extract(once), 4)] == [1, 3, 5, 7]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shape", [lambda x: (x, None), lambda x: {"x": x, "mask": None}], ids=["tuple", "dict"])
 def test_an_element_with_a_none_in_it_is_sampled_and_cached_as_others(shape):
     words = Dataset.range(40).map(lambda x: shape(tf.strings.length(tf.strings.as_string(x * 10**6))))

@@ -123,7 +123,7 @@ if child := os.fork():
     os.waitpid(child, 0)
     keep_freed_memory()
 assert allocator() == "glibc", allocator()
-image = tf.data.Dataset.range(256).map(lambda x: tf.fill([2**19], tf.cast(x, tf.uint8)), 2)
+image = tf.data.Dataset.range(128).map(lambda x: tf.fill([2**19], tf.cast(x, tf.uint8)), 2)
 dataset = image.batch(8).prefetch(1)
 faults = []
 for _ in range(11):

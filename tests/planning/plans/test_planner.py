@@ -232,6 +232,7 @@ def test_a_rule_whose_result_raises_at_the_first_element_is_not_applied():
     assert refusal.reason.startswith("as a whole it fails: ")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("measured", [1, 2, 3], ids=["once", "twice", "and one of the others"])
 def test_what_lost_is_not_taken_because_the_time_is_up(measured):
     class OutOfTime(Wholes):

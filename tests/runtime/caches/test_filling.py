@@ -42,13 +42,9 @@ def test_every_epoch_has_all_elements_in_an_order_of_its_own_and_the_work_is_don
 def test_elements_wander_as_far_in_the_first_epoch_as_in_later_ones():
     written = slow([])
     rewriting = rewritten(written)
-    for epoch in range(2):
-        places = []
-        for _run in range(30):
-            dataset = OptimizedDataset(written, rewriting, Plan("none"))
-            for _epoch in range(epoch + 1):
-                order = [int(x) for batch in dataset for x in batch]
-            places.append(order.index(0))
+    runs = [OptimizedDataset(written, rewriting, Plan("none")) for _run in range(30)]
+    for _epoch in range(2):
+        places = [[int(x) for batch in dataset for x in batch].index(0) for dataset in runs]
         # Of 30 draws from 40 places.
         assert min(places) < COUNT // 3
         assert max(places) > COUNT - COUNT // 3
@@ -57,7 +53,7 @@ def test_elements_wander_as_far_in_the_first_epoch_as_in_later_ones():
 def test_it_is_changed_in_the_midst_of_filling_without_losing_or_repeating_any():
     calls = []
     dataset = caching(slow(calls).prefetch(2))
-    for _epoch in range(3):
+    for _epoch in range(2):
         assert numbers(read_retuning(dataset)) == list(range(COUNT))
 
 
@@ -70,6 +66,7 @@ def test_an_iterator_that_was_left_leaves_nothing_behind():
         assert numbers(dataset) == list(range(COUNT))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("number", [0, 17, COUNT - 1])
 def test_an_element_that_fails_does_so_in_every_epoch(number):
     checked = failing_at(tf.constant(number, tf.int64))

@@ -53,6 +53,7 @@ def passes(iterator):
     return iterator._autopipe_reading.passes
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mixed", MIXED)
 def test_after_four_that_were_left_the_next_works_out_what_it_is_asked_for_and_keeps_nothing(mixed):
     calls = []
@@ -68,6 +69,7 @@ def test_after_four_that_were_left_the_next_works_out_what_it_is_asked_for_and_k
     assert not dataset.caches_are_full
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mixed", MIXED)
 def test_once_one_of_them_was_read_to_its_end_the_next_fills_caches_again(mixed):
     calls = []
@@ -160,6 +162,7 @@ def batches(elements):
 FORMS = {"that keeps nothing": lambda dataset: leave(dataset), "that fills": lambda dataset: None}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("restored", FORMS)
 @pytest.mark.parametrize("saved", FORMS)
 def test_one_goes_on_from_the_checkpoint_of_another(saved, restored, tmp_path):
@@ -278,6 +281,7 @@ def test_an_iterator_of_which_the_end_is_not_known_yet_is_not_counted_yet():
     assert not departures.are_usual
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mixed", MIXED)
 def test_those_that_are_left_keep_nothing_however_often(mixed):
     dataset = mixing([], mixed)

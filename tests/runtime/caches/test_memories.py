@@ -72,7 +72,7 @@ def counted(calls, elements=None):
     return (elements or Dataset.range(COUNT)).map(counting, num_parallel_calls=2)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "metered"), [*((name, False) for name in CACHED), ("repeat", True)])
 def test_what_a_memory_cache_holds_is_made_once_when_every_step_swaps(name, metered):
     calls = []
@@ -174,6 +174,7 @@ def caching(failing):
     return OptimizedDataset(written, Rewriting(extract(written), tree, (step,), ()), Plan("none"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("metered", [False, True], ids=["plain", "metered"])
 @pytest.mark.parametrize("number", NUMBERS)
 def test_an_element_that_failed_is_not_missing_from_the_cache_in_the_next_epoch(number, metered):
@@ -209,7 +210,7 @@ def test_an_element_that_failed_is_not_missing_after_those_that_are_skipped():
 def test_a_cache_that_was_added_is_filled_once_when_every_step_swaps(number):
     calls = []
     dataset = caching(counted(calls, NUMBERS[number]()))
-    for _epoch in range(3):
+    for _epoch in range(2):
         assert flat(read_retuning(dataset)) == list(range(1, 13))
     made = len(calls)
     assert flat(dataset) == list(range(1, 13))
@@ -286,6 +287,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_cache_under_an_endless_repeat_is_filled_once_for_all_iterators(name):
     calls = []
@@ -301,6 +303,7 @@ def test_a_cache_under_an_endless_repeat_is_filled_once_for_all_iterators(name):
     assert dataset.caches_are_full
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ENDLESS)
 def test_an_element_that_failed_under_an_endless_repeat_is_not_missing_for_the_next_iterator(name):
     bad = tf.Variable(7, dtype=tf.int64)
@@ -393,7 +396,7 @@ def test_a_repeated_cache_is_filled_once_though_every_step_swaps_beside_pipeline
     rows = Dataset.range(COUNT).map(add_one, num_parallel_calls=2).cache()
     dataset = autopipe.optimize(rows.repeat(2).shuffle(5).prefetch(1), rules=(), seconds=0)
     assert may_end_aside(dataset.tree)
-    for _epoch in range(3):
+    for _epoch in range(2):
         assert numbers(read_retuning(dataset)) == sorted([*range(1, COUNT + 1)] * 2)
         assert dataset.caches_are_full
 
@@ -418,7 +421,7 @@ READINGS = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("derive", READINGS.values(), ids=READINGS)
 @pytest.mark.parametrize("first", ["itself", "derived"])
 @pytest.mark.parametrize("steady", [True, False], ids=["one order", "a drawn order"])

@@ -230,6 +230,7 @@ def ask_for_an_optional(iterator):
 
 
 @pytest.mark.usefixtures("as_fast")
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", [{"disk_cache": "kept", "ram_budget": 0}, {}], ids=["disk", "memory"])
 @pytest.mark.parametrize("asking", [ask, ask_for_an_optional, tf.function(ask)], ids=["eager", "optional", "traced"])
 def test_an_element_that_failed_fails_in_later_epochs_too_where_its_consumer_reads_on(

@@ -11,7 +11,7 @@ from autopipe.errors import ArgumentError, StorageError
 from autopipe.planning.plans.plan import Plan
 from autopipe.tuning.offline import agreement
 from autopipe.tuning.offline.agreement import Agreement, agreed_pipelines
-from autopipe.tuning.offline.structures import AS_WRITTEN, OPTIMIZED, structures
+from autopipe.tuning.offline.structures import AS_WRITTEN, OPTIMIZED
 from autopipe.tuning.studies import complete, open_study
 
 
@@ -25,6 +25,12 @@ def written():
 
 def agreed(study, dataset=None, keeps="training", numbers_only=False, **given):
     return agreed_pipelines(study, dataset or written(), keeps=keeps, numbers_only=numbers_only, **given)
+
+
+@pytest.fixture
+def one_structure(monkeypatch):
+    """To measure others takes seconds."""
+    monkeypatch.setattr(agreement, "structures", lambda dataset: {OPTIMIZED: dataset})
 
 
 def test_who_comes_later_takes_what_the_first_found_whatever_it_would_find(monkeypatch):
@@ -43,7 +49,7 @@ def test_who_found_others_at_the_same_time_takes_those_of_the_first(monkeypatch)
 
     def come_second(dataset):
         Agreement("training", False, "", {OPTIMIZED: autopipe.optimize(written(), rules=[]).plan}).propose(study)
-        return structures(dataset)
+        return {OPTIMIZED: dataset}
 
     monkeypatch.setattr(agreement, "structures", come_second)
     (name, only), *others = agreed(study).items()
@@ -63,7 +69,7 @@ def test_of_many_who_propose_at_once_all_take_the_same(tmp_path, monkeypatch, st
     assert taken == [taken[0]] * 8
 
 
-def test_what_is_agreed_on_is_no_trial_that_counts():
+def test_what_is_agreed_on_is_no_trial_that_counts(one_structure):
     study = open_study()
     agreed(study)
     assert complete(study) == 0
@@ -81,7 +87,7 @@ def test_what_is_agreed_on_is_no_trial_that_counts():
     ],
     ids=["pipeline", "promise", "numbers only", "consumer"],
 )
-def test_another_search_than_the_study_began_with_is_refused(other, words):
+def test_another_search_than_the_study_began_with_is_refused(other, words, one_structure):
     study = open_study()
     agreed(study)
     with pytest.raises(ArgumentError, match=words):

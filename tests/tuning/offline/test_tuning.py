@@ -24,7 +24,8 @@ from autopipe.tuning.studies import complete, open_study
 
 
 def test_a_stage_that_waits_gets_the_calls_and_threads_it_needs(monkeypatch):
-    # What is many times as fast has won by then.
+    # What is many times as fast has won by then, and is seen in a short turn.
+    monkeypatch.setattr("autopipe.tuning.offline.tuning.TURN_SECONDS", 0.1)
     monkeypatch.setattr("autopipe.tuning.offline.session._MOST_FINAL_PAIRS", 5)
     monkeypatch.setattr("autopipe.tuning.offline.session._PAIRS_TO_STATE", 2)
     dataset = autopipe.optimize(waiting(), seconds=0)
