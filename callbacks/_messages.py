@@ -1,4 +1,4 @@
-"""What both callbacks warn of, once each."""
+"""The warnings of both callbacks, each given once."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ __all__ = ["no_elements", "outside_loop", "unseen", "unstepped"]
 
 
 def unseen(name: str) -> str:
-    """Return that a callback of that name sees no optimized dataset in a training."""
+    """Return the warning of a callback that sees no optimized dataset in a training."""
     return (
         f"{name} follows a dataset that autopipe.optimize() returned, but this training reads none. Under a "
         "distribution strategy it cannot be followed. Without one, train from it itself, or from what batch, filter, "
-        "map, padded_batch, prefetch, repeat, skip and with_options make of it (repeat() without end, of files, only "
-        "if assert_cardinality() says what they hold); in a loop of your own, make the iterator inside the callback's "
-        "context."
+        "map, padded_batch, prefetch, repeat, skip and with_options make of it (an endless repeat() over files only "
+        "if assert_cardinality() states their number of elements); in a loop of your own, make the iterator inside the "
+        "callback's context."
     )
 
 
 def no_elements(name: str) -> str:
-    """Return that it saw one that gave no elements: it is empty, or not what was trained on."""
+    """Return the warning of one whose dataset gave no elements: it is empty, or not what was trained on."""
     return (
         f"{name} follows a dataset that autopipe.optimize() returned, but the one that this training began to read "
-        "gave no elements. See whether its files are empty or its filters leave nothing, and whether it is what you "
-        "train from."
+        "gave no elements. Check whether its files are empty or its filters drop everything, and whether you train "
+        "from it."
     )
 
 
 def unstepped(name: str) -> str:
-    """Return that it was told of no step."""
+    """Return the warning of one whose ``step()`` was never called."""
     return (
-        f"{name} must be told of each step of a training loop, but was told of none, so that it does not know what is "
-        "trained on. Call its step() after each."
+        f"{name}.step() must be called after each step of a training loop, but was never called, so {name} does not "
+        "know which dataset is trained on. Call it after each step."
     )
 
 
 def outside_loop(name: str) -> str:
-    """Return that it was told of a step while it listened to nothing."""
+    """Return the warning of one whose ``step()`` was called outside of a training loop."""
     return (
-        f"{name}.step() must be called in a training loop within the callback, but is called outside of it, so that "
-        f"nothing is seen. Write `with {name}() as callback:` around the loop."
+        f"{name}.step() must be called within the callback's context, but is called outside of it, so that nothing "
+        f"is measured. Write `with {name}() as callback:` around the loop."
     )

@@ -1,4 +1,4 @@
-"""What a training reads: an optimized dataset, or what is derived from one, told from what else is read beside it."""
+"""The dataset that a training reads, optimized or derived from one, as distinct from others read meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Written: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
 class TrainedOn:
-    """The datasets that steps were told of; one that is not referenced elsewhere is forgotten."""
+    """The datasets that steps were trained on; one that is not referenced elsewhere is forgotten."""
 
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[Any, set[_Written]] = WeakKeyDictionary()
@@ -23,11 +23,11 @@ class TrainedOn:
         return bool(self._known)
 
     def add(self, reading: Reading) -> None:
-        """Note that a step was told of an iterator."""
+        """Note that a step was trained on an iterator."""
         self._known.setdefault(reading.dataset, set()).add(_written(reading))
 
     def may_be(self, reading: Reading) -> bool:
-        """Return whether an iterator reads one of them, if any is known: another one may be validated on."""
+        """Return whether an iterator reads one of them, or none is known: another dataset may be for validation."""
         return not self._known or _written(reading) in self._known.get(reading.dataset, ())
 
 
@@ -37,5 +37,5 @@ def reads_the_same(one: Reading, other: Reading) -> bool:
 
 
 def _written(reading: Reading) -> _Written:
-    """Return the stages after a dataset as they were written: a loop may make them anew for each epoch."""
+    """Return the stages after a dataset as they were written: a loop may recreate them for each epoch."""
     return tuple((stage(each), each.line) for each in reading.after)

@@ -25,9 +25,9 @@ from autopipe.telemetry.backend import computes_on_gpu
 __all__ = ["WatchingCallback"]
 
 _Watching = TypeVar("_Watching", bound="WatchingCallback")
-# More than any loop has: how many epochs are to come cannot be told.
+# More than any loop has: the number of epochs of a custom loop is unknown.
 _MANY_EPOCHS = 10**9
-# What may compute on a GPU that Keras knows nothing of.
+# Libraries that may compute on a GPU without Keras.
 _OTHERS = frozenset({"jax", "torch"})
 # When the second step begins, one has ended.
 _STEPS_TO_TELL = 2
@@ -35,7 +35,7 @@ _STEPS_TO_TELL = 2
 
 @dataclass(frozen=True)
 class _Moment:
-    """Both clocks, and what was taken of the datasets until then."""
+    """Both clocks, and the batches and waiting of the datasets until then."""
 
     seconds: float
     cpu_seconds: float
@@ -55,8 +55,8 @@ class WatchingCallback(keras.callbacks.Callback):
     training steps, with what happens between them. What cannot be measured is not in the logs, and the time in which
     Keras validates does not count.
 
-    In a training loop of one's own it is a context manager: it takes an iterator for an epoch, and :meth:`step` for a
-    training step. Of two datasets, or two derived from one, that of which it is told no step is only validated on.
+    In a custom training loop it is a context manager: it counts an iterator as an epoch, and a call of :meth:`step` as
+    a training step. A dataset of which no step is reported counts as a validation dataset.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self.on_train_end()
 
     def step(self) -> None:
-        """Note that a training step has ended; only in a loop of one's own, since Keras reports steps by itself."""
+        """Note that a training step has ended; only in a custom training loop, since Keras reports steps by itself."""
         if not self._in_loop:
             self._warn_outside_loop()
             return
@@ -92,7 +92,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._reading: Reading | None = None
         self._readings: list[Reading] = []
         self._over = StallReading(0.0, 0)
-        # Where ``fit``, or the loop, runs.
+        # The thread in which ``fit``, or the loop, runs.
         self._thread = threading.get_ident()
         self._test_began: _Moment | None = None
         self._gpu: Sampler | None = None
@@ -104,9 +104,9 @@ class WatchingCallback(keras.callbacks.Callback):
         self._step_begun = False
         self._epochs_of_loop = 0
         self._in_epoch_of_loop = False
-        # The iterators of a loop, and when they were made, until it tells of a step.
+        # The iterators of a loop, and when they were made, until it reports a step.
         self._unstepped: list[tuple[Reading, _Moment]] = []
-        # Those within ``fit`` that were made beside the one that is followed, until the first step has ended.
+        # Other iterators that were made within ``fit``, until the first step has ended.
         self._beside: list[Reading] = []
         self._at_first_step: dict[Reading, int] = {}
         self._steps_to_tell = _STEPS_TO_TELL
@@ -136,7 +136,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._follow(reading)
 
     def _first_step_ended(self) -> None:
-        """Note what is trained on, and follow it from its beginning if it is another than it seemed to be."""
+        """Note what is trained on, and follow it from its beginning if another iterator was followed."""
         unstepped, self._unstepped = self._unstepped, []
         read = [each for each in unstepped if _lives(each[0]) and _batches(each[0])]
         reading, began = (read or unstepped)[-1]
@@ -160,12 +160,12 @@ class WatchingCallback(keras.callbacks.Callback):
         before, made = self._at_first_step, self._made_for_epoch()
         self._at_first_step, self._beside = {}, []
         gave = [reading for reading in before if _batches(reading) > before[reading]]
-        # With JAX, it is made within the step; with PyTorch, the step is given its batch before it begins.
+        # With JAX, the iterator is made within the step; with PyTorch, the step gets its batch before it begins.
         later = [reading for reading in made if reading not in before and _batches(reading)]
         read = gave or later or [reading for reading in before if _lives(reading) and _batches(reading)]
         if not read:
             return
-        # Keras makes that of the training last.
+        # Keras makes the training's iterator last.
         trained_on = read[-1]
         self._trained_on.add(trained_on)
         if self._reading is None or not reads_the_same(trained_on, self._reading):
@@ -184,13 +184,13 @@ class WatchingCallback(keras.callbacks.Callback):
             self._epochs_of_loop -= 1
 
     def _is_of_another(self, reading: Reading) -> bool:
-        """Return whether it was made where another callback's training runs, beside this one's."""
+        """Return whether an iterator was made in the thread of another callback's training."""
         thread = reading.taker.thread
         trainings = {each._thread for each in observers() if isinstance(each, WatchingCallback)}
         return thread != self._thread and thread in trainings
 
     def _is_beside_training(self, reading: Reading) -> bool:
-        """Return whether it is read in mid-epoch, from another dataset or in another thread."""
+        """Return whether an iterator is read during an epoch, from another dataset or in another thread."""
         followed = self._reading
         if followed is None or followed.iterator() is None:
             return False
@@ -219,7 +219,7 @@ class WatchingCallback(keras.callbacks.Callback):
         observe(self)
 
     def _sample_gpu(self) -> None:
-        """Begin to sample the GPUs, if training runs on any; what computes in a loop of one's own is not known."""
+        """Begin to sample the GPUs, if training runs on any; in a custom loop, another library may compute."""
         others = self._in_loop and not _OTHERS.isdisjoint(sys.modules)
         if not others and not computes_on_gpu():
             return
@@ -229,18 +229,18 @@ class WatchingCallback(keras.callbacks.Callback):
             return
         self._gpu = Sampler(meter)
         self._gpu.start()
-        # Nobody tells a callback that training was interrupted.
+        # A callback is not notified when training is interrupted.
         self._let_go_of_gpu = weakref.finalize(self, _let_go, self._gpu, meter)
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Look away while a validation dataset is read."""
+        """Stop measuring while a validation dataset is read."""
         if self._steps_to_tell == 1:
             self._return_to_epoch()
         self._test_began = self._now()
         self._epoch_parts.append((self._part_began, self._test_began))
 
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Look at training again."""
+        """Measure training again."""
         began, self._test_began, self._part_began = self._test_began, None, self._now()
         if began is not None:
             self._looked_away(began.until(self._part_began))
@@ -251,8 +251,8 @@ class WatchingCallback(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Note that the step before has ended.
 
-        With JAX and PyTorch, Keras calls what callbacks do at the end of a step beside the next one; but only if none
-        of them has a method for it that must not run on another thread, as what is done here must not.
+        With JAX and PyTorch, Keras may run ``on_train_batch_end`` of callbacks on another thread, beside the next step.
+        This must not run there, so it is done when the next step begins.
         """
         self._return_to_epoch()
         if self._step_begun:
@@ -262,7 +262,7 @@ class WatchingCallback(keras.callbacks.Callback):
         self._steps_begin()
 
     def _return_to_epoch(self) -> None:
-        """Follow the iterator of the epoch again, where the same dataset was read beside it meanwhile."""
+        """Follow the iterator of the epoch again if another iterator over the same dataset was read meanwhile."""
         if self._in_loop:
             return
         if self._steps_to_tell:
@@ -281,13 +281,13 @@ class WatchingCallback(keras.callbacks.Callback):
         self._returned(self._reading)
 
     def _returned(self, reading: Reading) -> None:
-        """Do what is to be done where an iterator is followed again."""
+        """Note that an iterator is followed again."""
 
     def _steps_begin(self) -> None:
-        """Do what is to be done before the first step of an epoch within ``fit``, whose iterator is there by now."""
+        """Prepare the first step of an epoch within ``fit``, when its iterator exists."""
 
     def _step_ended(self) -> None:
-        """Do what is to be done between two steps; Keras does not tell of the end of an epoch's last one."""
+        """Act between two steps; Keras does not report the end of an epoch's last step."""
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Mark where the epoch begins."""
@@ -314,7 +314,7 @@ class WatchingCallback(keras.callbacks.Callback):
             logs["gpu_utilization"] = gpu
 
     def _epoch_ended(self, stretch: Stretch) -> None:
-        """Do what is to be done with what was read of an epoch."""
+        """Note what was read in an epoch."""
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Stop listening."""
@@ -327,7 +327,7 @@ class WatchingCallback(keras.callbacks.Callback):
     def _taken(self) -> StallReading:
         """Return the waiting and the batches of this ``fit``: Keras makes an iterator, or two, for every epoch.
 
-        For iterators that are gone only the sums are kept: a long training makes thousands.
+        Only the sums are kept of iterators that are gone: a long training makes thousands.
         """
         gone = [reading for reading in self._readings if not _lives(reading)]
         self._readings = [reading for reading in self._readings if reading not in gone]
@@ -351,12 +351,12 @@ class WatchingCallback(keras.callbacks.Callback):
 
     @property
     def _is_unread(self) -> bool:
-        """Whether ``fit`` takes its steps of something else than what is followed."""
+        """Whether ``fit`` trains on something else than what is followed."""
         return not self._in_loop and not self._trained_on
 
     @property
     def _gave_none(self) -> bool:
-        """Whether what is followed gave no elements, nor did what was followed before."""
+        """Whether neither the followed iterator nor earlier ones gave any elements."""
         return self._reading is not None and self._reading.stall is not None and not self._taken().batches
 
     def _warn_if_unseen(self) -> None:

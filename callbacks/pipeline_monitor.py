@@ -14,7 +14,7 @@ from autopipe.runtime.readings import Reading
 __all__ = ["PipelineMonitor"]
 
 _SECONDS_BETWEEN_LOOKS = 1.0
-# The epoch that fills caches, and one that reads them, are looked at whatever that takes; others within this share.
+# The epoch that fills caches, and one that reads them, are always looked at; later ones within this share of the time.
 _ALWAYS_LOOKED_AT = 2
 _SHARE_FOR_LOOKS = 0.0002
 
@@ -25,7 +25,7 @@ class PipelineMonitor(WatchingCallback):
     Puts ``input_stall``, ``host_utilization`` and, where there is a GPU, ``gpu_utilization`` into the logs of each
     epoch, all 0 to 1, and ``steps_per_second``, so that ``History``, ``CSVLogger`` and ``TensorBoard`` show them. The
     dataset given to ``fit`` must be one that ``autopipe.optimize`` returned; with ``rules=()`` it is the pipeline as
-    it was written. In a training loop of your own it is a context manager, and is told of every step with ``step()``.
+    it was written. In a training loop of your own it is a context manager whose ``step()`` is called after every step.
     Several trainings at once, in threads, need a monitor each.
 
     Args:
@@ -50,7 +50,7 @@ class PipelineMonitor(WatchingCallback):
     def _reset(self) -> None:
         super()._reset()
         self._looks: Looks | None = None
-        # That of the first iterator: a tuner may give later ones other stages.
+        # The tree of the first iterator: a tuner may give later ones other stages.
         self._tree: ir.Node | None = None
         self._batches_in_step = 1
         self._epochs: list[Epoch] = []
@@ -61,11 +61,11 @@ class PipelineMonitor(WatchingCallback):
 
     @property
     def profile(self) -> Profile | None:
-        """What each stage costs in this training, so far; ``None`` before there is anything to tell.
+        """What each stage costs in this training, so far; ``None`` before anything was measured.
 
         The figures are those of :func:`autopipe.profile`, at the pace of the model. The first two epochs are measured,
-        and as many of the later ones as fit into 0.02% of the time. There are none where ``options.autotune.enabled``
-        is ``False``.
+        and as many of the later ones as fit into 0.02% of the time. There are no figures if
+        ``options.autotune.enabled`` is ``False``.
         """
         seen = [*self._epochs, *([self._looks.epoch()] if self._looks else [])]
         return profile_of(self._tree, seen) if self._tree and any(e.looks for e in seen) else None
@@ -80,7 +80,7 @@ class PipelineMonitor(WatchingCallback):
         self._look_at(reading)
 
     def _forget_followed(self) -> None:
-        """Leave out what was seen of it, too."""
+        """Leave out its looks, too."""
         super()._forget_followed()
         looks, self._looks = self._looks, None
         if looks is not None:
@@ -89,12 +89,12 @@ class PipelineMonitor(WatchingCallback):
     def _returned(self, reading: Reading) -> None:
         """Look at its stages again."""
         self._keep_looks()
-        # Its element was taken before.
+        # Its element was taken already.
         self._step_begun = False
         self._look_at(reading)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Look on, where one iterator serves several epochs."""
+        """Keep looking, if one iterator serves several epochs."""
         super().on_epoch_begin(epoch, logs)
         if self._looks is None and self._reading is not None:
             self._look_at(self._reading)
@@ -102,8 +102,8 @@ class PipelineMonitor(WatchingCallback):
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Start to listen."""
         super().on_train_begin(logs)
-        # Not later: within an epoch, with JAX, the variables of a model are elsewhere, and asking for it moves them. In
-        # a training loop of one's own there is no model, or one of a fit() before.
+        # Not later: within an epoch, with JAX, the variables of a model are elsewhere, and accessing the model moves
+        # them. In a custom training loop there is no model, or that of an earlier fit().
         self._batches_in_step = 1 if self._in_loop else int(getattr(self.model, "steps_per_execution", 1) or 1)
 
     def _look_at(self, reading: Reading) -> None:
@@ -129,28 +129,28 @@ class PipelineMonitor(WatchingCallback):
         if logs is not None:
             logs.update(figures)
         if figures:
-            # Keras counts epochs from 0 here, and from 1 where people see them.
+            # Keras counts epochs from 0 here, and from 1 in its output.
             self._figures[epoch + 1] = figures
 
     def _epoch_ended(self, stretch: Stretch) -> None:
-        """Count its elements where no look did."""
+        """Count its elements if no look did."""
         self._keep_looks()
         if not self._epoch_was_seen and stretch.elements:
             self._epochs.append(Epoch(stretch, (), complete=True))
         self._epoch_was_seen = False
 
     def _looked_away(self, stretch: Stretch) -> None:
-        """Leave it out of what the stages cost too."""
+        """Leave the stretch out of the costs of stages, too."""
         if self._looks is not None:
             self._looks.leave_out(stretch)
 
     def _keep_looks(self) -> None:
-        """Look no more at this iterator; what was seen of it stays."""
+        """Stop looking at this iterator, and keep what was seen."""
         looks = self._looks
         if looks is None:
             return
         if self._step_begun:
-            # Nobody tells that the last step ended: the next iterator was made, or the epoch is over.
+            # The end of the last step is not reported: the next iterator was made, or the epoch is over.
             self._step_begun = False
             self._step_ended()
         self._looks = None
@@ -167,7 +167,7 @@ class PipelineMonitor(WatchingCallback):
         """Stop listening."""
         self._keep_looks()
         super().on_train_end(logs)
-        # Who keeps a monitor need not keep what the caches of its dataset hold.
+        # A monitor that is kept need not keep what the caches of its dataset hold.
         self._reading = None
         self._readings = []
         if not self.verbose or not self._figures:

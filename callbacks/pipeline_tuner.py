@@ -44,36 +44,36 @@ class PipelineTuner(WatchingCallback):
     """Tunes the knobs of an optimized dataset while ``fit`` trains from it.
 
     The pipeline as it stands is the first incumbent. Each challenger that Optuna proposes runs for a short window
-    of steps between two windows of the incumbent, and stays only if it is better than both by more than they
-    differ, and no slower; one that is far slower is ended early. Where training does not wait for data, smaller numbers
-    are tried, and kept if they cost nothing. Every element is still seen exactly once per epoch. When the search ends,
-    or ``fit`` does, the best knobs found stay in the dataset, and one line is printed. If training later comes to wait
-    for good, because another job took the cores, say, the search begins anew.
+    of steps between two windows of the incumbent. It is kept only if it beats their mean by more than they differ, and
+    is no slower; one that is far slower is ended early. If training does not wait for data, smaller numbers are tried,
+    and kept if they cost nothing. Every element is still seen exactly once per epoch. When the search or ``fit`` ends,
+    the best knobs found stay in the dataset, and one line is printed. If training later waits lastingly again, because
+    another job took the cores, say, the search begins anew.
 
     Once the best knobs are found, the iterator of each epoch starts before the previous one ends, so that its buffers
     are full when its turn comes.
 
-    An iterator that fills a memory cache tells nothing about later ones. So with such a cache in the pipeline, and more
+    An iterator that fills a memory cache says nothing about later ones. So with such a cache in the pipeline, and more
     epochs to come, the search begins when the cache stops growing, or another iterator is read.
 
-    In a training loop of your own, the tuner is a context manager, and is told of every step with :meth:`step`. Several
-    trainings at once, in threads, need a tuner each.
+    In a training loop of your own, the tuner is a context manager whose :meth:`step` is called after every step.
+    Several trainings at once, in threads, need a tuner each.
 
     Args:
-        trials: challengers to measure at the most.
-        space: what the knobs may be; see ``autopipe.search_spaces``. One of those may be given by its name.
+        trials: the largest number of challengers to measure.
+        space: what the knobs may be: a space of ``autopipe.search_spaces``, or its name.
         objective: ``"gpu"`` (utilization), ``"busy"`` (share of step time not spent waiting for data), ``"rate"``
-            (steps per second), or ``"auto"``: the GPU where there is one, else ``"busy"``.
-        window_seconds: the least length of a window. Where the GPU's utilization counts, it is at least five of the
-            spans over which the driver averages that; they last 1/6 to 1 s.
-        most_loss: the share of all time that trials may lose, beyond what they won; each trial waits until it may.
-            Where training waits for data for less than a tenth of the time, the share shrinks in proportion, down to
-            a fifth, since there is less to win; not with ``objective="rate"`` or ``math.inf``. What the first trial
+            (steps per second), or ``"auto"``: the GPU if there is one, else ``"busy"``.
+        window_seconds: the least length of a window. If the GPU's utilization counts, it is at least five of the
+            spans over which the driver averages it; they last 1/6 to 1 s.
+        most_loss: the share of all time that trials may lose, beyond what they won; each trial waits until it fits.
+            If training waits for data for less than a tenth of the time, the share shrinks in proportion, down to a
+            fifth, since there is less to win; not with ``objective="rate"`` or ``math.inf``. What the first trial
             loses is not known in advance: in a short training of long steps it may be more.
         ram_budget: bytes by which the process may grow while tuning; by default half of what it can still get. No more
-            calls and buffers are tried than fit into it, where the types tell how large their elements are; a
-            challenger that exceeds it all the same is taken back when the next step ends. Growth between two epochs
-            does not count: that is a cached validation dataset, or a checkpoint.
+            calls and buffers are tried than fit into it, as far as types tell the size of elements; a challenger that
+            exceeds it all the same is taken back when the next step ends. Growth between two epochs does not count:
+            that is a cached validation dataset, or a checkpoint.
         seed: for Optuna's sampler.
         study: an Optuna study that maximizes, which proposes settings and records results; by default one in memory. A
             study whose trials chose among other values for the same knobs is not used, with a warning.
@@ -142,7 +142,7 @@ class PipelineTuner(WatchingCallback):
         self._live: LiveSearch | None = None
         self._filling = False
         self._filled_lately, self._ask_again = True, 0.0
-        # The first that steps were told of: where it serves several epochs, it fills a cache in all of them.
+        # The first iterator that was trained on: if it serves several epochs, it may fill a cache in all of them.
         self._first: Reading | None = None
         self._next_epoch = NextEpoch()
         self._last_epoch = self._epoch_begins = False
@@ -165,12 +165,12 @@ class PipelineTuner(WatchingCallback):
 
     @property
     def lost_seconds(self) -> float:
-        """What searching took so far, in slower windows, swaps and the study, that training would not have taken."""
+        """The seconds that searching cost training so far: slower windows, swaps and the study."""
         return math.fsum(search.lost_seconds for search in self._searches)
 
     @property
     def plan(self) -> Plan | None:
-        """The plan of the dataset with the best knobs and what was measured; ``None`` before training."""
+        """The plan of the dataset with the best knobs and the measurements; ``None`` before training."""
         if self.dataset is None or self.search is None:
             return None
         return replace(
@@ -178,13 +178,13 @@ class PipelineTuner(WatchingCallback):
         )
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Make ready, so that no step waits for it."""
+        """Prepare the search, so that no step waits for it."""
         load_optuna()
         super().on_train_begin(logs)
         if self.objective == "gpu" and self._gpu is None:
             warnings.warn(
                 'objective="gpu" must have GPUs whose utilization can be read, but this training has none. '
-                'PipelineTuner goes by the share of time not spent waiting for data, as with objective="busy".',
+                'PipelineTuner uses the share of time not spent waiting for data, as with objective="busy".',
                 stacklevel=2,
             )
 
@@ -193,7 +193,7 @@ class PipelineTuner(WatchingCallback):
         super().on_epoch_begin(epoch, logs)
         self._count_steps()
         self._steps.look_at_next()
-        # Keras makes an iterator at the end of an epoch too, and throws it away.
+        # Offered only now: Keras also makes an iterator at the end of an epoch, and discards it.
         self._next_epoch.offer()
         if self._live is not None:
             self._live.try_out_next()
@@ -203,11 +203,11 @@ class PipelineTuner(WatchingCallback):
         self._filling = not self._last_epoch and (self.dataset is None or not self.dataset.caches_are_full)
 
     def _follow(self, reading: Reading) -> None:
-        """Count the steps of the previous iterator that were not looked at yet; a challenger has this one too."""
+        """Count the remaining steps of the previous iterator; the new one gets the knobs of a running challenger."""
         self._count_steps()
         self._steps.look_at_next()
         super()._follow(reading)
-        # Within fit() one iterator is the epoch's: those after an exception are not to be taken for it.
+        # Within fit() only one iterator is the epoch's: one made after an exception must not be mistaken for it.
         begins, self._epoch_begins = self._epoch_begins, False
         if self._live is not None:
             self._live.iterator_started(reading, epoch_begins=begins)
@@ -218,7 +218,7 @@ class PipelineTuner(WatchingCallback):
             self._live.pause()
 
     def _steps_begin(self) -> None:
-        """Have no other iterator run with the knobs of a challenger, where the epoch's own was made before."""
+        """Let no other iterator run with the knobs of a challenger once the epoch's own was made."""
         self._epoch_begins = False
         if self._live is not None:
             self._live.try_out_next(take_back=True)
@@ -252,7 +252,7 @@ class PipelineTuner(WatchingCallback):
         return self._live is not None and self._live.is_quiet
 
     def _seconds_to_next_look(self) -> float:
-        """Return how long steps are only counted; never beyond the time to start the next iterator."""
+        """Return for how long steps are only counted; never beyond the time to start the next iterator."""
         window_seconds = self._live.least_window_seconds if self._live else self.window_seconds
         longest = window_seconds / _LEAST_LOOKS_IN_WINDOW
         if not self._is_quiet:
@@ -271,12 +271,12 @@ class PipelineTuner(WatchingCallback):
         return steps
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Look away while a validation dataset is read: its time is none of the epoch's steps."""
+        """Stop measuring while a validation dataset is read: its time does not belong to the epoch's steps."""
         super().on_test_begin(logs)
         self._count_steps()
 
     def _looked_away(self, stretch: Stretch) -> None:
-        """Leave it out of the window under way too, and what the process grew by in it."""
+        """Leave the stretch, and the growth of the process in it, out of the window under way, too."""
         if self._live is not None:
             self._live.pause()
 
@@ -289,7 +289,7 @@ class PipelineTuner(WatchingCallback):
             logs["pipeline_trials"] = len(trials_of(self._searches))
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Leave the best knobs in the dataset, and say so."""
+        """Leave the best knobs in the dataset, and report them."""
         super().on_train_end(logs)
         self._next_epoch.let_go()
         if self.search is None or self.dataset is None:
@@ -300,7 +300,7 @@ class PipelineTuner(WatchingCallback):
         self._sum_up()
 
     def _save_plan(self) -> None:
-        """Write the plan; where that fails only warn, since the model is trained."""
+        """Write the plan; if that fails only warn, since the model is trained."""
         if self.plan_path is None or self.plan is None:
             return
         try:
@@ -308,12 +308,12 @@ class PipelineTuner(WatchingCallback):
         except (ArgumentError, OSError) as error:
             warnings.warn(
                 f"PipelineTuner must be able to write its plan at the end of training, but there is none: {error} "
-                "Write it with tuner.plan.save(file) as long as the tuner is there.",
+                "Write it with tuner.plan.save(file) as long as the tuner exists.",
                 stacklevel=2,
             )
 
     def _tell_of_no_search(self) -> None:
-        """Say that nothing was searched, where a dataset was read that could have been; of others one was warned."""
+        """Report that nothing was searched if a tunable dataset was read; for others there was a warning already."""
         if self._reading is None or self._reading.tuner() not in (None, self):
             return
         if self.plan_path is not None:
@@ -326,7 +326,7 @@ class PipelineTuner(WatchingCallback):
             self._sum_up()
 
     def _sum_up(self) -> None:
-        """Say what the search did, unless that was said of the training before."""
+        """Report what the search did, unless the same was reported before."""
         summary = self.summary()
         if self.verbose and summary != self._summed_up:
             show(summary)
@@ -337,7 +337,7 @@ class PipelineTuner(WatchingCallback):
         return in_one_line(self._searches, self.most_loss)
 
     def _is_tuned(self, reading: Reading) -> bool:
-        """Return whether it reads the dataset of the first step: the knobs of another are others."""
+        """Return whether an iterator reads the dataset of the first step: another dataset has other knobs."""
         if reading.tuner() not in (None, self):
             self._warn_of_another_tuner()
             return False
@@ -347,8 +347,8 @@ class PipelineTuner(WatchingCallback):
         if not self._warned_of_another:
             self._warned_of_another = True
             warnings.warn(
-                "PipelineTuner tunes one dataset, the first that it was told a step of, but steps of another one "
-                "followed, which stays as it is. Give each a tuner of its own.",
+                "PipelineTuner tunes one dataset, that of the first step, but steps on another one followed, which "
+                "stays as it is. Give each dataset its own tuner.",
                 stacklevel=2,
             )
         return False
@@ -364,7 +364,7 @@ class PipelineTuner(WatchingCallback):
         )
 
     def _is_filling(self, reading: Reading) -> bool:
-        """Return whether an iterator fills a cache, or did until lately; it may be the only one of a long training."""
+        """Return whether an iterator fills a cache, or did recently; it may be the only one of a long training."""
         now = time.monotonic()
         if now >= self._ask_again:
             self._filling, self._filled_lately = self._filled_lately, reading.is_filling
@@ -377,7 +377,7 @@ class PipelineTuner(WatchingCallback):
         self._first, self.dataset = self._first or reading, dataset
         if self._filling and reading is self._first and any(node.in_memory for node in trees.keeping(dataset.tree)):
             if is_first:
-                # What is wrong with the space is told at the first step, and not an epoch later.
+                # An error in the space is raised at the first step, and not an epoch later.
                 live_space(self.space, dataset)
             if self._is_filling(reading):
                 return None
@@ -394,7 +394,7 @@ class PipelineTuner(WatchingCallback):
             dataset,
             settings,
             study=self.study,
-            # What fills the caches counts for nothing: optimize() has seen to it that they fit.
+            # Memory that fills caches does not count: optimize() has made sure that they fit.
             guard=MemoryGuard(self.ram_budget, promised_to(dataset)),
             next_epoch=self._next_epoch,
             gpu=self._gpu,

@@ -1,6 +1,6 @@
 """The numbers a search may try: one space, one file. A space is a function; see ``SearchSpace``.
 
-To write one, copy ``default``: ``choices`` makes of patterns and values what Optuna takes. Or write a TOML file.
+To write one, copy ``default``: ``choices`` turns patterns and values into Optuna distributions. Or write a TOML file.
 """
 
 import os
@@ -42,7 +42,7 @@ SPACES: Mapping[str, SearchSpace] = MappingProxyType(
 
 
 def by_name(name: SearchSpace | str | os.PathLike[str]) -> SearchSpace:
-    """Return one of :data:`SPACES`, or the space in a TOML file, by its path; a function as it is.
+    """Return one of :data:`SPACES` by its name, or the space in a TOML file by its path; a function is returned as is.
 
     Raises:
         ArgumentError: if there is no such space, or the file breaks the form of :func:`from_toml`.

@@ -1,4 +1,4 @@
-"""What a space says, checked: it may be a function of the user's."""
+"""The result of a space, checked: it may be a function of the user's."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _LAW = "A search space must give a CategoricalDistribution or IntDistribution of
 
 
 def ask(space: SearchSpace, knobs: Sequence[Knob], machine: Machine, *, others: Sequence[Knob] = ()) -> dict[str, Any]:
-    """Return what a space says the knobs of a pipeline may be.
+    """Return the distributions that a space gives the knobs of a pipeline.
 
     Args:
         space: the space.
         knobs: those of the pipeline.
-        machine: the cores and memory there really are.
-        others: those of other structures of it, which a file may name as well.
+        machine: this machine, with its real cores and memory.
+        others: the knobs of other structures of the pipeline, which a file may name as well.
 
     Raises:
-        ArgumentError: if the space takes other arguments, says something that no search can try, or is a file that
-            names a knob there is not.
+        ArgumentError: if the space takes other arguments, returns something that no search can try, or is a file that
+            names an unknown knob.
         KnobError: if it names a value that the knob cannot have.
 
     >>> from autopipe.pipeline.knobs import Knob
@@ -61,14 +61,14 @@ def _refuse_other_arguments(space: Any, *given: Any) -> None:
     try:
         inspect.signature(space).bind(*given)
     except (TypeError, ValueError) as error:
-        # Those that are written in C may have no signature.
+        # Functions written in C may have no signature.
         raise ArgumentError(
             f"A search space must be a function of the knobs and the machine, but got {space!r} ({error})."
         ) from None
 
 
 def _of_whole_numbers(distribution: Any) -> Any:
-    """Return a distribution whose choices are Python's numbers, where they may be NumPy's: JSON knows no others."""
+    """Return a distribution whose choices are Python's numbers: they may be NumPy's, which JSON does not support."""
     from optuna.distributions import CategoricalDistribution
 
     choices = getattr(distribution, "choices", None)
@@ -76,7 +76,7 @@ def _of_whole_numbers(distribution: Any) -> Any:
 
 
 def _bounds(name: str, distribution: Any) -> Sequence[Any]:
-    """Return values that a distribution may give: all of them, or the least and the most."""
+    """Return values that a distribution may give: all of them, or the smallest and the largest."""
     from optuna.distributions import CategoricalDistribution, IntDistribution
 
     match distribution:

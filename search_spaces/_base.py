@@ -1,4 +1,4 @@
-"""What a search space is, and what spaces are made of."""
+"""What a search space is, and the building blocks of spaces."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ __all__ = ["SearchSpace", "choices", "doubling", "matches", "per_core"]
 
 
 class SearchSpace(Protocol):
-    """Says what each knob of a pipeline may be."""
+    """Decides what each knob of a pipeline may be."""
 
     def __call__(self, knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
         """Return an Optuna distribution, by name, for each knob that is to be searched.
 
         Args:
             knobs: those of the pipeline, with their present values and limits.
-            machine: the cores and memory there really are.
+            machine: this machine, with its real cores and memory.
         """
         ...
 
 
 def choices(knobs: Sequence[Knob], values: Mapping[str, Iterable[int]], *, strict: bool = False) -> dict[str, Any]:
-    """Return a choice for each knob whose name one of the patterns matches; the first that does holds.
+    """Return a choice for each knob whose name matches a pattern; the first pattern that matches applies.
 
     Args:
         knobs: those of the pipeline.
-        values: by pattern, such as ``map*.num_parallel_calls``, what to try. What a knob cannot be is left out.
-        strict: whether to try nothing else. By default there is also what the knob is now, and what leaves the number
-            to TensorFlow.
+        values: what to try, by pattern, such as ``map*.num_parallel_calls``. Values a knob cannot have are left out.
+        strict: whether to try nothing else. By default the knob's present value is tried too, and the one that leaves
+            the number to TensorFlow.
 
     >>> from autopipe.pipeline.knobs import Knob
     >>> knob = Knob("interleave[read].num_parallel_calls", "num_parallel_calls", value=3, most=4)
@@ -76,7 +76,7 @@ def doubling(least: int, most: int) -> list[int]:
 
 
 def per_core(machine: Machine, times: int) -> list[int]:
-    """Return 1, 2, 4 and so on below the number of cores, then the cores, twice as many, up to so many times.
+    """Return 1, 2, 4 and so on below the number of cores, then the cores, twice as many, up to ``times`` as many.
 
     >>> from autopipe.planning.memory.machine import Machine
     >>> per_core(Machine(cores=6, memory_bytes=2**34, available_bytes=2**33, host="here"), times=4)

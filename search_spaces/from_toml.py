@@ -26,8 +26,8 @@ def from_toml(path: str | os.PathLike[str]) -> SearchSpace:
     r"""Read a search space.
 
     Each ``[[knob]]`` of the file names knobs by a pattern, in which ``*`` stands for anything, and what they may be:
-    ``values``, or a range from ``low`` to ``high``. With ``log = true`` a range is tried by doubling; else at 16 places
-    at the most. If two patterns match a knob, the first applies. Values that a knob cannot have are left out.
+    ``values``, or a range from ``low`` to ``high``. With ``log = true`` a range is tried by doubling; otherwise at up
+    to 16 values. If two patterns match a knob, the first applies. Values that a knob cannot have are left out.
 
     Raises:
         ArgumentError: if the file cannot be read or breaks this form; and, when a search asks the space, if a pattern
@@ -62,7 +62,7 @@ def from_toml(path: str | os.PathLike[str]) -> SearchSpace:
 
 @dataclass(frozen=True)
 class Written:
-    """The space of a file: by pattern, what the knobs may be."""
+    """The space of a file: what the knobs may be, by pattern."""
 
     where: str
     values: Mapping[str, Sequence[int]]
@@ -71,19 +71,19 @@ class Written:
         """Return the values of each knob that a pattern matches.
 
         Raises:
-            ArgumentError: if none of the values of a pattern is within the limits of what it matches.
+            ArgumentError: if all values of a pattern are outside the limits of the knobs it matches.
         """
         for pattern, values in self.values.items():
             named = [knob for knob in knobs if matches(pattern, knob.name)]
             if named and not any(knob.accepts(value) for knob in named for value in values):
                 raise ArgumentError(
                     f"The values for {named[0].name} must be within its limits, {_limits(named[0])}, but {self.where} "
-                    f"has {list(values)}. Give it one that is."
+                    f"has {list(values)}. Give it a value within them."
                 )
         return choices(knobs, self.values, strict=True)
 
     def refuse_unmatched(self, knobs: Sequence[Knob]) -> None:
-        """Raise where a pattern names none of the knobs: it is misspelt.
+        """Raise if a pattern matches none of the knobs: it is misspelt.
 
         Raises:
             ArgumentError: if one does.
@@ -147,7 +147,7 @@ def _listed(values: Any, where: str) -> Sequence[int]:
 
 
 def _spread(low: int, high: int) -> list[int]:
-    """Return all numbers from one to another, or so many of them at even distances."""
+    """Return all numbers from ``low`` to ``high``, or 16 of them, evenly spaced."""
     steps = min(high - low, _MOST_STEPS - 1)
     return sorted({low + round((high - low) * step / max(steps, 1)) for step in range(steps + 1)})
 

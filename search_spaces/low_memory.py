@@ -17,9 +17,9 @@ _KIB = 2**10
 
 
 def low_memory(knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
-    """Return small buffers, and no more at once than there are cores.
+    """Return small buffers, and no more calls at once than there are cores.
 
-    What TensorFlow would choose is not among it, since that takes as much memory as it finds.
+    TensorFlow's own choice is left out, since it takes as much memory as it finds.
 
     >>> from autopipe.pipeline.knobs import Knob
     >>> from autopipe.planning.memory.machine import Machine

@@ -21,7 +21,7 @@ _KIB, _MIB = 2**10, 2**20
 def remote_storage(knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
     """Return far more calls, threads and files at once than there are cores, and large buffers to read into.
 
-    The buffers of all files read at once take an eighth of the memory there is at the most.
+    The buffers of all files read at once take at most an eighth of the available memory.
 
     >>> from autopipe.pipeline.knobs import Knob
     >>> from autopipe.planning.memory.machine import Machine

@@ -1,4 +1,4 @@
-"""Every knob there is, for a search that has the time."""
+"""Every knob, for a search that has the time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def throughput(knobs: Sequence[Knob], machine: Machine) -> dict[str, Any]:
     """Return all knobs, over ranges as wide as the machine allows.
 
     A shuffle holds up to four times what its author declared, which mixes better and is no faster. The buffers of all
-    files read at once take a quarter of the memory there is at the most.
+    files read at once take at most a quarter of the available memory.
 
     >>> from autopipe.pipeline.knobs import Knob
     >>> from autopipe.planning.memory.machine import Machine

@@ -13,19 +13,19 @@ from autopipe.pipeline.arrays import as_array
 
 __all__ = ["alike", "same_arguments"]
 
-# Which of several equal datasets a node was read from, and what the user called it.
+# Fields that only say which of several equal datasets a node was read from, and what the user called it.
 _IDENTITY = frozenset({"dataset", "name", "origin"})
 # Larger arrays are not compared.
 _MOST_BYTES = 2**28
-# If rows differ at all, these do nearly always; to take all out of TensorFlow, texts above all, takes long.
+# If rows differ at all, these nearly always do; taking all out of TensorFlow, above all texts, takes long.
 _FIRST_ROWS = 16
 
 
 def alike(first: ir.Node, second: ir.Node) -> bool:
     """Return whether two pipelines are made of equal stages that read equal elements, which need not be the same ones.
 
-    Both give the same sequence then, unless something in them draws or keeps state. Functions are the same ones, since
-    nobody compares what they compute.
+    Both then give the same sequence, unless something in them draws or keeps state. Functions must be the same objects,
+    since what they compute is not compared.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -50,7 +50,7 @@ def alike(first: ir.Node, second: ir.Node) -> bool:
 
 
 def same_arguments(first: ir.Node, second: ir.Node) -> bool:
-    """Return whether two stages do the same with what they read, whatever that is."""
+    """Return whether two stages do the same with their inputs, whatever these are."""
     return type(first) is type(second) and _arguments(first) == _arguments(second)
 
 
@@ -64,7 +64,7 @@ def _holds_nodes(value: Any) -> bool:
 
 
 def _are_equal(first: Any, second: Any) -> bool:
-    """Return whether two arrays hold the same bits; ``False`` where it would take long to know."""
+    """Return whether two arrays hold the same bits; ``False`` if that would take long to find out."""
     if first is second:
         return True
     if first.dtype != second.dtype or first.shape != second.shape or first.dtype in (tf.resource, tf.variant):
@@ -76,7 +76,7 @@ def _are_equal(first: Any, second: Any) -> bool:
 
 
 def _same_bits(first: Any, second: Any) -> bool:
-    """Return whether all bits are equal: 0 is not -0, and what is no number is itself."""
+    """Return whether all bits are equal: 0 differs from -0, and a NaN equals itself."""
     return np.array_equal(*(_bits(tensor.numpy()) for tensor in (first, second)))
 
 

@@ -12,7 +12,7 @@ __all__ = ["is_unwritten", "may_write", "writing_none"]
 
 
 def is_unwritten(node: ir.Node) -> TypeGuard[ir.Cache]:
-    """Return whether a stage is a cache in a file that is not there yet, or not whole.
+    """Return whether a stage is a cache in a file that does not exist yet, or is incomplete.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -26,15 +26,15 @@ def is_unwritten(node: ir.Node) -> TypeGuard[ir.Cache]:
 
 
 def may_write(pipeline: ir.Node) -> bool:
-    """Return whether an iterator may write such a file: then no other may begin to before that one is gone.
+    """Return whether an iterator may write such a file: then no other may begin before that one is gone.
 
-    TensorFlow writes it in parts, under a lock that goes with the iterator, and finds those of another one.
+    TensorFlow writes it in parts, under a lock that is released with the iterator, and would find those of another one.
     """
     return any(map(_may_write, trees.walk_through(pipeline)))
 
 
 def writing_none(pipeline: ir.Node) -> ir.Node:
-    """Return a pipeline that gives the same elements and writes no such file, which others may write meanwhile.
+    """Return a pipeline that gives the same elements but writes no such file, which others may write meanwhile.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

@@ -16,7 +16,7 @@ def caches_on_disk(tree: ir.Node) -> list[ir.Cache]:
 
 
 def with_files(tree: ir.Node, files: Sequence[str]) -> ir.Node:
-    """Return the tree with a file for each of its disk caches, in the order of the tree; without files, as it is."""
+    """Return the tree with a file for each of its disk caches, in the order of the tree; unchanged without files."""
     for cache, file in zip(caches_on_disk(tree), files, strict=False):
         tree = trees.substitute(tree, cache, replace(cache, filename=file))
     return tree

@@ -1,4 +1,4 @@
-"""What of a pipeline may fail on some element."""
+"""Which stages of a pipeline may fail on some element."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from autopipe.pipeline.text import stage
 
 __all__ = ["may_fail_itself", "who_may_fail"]
 
-# Each hands on what it gets, or holds it in memory already.
+# Stages that pass on what they get, or hold it in memory already.
 _NEVER_FAIL = (
     ir.Concatenate,
     ir.Enumerate,
@@ -42,7 +42,7 @@ def who_may_fail(pipeline: ir.Node) -> str | None:
 
 
 def may_fail_itself(node: ir.Node) -> str | None:
-    """Return that a stage could fail on some element that it gets, and why; ``None`` if it gives something for each."""
+    """Return that a stage could fail on some element that it gets, and why; ``None`` if it never fails."""
     match node:
         case ir.Map(fn=fn) | ir.MemoizedMap(fn=fn) | ir.Filter(predicate=fn):
             culprit = may_fail(fn)

@@ -1,4 +1,4 @@
-"""Where TensorFlow makes one stage of two, which does not all that the two do."""
+"""Where TensorFlow fuses two stages into one that does not do all that the two do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PARTED = (
 
 
 def what_fuses_otherwise(tree: ir.Node, *, before: ir.Node) -> str | None:
-    """Return what TensorFlow makes one stage of in a pipeline, or no longer, that shows; ``None`` if nothing does.
+    """Return which fusion by TensorFlow a rewrite adds, or prevents, with a visible effect; ``None`` if there is none.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -51,10 +51,10 @@ def what_fuses_otherwise(tree: ir.Node, *, before: ir.Node) -> str | None:
 
 
 def _maps_batched_at_once(tree: ir.Node) -> int:
-    """Return how many maps TensorFlow runs as one with the batch after them, which fail for it where both do not.
+    """Return how many maps TensorFlow fuses with the batch after them, so that they may fail where the two do not.
 
-    The two as one write each element into the batch as it is made. So an element of another shape fails there also in
-    an incomplete batch, which would have been dropped without a look at it.
+    The fused stage writes each element into the batch as it is made. So an element of another shape also fails in an
+    incomplete batch, which would otherwise be dropped unseen.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -68,10 +68,10 @@ def _maps_batched_at_once(tree: ir.Node) -> int:
 
 
 def _neighbours_lost_at_once(tree: ir.Node) -> int:
-    """Return how many batches lose other elements beside one that fails, since TensorFlow runs a map as one with them.
+    """Return how many batches lose other elements with one that fails, since TensorFlow fuses a map with them.
 
-    The two as one take all elements of a batch, and give none of it where one fails. A batch by itself ends at that one
-    and begins anew after it. Nobody notices but who reads on, as ``ignore_errors`` does.
+    The fused stage takes all elements of a batch, and gives none of them if one fails. A separate batch stops at the
+    failed element and begins anew after it. Only a consumer that reads on, such as ``ignore_errors``, sees this.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -93,13 +93,12 @@ def _may_drop_some(batch: ir.Batch) -> bool:
 
 
 def _shuffles_repeated_at_once(tree: ir.Node) -> Counter[Any]:
-    """Return which shuffles with a seed begin anew less often, since TensorFlow repeats a shuffle as one stage.
+    """Return which seeded shuffles begin anew less often, since TensorFlow fuses a shuffle with its repeat.
 
-    Each is counted as often as it is repeated so.
+    Each is counted as often as it is repeated in this way.
 
-    A shuffle and the counted repetition after it, as one, read once for each repetition what comes before; a repetition
-    by itself begins once more at its end, and each shuffle there draws an order. So the next iterator begins with
-    another one.
+    A fused shuffle and repeat read their input once for each repetition; a separate repeat begins it once more at the
+    end, and each shuffle there draws an order. So the next iterator begins with another order.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -116,9 +115,9 @@ def _shuffles_repeated_at_once(tree: ir.Node) -> Counter[Any]:
 
 
 def _shuffles_parted(tree: ir.Node) -> int:
-    """Return how many shuffles only maps part from a repetition that TensorFlow would else make one stage of with them.
+    """Return how many shuffles are separated only by maps from a repeat that TensorFlow would otherwise fuse with them.
 
-    The two as one fill the buffer for the next epoch while what they hold of this one is read. Parted, each epoch
+    The fused stage fills the buffer for the next epoch while the rest of this one is read. When separated, each epoch
     begins with an empty buffer, and all wait until it is full.
 
     >>> import tensorflow as tf
@@ -140,7 +139,7 @@ def _only_maps_part_it(node: ir.Node, tree: ir.Node) -> bool:
 
 
 def _last_that_works(node: ir.Node, tree: ir.Node) -> ir.Node:
-    """Return the last stage that TensorFlow does not drop because it hands everything on, where it drops any."""
+    """Return the last stage that TensorFlow does not drop as a no-op, if it drops any."""
     while _hands_all_on(node) and does_by_itself(tree, "noop_elimination"):
         (node,) = node.inputs
     return node

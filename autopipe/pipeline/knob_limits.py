@@ -1,16 +1,16 @@
-"""What the number of a knob can be, whatever the pipeline. Plans are read without TensorFlow, so it needs none."""
+"""The limits of knobs, whatever the pipeline. Plans are read without TensorFlow, so this module does not need it."""
 
 from __future__ import annotations
 
 __all__ = ["PER_CORE", "largest_number", "largest_to_set"]
 
-# Fields whose knobs are a number for each core; what a buffer holds does not depend on the cores.
+# Fields whose values scale with the cores; what a buffer holds does not depend on the cores.
 PER_CORE = frozenset({"max_intra_op_parallelism", "num_parallel_calls", "num_parallel_reads", "size"})
 # No machine can start more threads, or calls at once, than this.
 _MOST_AT_ONCE = 10_000
 _LARGEST_BUFFER = 2**31 - 1
 _LARGEST_SHUFFLE = 2**63 - 1
-# Some authors say by a larger one that it shall hold all; for others TensorFlow may have no room, and crash.
+# Authors may use a larger number to mean all elements, but otherwise TensorFlow may run out of memory and crash.
 _LARGEST_SHUFFLE_TO_SET = 10**8
 
 

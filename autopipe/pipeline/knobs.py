@@ -1,4 +1,4 @@
-"""The numbers a pipeline leaves open: parallel calls, buffer sizes, threads, and what is read in turn."""
+"""The numbers a pipeline leaves open: parallel calls, buffer sizes, threads, and datasets read in turn."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ __all__ = [
     "with_thread_pool",
 ]
 
-# What TensorFlow takes where the author says nothing: bytes of a reader's buffer, and processors for each dataset that
-# an interleave of AUTOTUNE calls reads in turn.
+# TensorFlow's defaults: bytes of a reader's buffer, and processors for each dataset that an interleave with AUTOTUNE
+# calls reads in turn.
 _READ_BYTES = 256 * 1024
 _PROCESSORS_PER_DATASET = 3
 _THREAD_POOL = "thread_pool"
@@ -37,16 +37,16 @@ _THREAD_POOL = "thread_pool"
 
 @dataclass(frozen=True)
 class Knob:
-    """A number that may change without changing what the pipeline yields, but for an order that is free anyway.
+    """A number that may change without changing what the pipeline yields, except for an order that is free anyway.
 
     Attributes:
         name: such as ``map[load].num_parallel_calls``; a second stage of the same name is ``map[load]#2``.
         field: the argument it sets, such as ``num_parallel_calls``.
         value: the number now.
-        automatic: the value that leaves the number to TensorFlow: -1 is AUTOTUNE, and 0 sets no option; of a reader's
-            buffer it is the size TensorFlow takes by itself. ``None`` where TensorFlow does not choose.
-        most: the largest value there may be; ``None`` without a limit but that of its name.
-        least: the smallest value there may be, but for ``automatic`` and the value now.
+        automatic: the value that leaves the number to TensorFlow: -1 is AUTOTUNE, and 0 sets no option; for a reader's
+            buffer it is TensorFlow's default size. ``None`` if TensorFlow does not choose.
+        most: the largest value allowed; ``None`` if only the limit of its name applies.
+        least: the smallest value allowed, except ``automatic`` and the value now.
         live: whether it may change under an iterator that is being read. The others change from the next iterator on,
             since the state that is carried over depends on them.
     """
@@ -70,7 +70,7 @@ class Knob:
     def check(self, value: object) -> None:
         """Raise a :class:`~autopipe.errors.KnobError` unless the knob can have that value."""
         with suppress(TypeError):
-            # An array of several numbers, and the class of a number, only look as if they were one.
+            # An array of several numbers, or the class of a number, also has __index__ but raises TypeError.
             if isinstance(value, SupportsIndex) and not is_truth(value) and self.accepts(index(value)):
                 return
         limit = f" and <= {self._largest:,}"
@@ -103,7 +103,7 @@ def read_knobs(tree: ir.Node) -> tuple[Knob, ...]:
 
 
 def stages_of_knobs(tree: ir.Node) -> dict[str, ir.Node]:
-    """Return the stages of a pipeline that its knobs are numbers of, by the names of the knobs.
+    """Return the stages of a pipeline that have knobs, by the names of the knobs.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -115,7 +115,7 @@ def stages_of_knobs(tree: ir.Node) -> dict[str, ir.Node]:
 
 
 def knob_values(tree: ir.Node) -> dict[str, int]:
-    """Return what the knobs of a pipeline are now, by their names.
+    """Return the present values of the knobs of a pipeline, by their names.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -126,7 +126,7 @@ def knob_values(tree: ir.Node) -> dict[str, int]:
 
 
 def used_knobs(tree: ir.Node) -> tuple[Knob, ...]:
-    """Return the knobs without those of a pool whose threads have nothing to run: to try them takes time for nothing.
+    """Return the knobs without those of a thread pool that has nothing to run: trying them would waste time.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -157,7 +157,7 @@ def with_knobs(tree: ir.Node, values: Mapping[str, int]) -> ir.Node:
         if name not in known:
             raise KnobError(f"A knob must be one of {', '.join(known) or '(there are none)'}, but got {name!r}.")
         known[name].check(value)
-    # NumPy's become Python's.
+    # NumPy's numbers become Python's.
     numbers = {name: index(value) for name, value in values.items()}
     changes: dict[int, dict[str, Any]] = {}
     for node, knob in located:
@@ -181,7 +181,7 @@ def with_thread_pool(tree: ir.Node) -> ir.Node:
 
 
 def _located(tree: ir.Node) -> Iterator[tuple[ir.Node, Knob]]:
-    """Yield each knob with its stage. One that the pipeline uses twice comes twice, by the names it has had so far."""
+    """Yield each knob with its stage. A stage that the pipeline uses twice is yielded twice."""
     seen: dict[str, int] = {}
     for node in _post_order(tree):
         knobs = tuple(_knobs_of(node, tree))
@@ -230,15 +230,15 @@ def _knobs_of(node: ir.Node, tree: ir.Node) -> Iterator[Knob]:
 
 
 def _is_batched_at_once(mapped: ir.Map, tree: ir.Node) -> bool:
-    """Return whether TensorFlow makes one stage of a map and its batch, which it does in its usual pool only."""
+    """Return whether TensorFlow fuses a map and its batch, which it does only in its usual pool."""
     return any(isinstance(node, ir.Batch) and trees.last_stage(node.input) is mapped for node in trees.walk(tree))
 
 
 def _interleave_knobs(node: ir.Interleave, order_is_free: bool, may_mix_more: bool) -> Iterator[Knob]:
-    """Yield the knobs of an interleave. More calls than datasets that it reads in turn are not made.
+    """Yield the knobs of an interleave. It makes at most one call for each dataset that it reads in turn.
 
     It may mix more datasets than its author declared, in shorter turns, and never fewer: a shuffle that follows may be
-    too small to mix what comes sorted.
+    too small to mix sorted elements.
     """
     assert node.num_parallel_calls is not None
     stage, cycle = f"interleave[{node.fn.name}]", datasets_in_turn(node)
@@ -253,7 +253,7 @@ def _interleave_knobs(node: ir.Interleave, order_is_free: bool, may_mix_more: bo
 
 
 def _all_come(node: ir.Interleave, tree: ir.Node) -> bool:
-    """Return whether all elements of a stage are taken, whatever their order: of others, the mix decides which."""
+    """Return whether all elements of a stage are taken; otherwise their order decides which are."""
     if op_without_end(node.fn) is not None:
         return False
     leaving_out = filter(_leaves_some_out, trees.walk(tree))
@@ -267,7 +267,7 @@ def _leaves_some_out(node: ir.Node) -> bool:
 
 
 def datasets_in_turn(node: ir.Interleave) -> int:
-    """Return how many datasets a parallel interleave reads in turn, which may be as many as it calls at once."""
+    """Return how many datasets a parallel interleave reads in turn, which may depend on its calls at once."""
     assert node.num_parallel_calls is not None
     if node.cycle_length != ir.AUTOTUNE:
         return int(node.cycle_length)
@@ -277,7 +277,7 @@ def datasets_in_turn(node: ir.Interleave) -> int:
 
 
 def _order_is_free(node: ir.Interleave, tree: ir.Node) -> bool:
-    """Return whether the author lets the elements of a stage come in any order, and asks nowhere for a fixed one."""
+    """Return whether the author lets the elements of a stage come in any order, and fixes no order anywhere."""
     if _order_is_fixed(tree):
         return False
     if node.deterministic is not None:
@@ -300,7 +300,7 @@ def _may_grow(shuffle: ir.Shuffle) -> bool:
 
 
 class _Set(int):
-    """An argument that is not as its author declared it any more, and knows how that was."""
+    """A changed argument that remembers the value its author declared."""
 
     declared: int
 
@@ -325,7 +325,7 @@ def _arguments(node: ir.Node, knob: Knob, value: int) -> dict[str, Any]:
             assert declared is not None
             return {knob.field: _Set.to(value, declared)}
         case ir.Interleave(cycle_length=ir.AUTOTUNE) if knob.field == "num_parallel_calls":
-            # Else TensorFlow would take another cycle for other calls, and give another order.
+            # Otherwise TensorFlow would derive another cycle from the calls, and give another order.
             return {knob.field: value, "cycle_length": _Set.to(datasets_in_turn(node), ir.AUTOTUNE)}
         case ir.Map() if knob.field == "use_unbounded_threadpool":
             return {knob.field: bool(value)}

@@ -10,7 +10,7 @@ __all__ = ["literal"]
 
 
 def literal(value: Any) -> str:
-    """Return a text that is another one for any other value, however NumPy prints its own.
+    """Return a text that differs for different values, independent of NumPy's print options.
 
     >>> import numpy as np
     >>> literal((np.float32(0.5), b"x", 3)), literal(("a",))

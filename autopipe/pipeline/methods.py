@@ -1,4 +1,4 @@
-"""The methods of ``tf.data.Dataset`` that stages are calls of, and which of their arguments say something."""
+"""The methods of ``tf.data.Dataset`` that stages are calls of, and their arguments."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ METHODS: dict[type[ir.Node], tuple[str, str, str]] = {
     ir.Unbatch: ("unbatch", "", ""),
     ir.Window: ("window", "size shift stride", "drop_remainder"),
 }
-# Where these are -1, TensorFlow chooses.
+# Fields for which -1 lets TensorFlow choose.
 MAY_BE_AUTOMATIC = frozenset({"num_parallel_calls", "num_parallel_reads", "cycle_length", "buffer_size"})
 
 
 def is_default(node: ir.Node, name: str) -> bool:
-    """Return whether a field is as it is where nobody says what it is; how far to prefetch is always said.
+    """Return whether a field has its default value; the size of a prefetch is never a default.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

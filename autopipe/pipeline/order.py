@@ -10,16 +10,16 @@ from autopipe.pipeline import ir, trees
 
 __all__ = ["kept_in_order", "stages_of_free_order"]
 
-# Each hands its elements on in the order in which it takes them.
+# Stages that pass on their elements in the order in which they take them.
 _HANDING_ORDER_ON = (ir.Map, ir.Filter, ir.Prefetch, ir.ThreadPool)
-# Of each, an option decides whether it hands on what is ready first.
+# Stages for which an option decides whether they pass on first what is ready first.
 _FREED = (ir.Batch, ir.Interleave, ir.LegacyInterleave, ir.Map, ir.MemoizedMap)
 
 
 def stages_of_free_order(shuffle: ir.Shuffle) -> tuple[ir.Node, ...]:
-    """Return the stages upstream of a shuffle whose order nothing but the shuffle takes in.
+    """Return the stages upstream of a shuffle whose order only the shuffle sees.
 
-    A batch, a ``take`` or a ``zip`` between makes something of the order, and ends the search; so does a function that
+    A batch, a ``take`` or a ``zip`` in between depends on the order, and ends the search; so does a function that
     draws from a seed, or counts.
     """
     found: list[ir.Node] = []
@@ -33,10 +33,10 @@ def stages_of_free_order(shuffle: ir.Shuffle) -> tuple[ir.Node, ...]:
 
 
 def kept_in_order(tree: ir.Node) -> ir.Node:
-    """Return a pipeline that keeps the order it has, also where an option after it frees that.
+    """Return a pipeline that keeps its order, even if an option after it frees that.
 
-    Such an option is of parallel stages, and those that are may have been sequential as written. Those that were
-    parallel are freed by it, unless something is kept of them: what others read is theirs.
+    Such an option affects parallel stages, and these may have been sequential as written. Stages that were parallel may
+    be freed by it, unless their elements are kept for other readers.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -57,10 +57,10 @@ def kept_in_order(tree: ir.Node) -> ir.Node:
 
 
 def _kept_by_place(tree: ir.Node) -> Iterator[ir.Node]:
-    """Yield what is kept, or numbered to be told apart, in the order in which it comes.
+    """Yield the stages whose elements are kept, or numbered, in the order in which they come.
 
-    What a cache keeps as its author lets it come is theirs to free. Between numbers and what they tell apart, elements
-    may come in any order.
+    The order of an author's own cache may be freed. Between the numbering and the memoized map, elements may come in
+    any order.
     """
     freed = trees.frees_order(tree)
     for node in trees.walk(tree):
@@ -79,5 +79,5 @@ def _numbered(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def _looks_at_order(node: ir.Node) -> bool:
-    """Return whether what a stage makes of an element depends on those it has had before."""
+    """Return whether the result of a stage for an element depends on earlier elements."""
     return not all(replace(effects(fn), unseeded_random=()).steady for fn in trees.called_by(node))

@@ -22,7 +22,7 @@ Columns = tuple[Callable[[Any], Any], ...]
 def below_positions(node: ir.Node) -> ir.Node:
     """Return the last stage upstream that does more than pick elements by their position.
 
-    On another input of as many elements, the stages above it pick the same positions, with the same seed too.
+    Over another input of as many elements, the stages after it pick the same positions, also with a seed.
     """
     return trees.past(node, _PICKING)
 
@@ -33,7 +33,7 @@ def range_of(count: int, name: str | None = None) -> ir.Range:
 
 
 def columns(node: ir.Node) -> Columns | None:
-    """Return where elements in memory can be looked up by position; ``None`` for other elements.
+    """Return functions that look up elements in memory by position; ``None`` for other elements.
 
     The arrays are looked up live and never copied.
 

@@ -1,4 +1,4 @@
-"""What a pipeline repeats when it is run twice, as far as its stages tell."""
+"""What a pipeline repeats when it runs twice, as far as its stages show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
     "who_frees_number",
 ]
 
-# Each treats every element alike, wherever it stands.
+# Stages that treat every element alike, wherever it stands.
 _ALIKE_EVERYWHERE = (
     ir.AssertCardinality,
     ir.Cache,
@@ -38,12 +38,12 @@ _HOLDING_READY = (ir.End, ir.Options, ir.Prefetch, ir.ThreadPool)
 
 
 def draws_freely(tree: ir.Node) -> bool:
-    """Return whether a function draws numbers that no seed of this pipeline alone decides."""
+    """Return whether a function draws numbers that do not depend only on a seed of this pipeline."""
     return any(map(_draws_freely, trees.functions(tree)))
 
 
 def draws_race(tree: ir.Node) -> bool:
-    """Return whether which element gets which draw of a seed depends on which of several calls is first."""
+    """Return whether the order of parallel calls decides which element gets which draw of a seed."""
     return any(
         effects(fn).seeded_random
         for node in trees.walk(tree)
@@ -62,7 +62,7 @@ def order_is_free(tree: ir.Node) -> bool:
 
 
 def order_is_used(tree: ir.Node) -> bool:
-    """Return whether what elements there are depends on an order, as after a ``take``, or a map of batches."""
+    """Return whether an order decides which elements there are, as after a ``take`` or a map of batches."""
     batched = False
     for node in reversed(list(trees.walk(tree))):
         if isinstance(node, ir.Source | ir.FilesReader):
@@ -75,7 +75,7 @@ def order_is_used(tree: ir.Node) -> bool:
 
 
 def who_frees_number(tree: ir.Node) -> ir.Node | None:
-    """Return a stage by which two runs may give another number of elements: what it leaves out was drawn or mixed."""
+    """Return a stage that may give two runs different numbers of elements: what it leaves out was drawn or mixed."""
     mixed = order_is_free(tree)
     return next((node for node in trees.walk(tree) if _leaves_out_freely(node, mixed)), None)
 
@@ -96,7 +96,7 @@ def _deciding(node: ir.Node) -> list[ir.Node]:
 def varies_by_epoch(tree: ir.Node) -> bool:
     """Return whether its author wants epochs to differ: by a draw or a shuffle, not by which call is ready first.
 
-    What is drawn below a cache is drawn once. Epochs that do not fill the cache differ by that, but it is not wanted.
+    Draws before a cache are made once. They make the epoch that fills the cache differ, but not by intention.
     """
     if isinstance(tree, ir.Cache):
         return False
@@ -104,7 +104,7 @@ def varies_by_epoch(tree: ir.Node) -> bool:
 
 
 def reads_files(tree: ir.Node) -> bool:
-    """Return whether elements are made of what stands in files, which may change."""
+    """Return whether elements are read from files, which may change."""
     readers = any(isinstance(node, ir.FilesReader | ir.Saved) for node in trees.walk_through(tree))
     return readers or any(effects(fn).file_reads for fn in trees.functions(tree))
 

@@ -15,18 +15,19 @@ def is_reseeded(node: ir.Node) -> TypeGuard[ir.Shuffle]:
 
 
 def repeats_a_seeded_shuffle(pipeline: ir.Node) -> bool:
-    """Return whether orders are drawn from a seed while the pipeline runs, one for each repetition, or one for a part.
+    """Return whether orders are drawn from a seed while the pipeline runs, for each repetition or concatenated part.
 
-    Read further ahead, an iterator that is left halfway has drawn one more, and the next iterator goes on from there.
+    With more read-ahead, an iterator that is abandoned midway has drawn one more, and the next one continues from
+    there.
     """
     starting_anew = (node for node in trees.walk(pipeline) if isinstance(node, ir.Concatenate | ir.Repeat))
     return any(is_reseeded(node) for each in starting_anew for node in trees.walk(each))
 
 
 def draws_with_its_first_element(pipeline: ir.Node) -> bool:
-    """Return whether an iterator draws an order from a seed not when it is made, but when it is first read.
+    """Return whether an iterator draws an order from a seed when it is first read, and not when it is made.
 
-    A shuffle asks for what is before it only then.
+    A shuffle starts its input only then.
     """
     shuffles = (node for node in trees.walk(pipeline) if isinstance(node, ir.Shuffle))
     return any(is_reseeded(node) for shuffle in shuffles for node in trees.walk(shuffle.input))

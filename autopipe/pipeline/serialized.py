@@ -1,4 +1,4 @@
-"""What TensorFlow's Python objects forget, read from the serialized graph of a dataset."""
+"""Arguments that TensorFlow's Python objects do not keep, read from the serialized graph of a dataset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["HiddenArgumentError", "enumerate_start", "fixed_choices", "graph_of"
 
 _LARGEST_GRAPH_BYTES = 64 * 2**20
 _OP_OF_CHOICES = re.compile(r"\b(Range|Repeat|TensorSlice)DatasetOp\b")
-# They are held a second time.
+# Larger choices are not read: reading makes a copy.
 _MOST_BYTES_OF_CHOICES = 2**20
 
 
@@ -32,7 +32,7 @@ def graph_of(dataset: Any) -> Any:
 
 
 def enumerate_start(pair: Any) -> int | None:
-    """Return where ``Dataset.enumerate`` starts; ``None`` if what is zipped is not what it zips.
+    """Return where ``Dataset.enumerate`` starts; ``None`` if a zip is not an ``enumerate``.
 
     ``enumerate`` zips the dataset with a range that it marks ``replicate_on_split``, and that Python sees only as
     a variant tensor; the graph of that small dataset has the number.
@@ -56,14 +56,15 @@ def fixed_choices(variant: Any) -> ir.Node | None:
     It marks them ``replicate_on_split``, and hands them on as a variant tensor that Python cannot look into.
     """
     if not hasattr(variant, "_autopipe_choices"):
-        # Whoever reads the pipeline again gets the same datasets: by those it is known to be the same.
+        # Kept, so that reading the pipeline again gives the same datasets, by which nodes are compared.
         variant._autopipe_choices = _read_choices(variant)
     choices: ir.Node | None = variant._autopipe_choices
     return choices
 
 
 def _read_choices(variant: Any) -> ir.Node | None:
-    # Of a variant tensor TensorFlow shows the last op. Behind others may be all the data of a training, to be copied.
+    # TensorFlow shows the last op of a variant tensor. Behind other ops may be all training data, which would be
+    # copied.
     if not _OP_OF_CHOICES.search(repr(tf.data.experimental.to_variant(variant))):
         return None
     try:
@@ -105,14 +106,14 @@ def _numbers(variant: Any) -> Any:
 
 
 def hidden_attribute(dataset: Any, source: ir.Node, op_type: str, attribute: str, *functions: Function) -> Any:
-    """Return an attribute of the op a dataset ends with.
+    """Return an attribute of the last op of a dataset.
 
     Args:
         dataset: the live dataset.
-        source: the tree of what it reads from, asked for how much would be copied.
+        source: the tree it reads from, to find out how much would be copied.
         op_type: the type of its op, such as ``ParallelInterleaveDatasetV4``.
         attribute: the name of the attribute: one that holds a string or a boolean.
-        functions: those that the dataset calls itself, whose captures are copied too.
+        functions: the functions that the dataset itself calls, whose captures are copied too.
 
     Raises:
         HiddenArgumentError: if reading it would copy too much, or TensorFlow cannot serialize the dataset.
@@ -144,7 +145,7 @@ def _bytes_held(node: ir.Node) -> int:
 
 
 def _bytes_captured(fn: Function) -> int:
-    """Return the bytes of the tensors that a function captures; what else it captures is not copied."""
+    """Return the bytes of the tensors that a function captures; other captures are not copied."""
     return sum(map(_bytes_of, fn.concrete.captured_inputs))
 
 

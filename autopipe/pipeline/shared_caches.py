@@ -1,4 +1,4 @@
-"""Memory caches that stay the author's: made again, they would hold other elements."""
+"""Memory caches that are left to the author: made again, they would hold other elements."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from autopipe.pipeline.visibility import who_has_side_effects
 
 __all__ = ["leave_shared_caches", "who_takes_a_part", "with_what_is_shared"]
 
-# Which elements these give depends on the order of what they read.
+# Stages for which the order of the input decides which elements they give.
 _DEPENDING_ON_ORDER = (ir.Enumerate, ir.Scan, ir.Shard, ir.Skip, ir.Take, ir.TakeWhile, ir.Window)
 
 
 def leave_shared_caches(tree: ir.Node, *, files_may_change: bool = False) -> ir.Node:
-    """Return a pipeline in which such caches, with all stages before them, are one stage that is left alone.
+    """Return a pipeline in which such caches, with all stages before them, are one stage that is left unchanged.
 
     ``files.shuffle(n).cache()`` is split by ``take`` and ``skip`` into training and validation data, or read once for
     predictions and once for labels: these do not overlap, or stay aligned, only because all of them read one cache.
-    Another cache would hold another order. And what Python code gives, as from a stream, may be available only once.
+    Another cache would hold another order. And the results of Python code, such as a stream, may be available only
+    once.
 
     Args:
         tree: the pipeline.
-        files_may_change: whether what was read from files counts as well, where only a part of it is taken.
+        files_may_change: whether elements of files count as well, if only a part of them is taken.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -38,7 +39,7 @@ def leave_shared_caches(tree: ir.Node, *, files_may_change: bool = False) -> ir.
     >>> one_line(leave_shared_caches(extract(tf.data.Dataset.range(9).cache().shuffle(9).batch(2))))
     'range(0, 9) | cache() | shuffle(9) | batch(2)'
     """
-    # What is left of one must not change one that reads it.
+    # Inputs first: a cache that is left unchanged must not change one that reads it.
     for cache in filter(_is_memory_of_author, reversed(list(trees.inputs_first(tree)))):
         reason = _why_it_is_left(cache, tree, files_may_change)
         if reason is not None:
@@ -59,7 +60,7 @@ def with_what_is_shared(tree: ir.Node) -> ir.Node:
 
 
 def who_takes_a_part(cache: ir.Cache, tree: ir.Node) -> ir.Node | None:
-    """Return a stage that takes some of what the author's memory cache holds, by position; ``None`` if none does."""
+    """Return a stage that takes a part of the author's memory cache, by position; ``None`` if there is none."""
     taking = (node for node in trees.walk(tree) if isinstance(node, _DEPENDING_ON_ORDER))
     return next((node for node in taking if cache in _read_in_order(node)), None)
 
@@ -81,7 +82,7 @@ def _is_memory_of_author(node: ir.Node) -> TypeGuard[ir.Cache]:
 
 
 def _read_in_order(taking: ir.Node) -> Iterator[ir.Cache]:
-    """Yield the caches whose order a stage sees: after a shuffle it would be another one anyway."""
+    """Yield the caches whose order a stage sees: a shuffle in between would change it anyway."""
     for source in taking.inputs:
         if _is_memory_of_author(source):
             yield source

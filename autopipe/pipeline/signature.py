@@ -13,7 +13,7 @@ from autopipe.pipeline.builders import build_stage
 
 __all__ = ["Signature", "known_bytes", "signature"]
 
-# Making a stage takes a millisecond, and the same ones are asked about again and again. These are never read.
+# Datasets that are made only for their types, and never read: making a stage takes a millisecond.
 _UNREAD: WeakKeyDictionary[ir.Node, Any] = WeakKeyDictionary()
 
 
@@ -23,7 +23,7 @@ class Signature:
 
     Attributes:
         element_spec: the structure of one element.
-        cardinality: how many there are, or one of TensorFlow's signs for an unknown number and for no end.
+        cardinality: how many there are, or TensorFlow's constant for an unknown or infinite number.
     """
 
     element_spec: Any
@@ -43,12 +43,12 @@ class Signature:
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is known how many there are, and they end."""
+        """Whether the number of elements is known and finite."""
         return self.cardinality >= 0
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it is not known how many there are, or whether they end."""
+        """Whether the number of elements is unknown; they may never end."""
         return not (self.is_counted or self.is_infinite)
 
     @property
@@ -87,7 +87,7 @@ class Signature:
 
     def refines(self, other: Signature) -> bool:
         """Return whether this is the other one, or knows what was unknown in it."""
-        # TensorFlow takes an unknown number of elements, repeated, for endless; of no elements it is none.
+        # TensorFlow takes a repeat of an unknown number of elements for endless; a repeat of no elements has none.
         known_to_be_none = self.cardinality == 0 and other.is_infinite
         if other.cardinality not in {self.cardinality, tf.data.UNKNOWN_CARDINALITY} and not known_to_be_none:
             return False
@@ -114,7 +114,7 @@ def signature(node: ir.Node) -> Signature:
 
 
 def known_bytes(node: ir.Node) -> int | None:
-    """Return the bytes of one element if its type tells, and of a batch those of a full one; otherwise ``None``.
+    """Return the bytes of one element, for a batch those of a full one; ``None`` if the type does not tell.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -129,7 +129,7 @@ def known_bytes(node: ir.Node) -> int | None:
 
 
 def _unread(node: ir.Node) -> Any:
-    # An equal node of another thread may be gone meanwhile.
+    # Looked up only once: an equal node of another thread may be gone meanwhile.
     known = _UNREAD.get(node)
     if known is None:
         known = _UNREAD[node] = build_stage(node, *map(_unread, node.inputs))

@@ -22,7 +22,7 @@ _LINE = "_autopipe_line"
 
 @contextmanager
 def noting_lines() -> Iterator[None]:
-    """Note on every dataset made meanwhile which line of the user's made it.
+    """Note on every dataset made meanwhile which line of the user's code made it.
 
     TensorFlow keeps no trace of where a stage without a function was written, so its constructor is wrapped for as
     long as the user's code makes the pipeline.
@@ -47,9 +47,9 @@ def noting_lines() -> Iterator[None]:
 
 
 def with_line(node: ir.Node, dataset: Any) -> ir.Node:
-    """Return the node of a dataset with the line it was made in, where that was noted or can be told.
+    """Return the node of a dataset with the line it was made in, if that was noted or can be found.
 
-    A function was traced in the call that made its stage, so its ops know who made it.
+    A function was traced in the call that made its stage, so its ops know the line.
     """
     if node.line is not None:
         return node
@@ -70,7 +70,7 @@ def _line_of_caller() -> str | None:
 
 
 def line_of_tracing(concrete: Any) -> str | None:
-    """Return the line that had a function traced: its arguments were made there, before the function ran."""
+    """Return the line that caused a function to be traced: its arguments were made there, before the function ran."""
     libraries = folders_of_libraries()
     made = next((op.traceback for op in concrete.graph.get_operations() if op.type == "Placeholder"), None)
     for frame in reversed(made or ()):

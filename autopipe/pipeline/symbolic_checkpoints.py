@@ -1,4 +1,4 @@
-"""Which stages TensorFlow saves no iterator of, where an option asks for symbolic checkpoints."""
+"""Stages whose iterators TensorFlow cannot save if an option asks for symbolic checkpoints."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["who_is_saved_no_more"]
 
 
 def who_is_saved_no_more(tree: ir.Node, before: ir.Node) -> ir.Node | None:
-    """Return a stage for which iterators are not saved, or restored, by a symbolic checkpoint that they were before.
+    """Return a stage that prevents saving or restoring iterators by symbolic checkpoints, which worked before.
 
     ``None`` if there is none, or such checkpoints were not asked for.
 
-    A cache and a rebatch refuse to be saved so. A parallel interleave is saved, but some that are restored wait for
-    ever.
+    A cache and a rebatch cannot be saved in this way. A parallel interleave is saved, but may hang forever once
+    restored.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

@@ -15,7 +15,7 @@ _WITHOUT_AUTOTUNE = frozenset({"noop_elimination", "shuffle_and_repeat_fusion"})
 
 
 def does_by_itself(pipeline: ir.Node, optimization: _Optimization) -> bool:
-    """Return whether no option of a pipeline forbids an optimization, or all of them.
+    """Return whether TensorFlow does an optimization: no option of the pipeline forbids it, or all optimizations.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -34,7 +34,7 @@ def does_by_itself(pipeline: ir.Node, optimization: _Optimization) -> bool:
 
 
 def has_autotune(pipeline: ir.Node) -> bool:
-    """Return whether TensorFlow tunes a pipeline, and so counts what each stage does: the last option decides.
+    """Return whether TensorFlow autotunes a pipeline, and so counts what each stage does: the last option decides.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -48,7 +48,7 @@ def has_autotune(pipeline: ir.Node) -> bool:
 
 
 def as_built(dataset: Any) -> Any:
-    """Return a dataset that TensorFlow neither rewrites nor tunes, which takes longer than to run it where it is small.
+    """Return a dataset that TensorFlow neither rewrites nor tunes; for a small one, that takes longer than running it.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

@@ -10,9 +10,9 @@ from autopipe.pipeline.methods import MAY_BE_AUTOMATIC, METHODS, is_default
 
 __all__ = ["in_order", "one_line", "stage", "tree_lines"]
 
-# Two branches are told apart more easily where both are shown.
+# At least this many similar branches are shown as one; two are easier to read if both are shown.
 _MANY = 3
-# Those that are no method of a dataset, or a shorter one here.
+# Stages that are not a method of a dataset, or are shown in a shorter form.
 _CALLS = METHODS | {
     ir.AssertCardinality: ("assert_cardinality", "count", ""),
     ir.GroupByWindow: ("group_by_window", "reduce_func", ""),
@@ -55,8 +55,8 @@ def one_line(node: ir.Node) -> str:
 def in_order(node: ir.Node, depth: int = 0) -> Iterator[tuple[int, ir.Node | str]]:
     """Yield how deep each stage stands and the stage, sources first; a heading before each of several branches.
 
-    Only the branches of a ``zip``, ``concatenate`` or ``choose_from`` stand deeper than what follows them. Of many in a
-    row that look alike, the first is shown for all.
+    Only the branches of a ``zip``, ``concatenate`` or ``choose_from`` are indented. Of many in a row that look alike,
+    only the first is shown.
     """
     branches = len(node.inputs) > 1
     parts = [list(in_order(child, depth + branches)) for child in node.inputs]

@@ -1,4 +1,4 @@
-"""What is done with a tree as a whole: looking through it, and making another of it."""
+"""Operations on a whole tree: walking it, and making another one of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def walk(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def walk_through(node: ir.Node) -> Iterator[ir.Node]:
-    """Yield what :func:`walk` does, with what was before a stage that has settled for good in place of that stage."""
+    """Yield what :func:`walk` does, but with the stages inside an opaque stage in place of it, if they are known."""
     for each in walk(node):
         if isinstance(each, ir.Opaque) and each.inside is not None:
             yield from walk_through(each.inside)
@@ -66,8 +66,8 @@ def _unseen(node: ir.Node, seen: set[int]) -> Iterator[ir.Node]:
 def fold(tree: ir.Node, make: Callable[[ir.Node, list[_Made]], _Made]) -> _Made:
     """Return what ``make`` makes of the last node, each time from what it made of the inputs, sources first.
 
-    Of a node that is used twice something is made once. A function that calls itself for the inputs would do the same,
-    but in a cycle that keeps what it holds, such as samples, until the garbage collector comes by.
+    A node that is used twice is handled once. A recursive closure would do the same, but in a reference cycle that
+    keeps what it holds, such as samples, until the garbage collector runs.
     """
     made: dict[int, _Made] = {}
     for node in inputs_first(tree):
@@ -78,7 +78,7 @@ def fold(tree: ir.Node, make: Callable[[ir.Node, list[_Made]], _Made]) -> _Made:
 def substitute(node: ir.Node, old: ir.Node, new: ir.Node) -> ir.Node:
     """Return the tree with every ``old`` replaced by ``new``; a node that is used twice stays one.
 
-    What does not change stays the same object: ``new`` may read from it too.
+    Unchanged parts stay the same objects: ``new`` may read from them too.
     """
     return fold(node, lambda each, inputs: new if each == old else on(each, *inputs))
 
@@ -116,7 +116,7 @@ def is_memory_cache(node: ir.Node) -> TypeGuard[ir.Cache]:
 
 
 def past(node: ir.Node, kinds: type[ir.Node] | UnionType | tuple[type[ir.Node], ...]) -> ir.Node:
-    """Return where elements come from, past stages of some kinds.
+    """Return the source of elements, skipping stages of some kinds.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -134,7 +134,7 @@ def last_stage(tree: ir.Node) -> ir.Node:
 
 
 def options_of(tree: ir.Node) -> Iterator[Any]:
-    """Yield all ``tf.data.Options`` that the author set, those upstream of an opaque node too, merged there."""
+    """Yield all ``tf.data.Options`` that the author set; those upstream of an opaque node are merged."""
     for node in walk(tree):
         if isinstance(node, ir.Options):
             yield node.options
@@ -172,5 +172,5 @@ def transform(tree: ir.Node, change: Callable[[ir.Node], ir.Node]) -> ir.Node:
 
 
 def on(node: ir.Node, *inputs: ir.Node) -> ir.Node:
-    """Return the node reading from other inputs; itself, if it reads from these already."""
+    """Return the node reading from other inputs; the same object if it reads from these already."""
     return node if all(map(operator.is_, inputs, node.inputs)) else node.on(*inputs)

@@ -11,13 +11,13 @@ __all__ = ["who_has_side_effects", "who_would_see"]
 
 
 def who_would_see(pipeline: ir.Node, *, draws_count: bool = True) -> str | None:
-    """Return what would notice that elements are made early or once more; ``None`` if nothing would.
+    """Return what could reveal that elements are made early or once more; ``None`` if nothing could.
 
-    Random draws and file reads do not notice. Python code, variables, tables and unknown state might.
+    Random draws and file reads do not. Python code, variables, tables and unknown state might.
 
     Args:
         pipeline: the last node of what would run.
-        draws_count: whether it counts as seen that a generator, which others may share, is drawn from.
+        draws_count: whether a draw from a generator, which others may share, counts.
     """
     return _who(pipeline, lambda found: not found.unseen or bool(found.generator and draws_count))
 
@@ -31,7 +31,7 @@ def who_has_side_effects(pipeline: ir.Node) -> str | None:
 
 
 def _who(pipeline: ir.Node, does: Callable[[Effects], bool]) -> str | None:
-    """Return the first function that does it, or stage that might, for all that is known."""
+    """Return the first function that does it, or stage that might do it."""
     for node in trees.walk_through(pipeline):
         if isinstance(node, ir.Opaque):
             return f"autopipe cannot see inside {node.label}, which might keep state"

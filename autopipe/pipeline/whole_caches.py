@@ -1,4 +1,4 @@
-"""Whether a memory cache lacks an element that failed: by how many it must hold."""
+"""Whether a memory cache lacks an element that failed, judged by how many it must hold."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from autopipe.pipeline.signature import signature
 
 __all__ = ["Whole", "all_come_through", "whole"]
 
-# Each leaves a gap where an element fails, and gives no other in its place, as a take or a batch would.
-# A skip gives fewer then in any case: TensorFlow begins to count anew.
+# Stages that leave a gap where an element fails, and give no other in its place, as a take or a batch would.
+# A skip then gives fewer in any case: TensorFlow begins to count anew.
 _LEAVES_A_GAP = (
     ir.AssertCardinality | ir.Concatenate | ir.Enumerate | ir.FilesReader | ir.Filter | ir.FlatMap | ir.Interleave
     | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Range | ir.Shuffle | ir.Skip | ir.TensorSlices
@@ -33,16 +33,16 @@ class Whole:
     """What a cache holds if none of its elements failed.
 
     Attributes:
-        number: of its elements; or of the rows of all, where they are batches: one that failed is missing in those,
-            while there may be as many batches.
-        in_rows: whether it is that of rows.
+        number: the number of its elements, or of all rows if they are batches: a failed element is missing among the
+            rows, while the number of batches may be the same.
+        in_rows: whether it is the number of rows.
     """
 
     number: int
     in_rows: bool = False
 
     def is_in(self, cached: Any) -> bool:
-        """Return whether a dataset of what the cache holds has so many."""
+        """Return whether a dataset of what the cache holds has this number."""
 
         @without_autograph
         def with_rows(so_far: Any, *element: Any) -> Any:
@@ -56,11 +56,11 @@ class Whole:
 
 
 def whole(cache: ir.Cache, pipeline: ir.Node) -> Whole | None:
-    """Return what a cache of a pipeline holds if no element failed; ``None`` where a number does not tell.
+    """Return what a cache of a pipeline holds if no element failed; ``None`` if no number shows that.
 
     Args:
         cache: the cache.
-        pipeline: all of it: how many elements there are may be asserted after the cache.
+        pipeline: the whole pipeline: the number of elements may be asserted after the cache.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -81,7 +81,7 @@ def whole(cache: ir.Cache, pipeline: ir.Node) -> Whole | None:
     number = _number_without_gaps(batch.input)
     if number is None or not isinstance(signature(kept).flat_specs[0], tf.TensorSpec):
         return None
-    # One of those that are dropped would take the place of an element that failed.
+    # A row that is dropped otherwise would take the place of an element that failed.
     dropped = number % batch.batch_size if batch.drop_remainder else 0
     return None if dropped else Whole(number, in_rows=True)
 
@@ -107,7 +107,7 @@ def _batches_all(node: ir.Node) -> bool:
 
 
 def _batch_of_rows(kept: ir.Node) -> ir.Batch | ir.PaddedBatch | None:
-    """Return the batch whose rows come through to the end; what happens to each does not change how many there are."""
+    """Return the batch whose rows come through to the end; later stages do not change their number."""
     while isinstance(kept, ir.Prefetch | ir.Shuffle) or (isinstance(kept, ir.Map) and who_mixes_rows(kept.fn) is None):
         kept = kept.input
     return kept if isinstance(kept, ir.Batch | ir.PaddedBatch) else None
@@ -121,7 +121,7 @@ def _number_asserted_after(cache: ir.Cache, pipeline: ir.Node) -> int | None:
 
 
 def _number_without_gaps(kept: ir.Node, asserted: int | None = None) -> int | None:
-    """Return how many elements there are if none failed: one that did is missing in the number then."""
+    """Return the number of elements if none failed; a failed one would be missing."""
     if not all(isinstance(node, _LEAVES_A_GAP) for node in trees.walk(kept)):
         return None
     number = signature(kept).cardinality if asserted is None else asserted

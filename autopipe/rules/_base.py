@@ -34,8 +34,8 @@ class Keeps(enum.IntEnum):
     """What a rewritten pipeline promises, weakest first."""
 
     TRAINING = 0
-    """Also what leaves SGD equivalent: sharper epoch boundaries, other draws of a random augmentation, and a variable
-    assigned in mid-epoch that takes effect some dozens of elements later."""
+    """Also allows what leaves SGD equivalent: sharper epoch boundaries, other draws of a random augmentation, and a
+    variable assigned during an epoch that takes effect some dozens of elements later."""
     ELEMENTS = 1
     """The same elements in every epoch; other order only where it was free already; float rounding."""
     SEQUENCE = 2
@@ -49,9 +49,9 @@ class Phase(enum.IntEnum):
     """When rules are tried: a later one only where no earlier one applies, since it hides the shapes they look for."""
 
     OPEN = 0
-    """What a stage does inside becomes a stage of its own, visible to other rules."""
+    """Work inside a stage becomes a separate stage, visible to other rules."""
     JOIN = 1
-    """What two branches do alike becomes one."""
+    """Equal work of two branches is merged."""
     ARRANGE = 2
     """Stages are dropped, moved and merged."""
     BATCH = 3
@@ -68,9 +68,9 @@ class Proof:
 
     Attributes:
         holds: whether it does.
-        because: the sentence that says why; empty where it would not interest the user.
+        because: the sentence that says why; empty if it would not interest the user.
         keeps: the strongest promise under which it holds.
-        timed: whether a timing decided it, which may differ from run to run.
+        timed: whether a timing decided, which may differ from run to run.
     """
 
     holds: bool
@@ -109,7 +109,7 @@ class Measurements(Protocol):
         ...
 
     def most_elements(self, node: ir.Node) -> int:
-        """Return how many elements ``node`` has, at the most."""
+        """Return the largest number of elements ``node`` may have."""
         ...
 
     def same(self, before: ir.Node, after: ir.Node, over: ir.Node, exact: bool) -> str | None:
@@ -121,22 +121,22 @@ class Measurements(Protocol):
         ...
 
     def working(self, mapped: ir.Map) -> tuple[float, float]:
-        """Return the seconds that a call of a map takes by itself, and those of them for which it needs a core."""
+        """Return the seconds that a call of a map takes by itself, and for how many of them it needs a core."""
         ...
 
     @property
     def disk_free(self) -> int | None:
-        """Bytes free on the disk where the user lets caches be kept; ``None`` if no place for them was named."""
+        """Free bytes on the disk of the user's folder for caches; ``None`` if no folder was named."""
         ...
 
     def keep_on_disk(self, node: ir.Node) -> str:
-        """Return the file in which the elements of ``node`` are kept, or are to be."""
+        """Return the file in which the elements of ``node`` are, or will be, kept."""
         ...
 
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         """Return the median ratio of the speeds of after and before on a sample of ``over``, and an interval around it.
 
-        Where ``over`` is ``None``, both have no end, and run from their sources. The ends of the interval are order
+        If ``over`` is ``None``, both are endless, and run from their sources. The ends of the interval are order
         statistics; the true median lies between them two times in three.
         """
         ...
@@ -149,7 +149,7 @@ class Site:
     Attributes:
         node: the node it matched.
         pipeline: the whole pipeline.
-        demanded: what must be kept there; a seed demands the sequence whatever was asked for.
+        demanded: what must be kept there; a seed demands the sequence, whatever was asked for.
         asked: what the caller asked for.
         measurements: a way to measure.
     """
@@ -176,7 +176,7 @@ class Obligation(Protocol):
 
 
 def refuses_unmeasured(why: str) -> Callable[[_Check], _Check]:
-    """Make the ``check`` of an obligation refuse where a sample could not be run: for what reason, and why not.
+    """Make the ``check`` of an obligation refuse if a sample could not be run, saying why.
 
     >>> class Timed:
     ...     @refuses_unmeasured("it could not be timed")
@@ -201,7 +201,7 @@ def refuses_unmeasured(why: str) -> Callable[[_Check], _Check]:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What a site would become, provided that the obligations hold. ``keeps`` replaces the rule's own."""
+    """What a site would become if the obligations hold. ``keeps`` replaces that of the rule."""
 
     result: ir.Node
     provided: tuple[Obligation, ...] = ()
@@ -210,7 +210,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Rule:
-    """A named rewrite. Calling it on a node gives what the node would become, or ``None``."""
+    """A named rewrite. Calling it on a node returns what the node would become, or ``None``."""
 
     name: str
     keeps: Keeps
@@ -259,7 +259,7 @@ class Rule:
 
 
 def rule(*, keeps: Keeps, phase: Phase = Phase.ARRANGE) -> Callable[[Callable[[Any], Rewrite | None]], Rule]:
-    """Make a rule of a function; the rule is named as the function is."""
+    """Make a rule of a function; the rule has the name of the function."""
     return lambda match: Rule(match.__name__, keeps, match, phase)
 
 
@@ -270,7 +270,7 @@ def _names_used(code: CodeType) -> set[str]:
 
 
 def decides_caches(name: str) -> bool:
-    """Return whether a rule adds a cache or decides what one holds; those rules, and no others, are named so.
+    """Return whether a rule adds a cache or decides what one holds; only such rules have names that begin with "cache".
 
     >>> decides_caches("cache_after_map"), decides_caches("parallel_map")
     (True, False)

@@ -12,17 +12,17 @@ __all__ = ["before_mixing", "cached_before_mixing", "fixed_before_mixing", "noth
 
 
 def before_mixing(node: Node) -> Node:
-    """Return where elements come from, before the stages that only mix or repeat them."""
+    """Return the source of elements, before the stages that only mix or repeat them."""
     return past(node, Shuffle | Repeat)
 
 
 def nothing_to_keep(fn: Function, parts: tuple[Function, Function] | None) -> bool:
-    """Return whether a function that is not cut in parts does nothing which a cache could keep."""
+    """Return whether a function that is not cut does nothing that a cache could keep."""
     return parts is None and (changes_between_epochs(fn) or not does_work(fn))
 
 
 def cached_before_mixing(node: Map, parts: tuple[Function, Function] | None, *, on_disk: bool) -> tuple[Map, Node]:
-    """Return what is cached of a map, and what becomes of the map: the cache, and the rest after it.
+    """Return the cached part of a map, and what replaces the map: the cache, and the rest after it.
 
     Args:
         node: the map.
@@ -46,10 +46,10 @@ def _noting_where_it_stood(stage: Node) -> Node:
 
 
 def fixed_before_mixing(node: Node) -> tuple[Node, list[Node]]:
-    """Return what elements come from, and the stages since then that only mix, repeat or count them.
+    """Return the source of elements, and the stages after it that only mix, repeat or count them.
 
-    Maps among these that give the same in every epoch go before them. Memory caches are dropped, but for one that
-    keeps the order of a shuffle: that order belongs to it.
+    Maps among these that give the same in every epoch move before them. Memory caches are dropped, except one that
+    keeps the order of a shuffle, which would be lost without it.
     """
     fixed: list[Map] = []
     passed: list[Node] = []

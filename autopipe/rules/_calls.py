@@ -1,4 +1,4 @@
-"""The calls at once of a map that takes the place of others."""
+"""The calls at once of a map that replaces others."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ __all__ = ["calls_of_both", "calls_on_batches", "no_fewer_calls"]
 
 
 def calls_of_both(first: int | None, then: int | None) -> int | None:
-    """Return the calls at once of a map that does the work of two; ``None`` where that must not be decided here.
+    """Return the calls at once of a map that does the work of two; ``None`` if their authors chose different numbers.
 
     >>> calls_of_both(AUTOTUNE, 32), calls_of_both(4, 4)
     (32, 4)
@@ -23,7 +23,7 @@ def calls_of_both(first: int | None, then: int | None) -> int | None:
 
 
 def calls_on_batches(calls: int | None) -> int | None:
-    """Return the calls at once on batches where there were so many on elements: those would hold as many batches.
+    """Return the calls at once on batches, given those on elements: the same number would hold too many batches.
 
     >>> calls_on_batches(32), calls_on_batches(1), calls_on_batches(None)
     (-1, 1, None)
@@ -32,7 +32,7 @@ def calls_on_batches(calls: int | None) -> int | None:
 
 
 def no_fewer_calls(calls: Collection[int]) -> int:
-    """Return the calls at once of a map that does what several did at once, or one that others called: the most.
+    """Return the calls at once of a map that replaces several: the most that any of them had.
 
     AUTOTUNE makes as many as there are processors.
 

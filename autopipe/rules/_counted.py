@@ -1,4 +1,4 @@
-"""A number of batches, told in elements."""
+"""A number of batches, expressed in elements."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ _MOST = 2**63 - 1
 
 
 def counted_in_elements(node: Skip | Take) -> tuple[Batch, Node] | None:
-    """Return the batch before a stage that counts batches, and both in the other order; ``None`` if none is there."""
+    """Return the batch before a stage that counts batches, and both in reverse order; ``None`` if there is no batch."""
     batch = node.input
     if not isinstance(batch, Batch) or not 0 < node.count * batch.batch_size <= _MOST:
         return None

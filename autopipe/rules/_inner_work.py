@@ -1,4 +1,4 @@
-"""Which stages work, beside maps: those that call functions for other ends, or read what has to be parsed."""
+"""Which stages do work, beside maps: those that call functions for other purposes, or parse what they read."""
 
 from collections.abc import Iterator
 
@@ -23,13 +23,13 @@ from autopipe.pipeline.trees import called_by
 
 __all__ = ["LEAST_SAVED_SECONDS", "works_inside"]
 
-# There is no doing it by the batch, so that this is saved of every element.
+# This work cannot be done by the batch, so a cache saves this for every element.
 LEAST_SAVED_SECONDS = 4e-6
 _WORKING = FlatMap | Filter | Generator | GroupByWindow | Interleave | LegacyInterleave | Scan | TakeWhile
 
 
 def works_inside(node: Node) -> bool:
-    """Return whether a stage does more than handing elements on, and is no map, which rules of their own look at."""
+    """Return whether a stage that is not a map does more than pass on elements; maps have their own rules."""
     match node:
         case FilesReader():
             return node.csv is not None

@@ -19,7 +19,7 @@ from autopipe.pipeline.trees import past
 
 __all__ = ["Joined", "join_sides"]
 
-# What they do depends on how many elements came before, and not on what these are.
+# Their effect depends on the number of elements before, and not on the elements.
 _IN_STEP = (Batch, Options, Repeat, Shard, Shuffle, Skip, Take)
 
 
@@ -28,11 +28,11 @@ class Joined:
     """Sides as one pipeline.
 
     Attributes:
-        sources: what each of them reads; they are alike.
-        after: what becomes of them.
-        functions: those of their maps.
-        merged: the functions in their place.
-        losing: those whose possible failures a later one on their side ignores.
+        sources: what each side reads; the sources are alike.
+        after: the joined pipeline.
+        functions: the functions of their maps.
+        merged: the functions that replace them.
+        losing: the functions whose possible failures a later one on their side ignores.
     """
 
     sources: tuple[Node, ...]
@@ -43,11 +43,11 @@ class Joined:
 
 
 def join_sides(zipped: Zip, ends: Sequence[Node]) -> Joined | None:
-    """Return sides as one pipeline, of which each element is what ``zipped`` makes of theirs; ``None`` if they differ.
+    """Return sides as one pipeline, whose elements are those that ``zipped`` makes of theirs; ``None`` if they differ.
 
     Args:
         zipped: how elements stand side by side.
-        ends: the last stage of each side, or of the part of it that is looked at.
+        ends: the last stage of each side, or of the part considered.
     """
     tops = [past(end, Prefetch) for end in ends]
     maps = [_maps_at_end(top) for top in tops]
@@ -78,7 +78,7 @@ def join_sides(zipped: Zip, ends: Sequence[Node]) -> Joined | None:
 
 
 def _in_step(zipped: Zip, starts: Sequence[Node]) -> Joined | None:
-    """Return sides as one that end with a stage which does the same on each, whatever their elements are."""
+    """Return sides as one if they end with a stage that does the same on each, whatever their elements are."""
     first, *others = starts
     if not isinstance(first, _IN_STEP) or not all(same_arguments(first, each) for each in others):
         return None
@@ -106,7 +106,7 @@ def _have_equal_arguments(maps: Sequence[Map]) -> bool:
 
 
 def _one_after_the_other(sides: Sequence[Node]) -> list[slice]:
-    """Return which of the tensors side by side are those of each."""
+    """Return which of the joined tensors belong to each side."""
     return [slice(*ends) for ends in pairwise([0, *accumulate(len(signature(side).flat_specs) for side in sides)])]
 
 

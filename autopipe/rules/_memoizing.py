@@ -1,4 +1,4 @@
-"""Numbering elements where each epoch still has the same ones, before all that only moves or chooses them."""
+"""Numbering elements where each epoch still has the same ones, before stages that only move or choose them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -45,7 +45,7 @@ from autopipe.pipeline.trees import walk
 
 __all__ = ["LEAST_SAVED_SECONDS", "Numbered", "memoized", "moved_since", "numbered"]
 
-# To find a result takes about 15 us.
+# Finding a result takes about 15 us.
 LEAST_SAVED_SECONDS = 100e-6
 # None of them looks at elements.
 _MOVING = (AssertCardinality, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take)
@@ -55,14 +55,14 @@ _MOST_FILES = _ELEMENTS_OF_SOURCE // ELEMENTS_OF_FILE
 
 
 class Numbered(NamedTuple):
-    """Elements with the numbers they got at their sources, and all elements of these, without numbers."""
+    """Elements with the numbers they got at their sources, and all elements of the sources, without numbers."""
 
     elements: Node
     source: Node
 
 
 def memoized(mapped: Map, fn: Function, elements: Node, source: Node, *, ahead: int = 0) -> MemoizedMap:
-    """Return what calls a function as a map does, of elements with numbers."""
+    """Return a memoized map that calls a function as a map does, for elements with numbers."""
     return MemoizedMap(
         input=elements,
         fn=fn,
@@ -77,7 +77,7 @@ def memoized(mapped: Map, fn: Function, elements: Node, source: Node, *, ahead: 
 
 
 def moved_since(node: Node) -> tuple[Node, list[Node]]:
-    """Return where elements come from, and the stages since then that only move them, the last one first."""
+    """Return the source of elements, and the stages after it that only move them, the last one first."""
     moved: list[Node] = []
     while isinstance(node, _MOVING):
         moved.append(node)
@@ -86,9 +86,9 @@ def moved_since(node: Node) -> tuple[Node, list[Node]]:
 
 
 def numbered(node: Node) -> Numbered:
-    """Return a pipeline whose elements have numbers that tell them apart.
+    """Return a pipeline whose elements have unique numbers.
 
-    What is read of several files at once, or of shuffled ones, has the number of its file and its place there.
+    Elements of files that are shuffled, or read several at once, have the number of their file and their place in it.
     """
     sources: list[Node] = []
     starts = count(step=_ELEMENTS_OF_SOURCE)
@@ -123,7 +123,7 @@ def _number(node: Node, sources: list[Node], starts: Iterator[int]) -> Node:
 
 
 def _opening(node: FilesReader | FlatMap | Interleave) -> FlatMap | Interleave:
-    """Return what opens files, as a stage that calls a function for each."""
+    """Return a stage that opens files as one that calls a function for each."""
     if not isinstance(node, FilesReader):
         return node
     fn = read_one(replace(node, num_parallel_reads=None))
@@ -142,9 +142,9 @@ def _opening(node: FilesReader | FlatMap | Interleave) -> FlatMap | Interleave:
 
 
 def _differs(node: Node) -> bool:
-    """Return whether a place in a pipeline may have other elements in each epoch, or the same ones again and again.
+    """Return whether elements at a place in a pipeline may differ between epochs, or repeat within one.
 
-    And whether elements can be numbered before that.
+    Elements must then be numbered before that place.
     """
     match node:
         case Repeat() | ChooseFrom() | Concatenate():
@@ -154,14 +154,14 @@ def _differs(node: Node) -> bool:
         case Filter(predicate=predicate) if changes_between_epochs(predicate):
             return True
         case FilesReader() | FlatMap() | Interleave() if _opens_files(node):
-            # Of several, one may fail in one epoch only, and be shorter then.
+            # One of several files may fail in one epoch only, and be shorter then.
             several = signature(node.input).cardinality > 1
             return several or _reads_at_once(node) or _differs(node.input)
     return isinstance(node, (*_MOVING, Filter)) and _differs(node.input)
 
 
 def _opens_files(node: FilesReader | FlatMap | Interleave) -> bool:
-    """Return whether a stage reads what each of some names stands for in order, and the names are known beforehand."""
+    """Return whether a stage reads the files of some names, each in order, and the names are known beforehand."""
     stages = list(walk(node.input))
     if any(isinstance(each, FilesReader | FlatMap | Interleave | Unbatch) for each in stages):
         return False
@@ -174,7 +174,7 @@ def _opens_files(node: FilesReader | FlatMap | Interleave) -> bool:
 
 
 def _reads_at_once(node: FilesReader | FlatMap | Interleave) -> bool:
-    """Return whether a stage may read several files at once, and give what is ready first."""
+    """Return whether a stage may read several files at once, and give first whatever is ready first."""
     if isinstance(node, FilesReader):
         return node.num_parallel_reads is not None
     return isinstance(node, Interleave) and node.num_parallel_calls is not None and node.deterministic is not True

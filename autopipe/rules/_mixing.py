@@ -7,7 +7,7 @@ __all__ = ["mixing", "repeats_a_seed", "shuffled_map"]
 
 
 def shuffled_map(node: Node) -> tuple[Shuffle, Map] | None:
-    """Return the shuffle that a stage is, or right after which it repeats, and the map before that."""
+    """Return the shuffle that a stage is, or that it repeats, and the map before the shuffle."""
     match node:
         case Shuffle(input=Map(preserve_cardinality=True) as mapped):
             return node, mapped
@@ -17,10 +17,10 @@ def shuffled_map(node: Node) -> tuple[Shuffle, Map] | None:
 
 
 def mixing(node: Node, source: Node) -> Node:
-    """Return a shuffle, with the repeat after it if there is one, of other elements."""
+    """Return a shuffle, with the repeat after it if there is one, over another source."""
     return node.on(node.input.on(source)) if isinstance(node, Repeat) else node.on(source)
 
 
 def repeats_a_seed(node: Node) -> bool:
-    """Return whether what comes after a stage reads on into the next repetition, whose order comes of a seed."""
+    """Return whether later stages read on into the next repetition, whose order is drawn from a seed."""
     return isinstance(node, Repeat) and is_reseeded(node.input)

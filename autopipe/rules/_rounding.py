@@ -15,14 +15,14 @@ def up_to_rounding(
     exact: bool,
     unseen: RoundingUnseen,
 ) -> Rewrite:
-    """Return what a site becomes: elements are kept, and where the bits are the same, as much as its rule keeps.
+    """Return the rewrite of a site: it keeps the elements or, if the bits are the same, as much as its rule does.
 
     Args:
-        result: what it becomes.
+        result: what the site becomes.
         safe: what must be proved, however floats round.
-        measured: what is asked after all else.
+        measured: the obligations that are checked last.
         exact: whether all bits are the same.
-        unseen: what must be proved too where they may differ.
+        unseen: what must also be proved if they may differ.
     """
     if exact:
         return Rewrite(result, (*safe, *measured))

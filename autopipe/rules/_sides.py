@@ -1,4 +1,4 @@
-"""Which of the sides that a stage puts together have work whose results are worth keeping, and what each needs."""
+"""Which of the sides of a stage have work whose results are worth keeping, and what each needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,14 +29,14 @@ class _Worth(IntEnum):
 
 
 def sides_to_keep(fn: Function, sides: Sequence[Node | None], widths: tuple[int, ...]) -> tuple[bool, ...] | None:
-    """Return for each side whether results of a function's work on it are to be kept; ``None`` if it does none on any.
+    """Return for each side whether to keep the results of a function's work on it; ``None`` if it does no such work.
 
-    Only the sides most worth it are: what is never the same again cannot be kept. To make a seed of a number that is
-    counted, and to draw from it, is work as well, but no reason to do without the results of a side that holds data.
+    Only the sides most worth it are kept: work that never repeats cannot be. Making a seed of a counted number, and
+    drawing from it, is also work, but must not keep the results of a side with data from being kept.
 
     Args:
         fn: a function of all sides.
-        sides: where the elements of each come from; ``None`` for numbers that the stage itself gives.
+        sides: the source of each side; ``None`` for numbers that the stage itself gives.
         widths: how many tensors each has.
     """
     working, opening = sides_with_work(fn, widths), sides_opening_files(fn, widths)
@@ -65,7 +65,7 @@ def _draws_or_is_unknown(node: Node) -> bool:
 
 
 def _is_counted(side: Node) -> bool:
-    """Return whether elements are whole numbers, or rows of them, and come of numbers that are counted or stay."""
+    """Return whether elements are whole numbers, or rows of them, that come from a counter or constants."""
     specs = signature(side).flat_specs
     whole = (isinstance(each, tf.TensorSpec) and each.dtype.is_integer and each.shape.rank in (0, 1) for each in specs)
     return all(whole) and all(_counts_or_stays(each) for each in walk(side) if not each.inputs)
@@ -78,7 +78,7 @@ def _counts_or_stays(source: Node) -> bool:
 
 
 def on_side(name: str, needed: Obligation) -> Obligation:
-    """Return what a side needs, so that where it does not hold the side is named."""
+    """Return an obligation of a side whose refusal names the side."""
     return _OnSide(name, needed)
 
 

@@ -7,10 +7,10 @@ from autopipe.rules._obligations import ErrorsEndEpoch, FitsMemory, InMemory, On
 def cache_after_batch(node: Node) -> Rewrite | None:
     """cache | batch(b)  ->  batch(b) | cache
 
-    Where nothing mixes elements between a cache and a batch, as in validation data, every epoch stacks the same batches
+    If nothing mixes elements between a cache and a batch, as in validation data, every epoch stacks the same batches
     anew, element by element, with a copy of each. A cache of the batches hands each out whole, without a copy. It
     needs: no other reader of the cache (it would find batches instead of elements), no ``ignore_errors`` downstream, a
-    memory cache (a file may hold elements already), nothing downstream that stops before the last batch was asked for
+    memory cache (a file may hold elements already), no stage downstream that stops before the last batch was asked for
     (a smaller last batch ends the elements, but not yet the batches), and batches that fit, with their padding.
     """
     match node:

@@ -7,10 +7,10 @@ from autopipe.rules._obligations import Deterministic, ErrorsSurface, InMemory, 
 def cache_after_filter(node: Node) -> Rewrite | None:
     """cache | filter(p)  ->  filter(p) | cache
 
-    A cache before a filter also holds what is never let through, and every epoch calls p again for each element, in one
-    thread. It needs: p deterministic, no other reader of the cache (it would find fewer elements), no ``ignore_errors``
-    downstream, a memory cache (a file may hold all elements already), and nothing downstream that stops early: only at
-    the end is it known how many elements pass.
+    A cache before a filter also holds the elements that never pass, and every epoch calls p again for each element, in
+    one thread. It needs: p deterministic, no other reader of the cache (it would find fewer elements), no
+    ``ignore_errors`` downstream, a memory cache (a file may hold all elements already), and no stage downstream that
+    stops early: the number of elements that pass is known only at the end.
     """
     match node:
         case Filter(input=Cache() as cache, predicate=predicate):

@@ -22,8 +22,8 @@ def cache_after_map(node: Node) -> Rewrite | None:
     same result for the same element each time, storing its results gives the same sequence, and f runs once. A
     shuffle or repeat may stand between: these do not look at elements. It needs: f deterministic, no other reader of
     the cache (it would hold something else), no ``ignore_errors`` downstream, a memory cache (a file may hold elements
-    of the old place), and results that fit. Where a shuffle holds them, they must be no larger than what goes into f,
-    and all of them must be read: otherwise f would run for all that the shuffle holds, in every epoch.
+    of the old place), and results that fit. If a shuffle holds them, they must be no larger than the input of f, and
+    all of them must be read: otherwise f would run for all elements in the shuffle, in every epoch.
     """
     if not isinstance(node, Map):
         return None

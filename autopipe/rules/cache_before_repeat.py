@@ -7,8 +7,8 @@ from autopipe.rules._obligations import InMemory, NoErrorIsIgnored, SameEveryEpo
 def cache_before_repeat(node: Node) -> Rewrite | None:
     """repeat(n) | cache  ->  cache | repeat(n)
 
-    After a repeat, a cache holds n copies of every element; without an end it grows until the memory is full, and
-    never once serves what it holds. Before the repeat it holds one copy and serves it from the second repetition on.
+    After a repeat, a cache holds n copies of every element; after an endless one it grows until the memory is full, and
+    never serves what it holds. Before the repeat it holds one copy and serves it from the second repetition on.
     It needs: elements that are the same in every repetition, a memory cache (a file may hold elements of the old
     place), and no ``ignore_errors`` downstream.
     """

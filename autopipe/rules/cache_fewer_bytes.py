@@ -13,9 +13,9 @@ def cache_fewer_bytes(node: Node) -> Rewrite | None:
     """map(f) | cache  ->  map(first part of f) | cache | map(rest of f)
 
     A cache of floats that were bytes takes four times the memory. f is cut where its result takes the fewest
-    bytes; what comes after the cut is arithmetic, which costs little, but does so in every epoch: that pays only where
-    memory is short. It needs: a cache that as written is above the RAM budget, and below it after the cut; a memory
-    cache, and no ``ignore_errors`` downstream.
+    bytes; what comes after the cut is arithmetic, which costs little, but in every epoch: that pays off only if memory
+    is short. It needs: a cache that as written is above the RAM budget, and below it after the cut; a memory cache, and
+    no ``ignore_errors`` downstream.
     """
     match node:
         case Cache(input=Map(preserve_cardinality=True) as mapped):

@@ -55,9 +55,9 @@ def cache_free_order(node: Node) -> Rewrite | None:
 
 
 class _Kept(NamedTuple):
-    """What works, its function if it is a map, what of it is cached, its parts where it is cut, and what becomes of it.
+    """The working stage, its function if it is a map, its cached part, its parts if it is cut, and what replaces it.
 
-    The latter is told twice: with one pass over the elements, and as it will be.
+    The last is given twice: with one pass over the elements, and as it will be.
     """
 
     working: Node
@@ -105,14 +105,14 @@ def _mixes_anew(shuffle: Shuffle) -> bool:
 
 
 def _mixing(shuffle: Shuffle, kept: Node) -> Shuffle:
-    """Return what takes the place of a shuffle, so that orders differ as much from epoch to epoch as they did."""
+    """Return what replaces a shuffle, so that orders differ as much between epochs as they did."""
     if not any(isinstance(stage, Shuffle) and stage.mixes for stage in walk(kept)):
         return shuffle
     return replace(shuffle, buffer_size=ALL_ELEMENTS, while_filling=shuffle.buffer_size)
 
 
 def _before(shuffle: Shuffle) -> Node:
-    """Return the stage whose elements a shuffle gets, past those that only hold them ready."""
+    """Return the stage whose elements a shuffle gets, skipping those that only buffer them."""
     return past(shuffle.input, Prefetch | Options)
 
 

@@ -45,6 +45,6 @@ def cache_keys(node: Node) -> Rewrite | None:
 
 
 def _held(shuffle: Shuffle) -> int:
-    """Return how many elements a shuffle holds, at the most."""
+    """Return how many elements a shuffle holds at most."""
     there = signature(shuffle.input)
     return int(min(shuffle.capacity, there.cardinality if there.is_counted else WHOLE_EPOCH))

@@ -55,7 +55,7 @@ def cache_results(node: Node) -> Rewrite | None:
         NoNewReadAhead(node),
         *map(NoErrorIsLost, kept.losing),
     )
-    # Those that fail cost time as well, and are no reason not to measure the others.
+    # Elements that fail cost time as well, and must not prevent measuring the others.
     worth = (WorthCaching(IgnoreErrors(input=results), LEAST_SAVED_SECONDS), FitsMemory(results))
     return up_to_rounding(kept.after, safe, worth, exact=kept.exact, unseen=RoundingUnseen(kept.jump))
 
@@ -64,11 +64,11 @@ class _Kept(NamedTuple):
     """What becomes of a map.
 
     Attributes:
-        cached: what a cache would hold, if one could.
-        memoized: what keeps results.
-        after: what becomes of the site.
+        cached: what a cache would hold, if one were possible.
+        memoized: the map that keeps results.
+        after: what replaces the site.
         exact: whether it gives the same bits.
-        jump: an op that may make more of another rounding.
+        jump: an op that may amplify a rounding difference.
         losing: functions whose possible failures a later one ignores.
     """
 
@@ -105,7 +105,7 @@ def _kept(node: Map) -> _Kept | None:
 
 
 def _maps_before(node: Map) -> tuple[Node, list[Function]]:
-    """Return what the maps right before a map read from, and their functions in the order they run."""
+    """Return the source of the maps right before a map, and their functions in the order they run."""
     maps: list[Function] = []
     stage = node.input
     while isinstance(stage, Map) and stage.one_for_one and not changes_between_epochs(stage.fn):

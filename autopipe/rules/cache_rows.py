@@ -37,10 +37,10 @@ from autopipe.rules._obligations import (
     WorthCaching,
 )
 
-# The cost of a call is no part of it: a batch pays for that.
+# The cost of a call is not saved: a batch pays for it only once.
 _LEAST_SAVED_SECONDS = 3e-6
 _ROWS_COMPARED = 64
-# Rows that so many were left out before have other neighbours.
+# Leaving out this many rows at the beginning gives all others different neighbours.
 _FEW = 3
 
 
@@ -94,11 +94,11 @@ class _Below(NamedTuple):
     """Where the rows of a map come from.
 
     Attributes:
-        source: what gives the same elements in the same order in every epoch, as far as it can be seen.
-        passed: what mixes and repeats them, the last stage first.
+        source: the part that seems to give the same elements in the same order in every epoch.
+        passed: the stages that mix and repeat them, the last one first.
         batch: the batch.
-        maps: those between it and the map, the last one first.
-        others: what else is there, likewise.
+        maps: the maps between it and the map, the last one first.
+        others: other stages there, the last one first.
     """
 
     source: Node
@@ -114,8 +114,8 @@ class _Kept(NamedTuple):
     Attributes:
         made: the batches whose rows are kept.
         rows: the rows.
-        compared: some batches, and the same made of rows that had other neighbours.
-        result: all of it.
+        compared: some batches, and the same batches made of rows with other neighbours.
+        result: what replaces the map.
     """
 
     made: Map
@@ -125,7 +125,7 @@ class _Kept(NamedTuple):
 
 
 def _below(node: Map) -> _Below | None:
-    """Return where rows come from; ``None`` where they are of no batch, or of the same in every epoch."""
+    """Return where rows come from; ``None`` if there is no batch, or if its batches are the same in every epoch."""
     maps: list[Map] = []
     others: list[Node] = []
     stage = node.input
@@ -156,7 +156,7 @@ def _kept(node: Map, below: _Below, parts: tuple[Function, Function] | None) -> 
     rows: Node = Unbatch(input=made)
     count = signature(source).cardinality
     if count >= 0:
-        # TensorFlow no longer knows it.
+        # TensorFlow no longer knows the number.
         rows = AssertCardinality(input=Take(input=rows, count=count) if batch.drop_remainder else rows, count=count)
     result: Node = Cache(input=rows)
     for stage in (*reversed(passed), batch, *reversed(others)):
@@ -170,7 +170,7 @@ def _kept(node: Map, below: _Below, parts: tuple[Function, Function] | None) -> 
 
 
 def _filling_batches(source: Node, batch: Batch) -> Node:
-    """Return elements that leave none over where only whole batches are made."""
+    """Return the elements, filled up so that none is left over if only whole batches are made."""
     count = signature(source).cardinality
     over = count % batch.batch_size
     if not batch.drop_remainder or count < batch.batch_size or not over:

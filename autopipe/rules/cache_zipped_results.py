@@ -83,10 +83,10 @@ class _Worked(NamedTuple):
     """A side with work of which results are kept.
 
     Attributes:
-        name: which one it is.
-        fn: what is done with it alone.
+        name: the name of the side.
+        fn: the work on it alone.
         elements: its elements with their numbers.
-        results: what is kept once every element was read.
+        results: the results that are kept once every element was read.
     """
 
     name: str
@@ -99,10 +99,10 @@ class _Kept(NamedTuple):
     """What becomes of a map.
 
     Attributes:
-        worked: the sides of which results are kept.
-        rest: what is done with the results.
-        after: what becomes of the site.
-        leaves_more: whether the rest may do what is the same in every epoch for the same elements together.
+        worked: the sides whose results are kept.
+        rest: the function of the results.
+        after: what replaces the site.
+        leaves_more: whether the rest may do work that is the same in every epoch for the same combination of elements.
     """
 
     worked: list[_Worked]

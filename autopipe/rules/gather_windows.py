@@ -31,7 +31,7 @@ def gather_windows(node: Node) -> Rewrite | None:
                 return None
             rows = signature(window.input).cardinality
             if size > max(rows, _MOST_PLACES):
-                # Some write "all there is" so; to list the places in such a window may take all memory.
+                # A huge size may mean "everything"; listing the positions in such a window could take all memory.
                 return None
             whole = window.drop_remainder or all(each.whole for each in batched)
             count = max(0, (rows - (size - 1) * stride - 1) // shift + 1)

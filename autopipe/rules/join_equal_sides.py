@@ -49,7 +49,7 @@ def join_equal_sides(node: Node) -> Rewrite | None:
 
 
 def _ends_in_maps(node: Node, sources: tuple[Node, ...]) -> bool:
-    """Return whether nothing but maps comes after what all sides read."""
+    """Return whether only maps come after what all sides read."""
     while isinstance(node, Map) and node not in sources:
         node = node.input
     return node in sources

@@ -51,7 +51,7 @@ def _opened(node: FlatMap | GroupByWindow | Interleave, opening: Function) -> No
 
 
 def _at_once(reading: Interleave | None) -> int:
-    """Return how many calls there are at once: one for each dataset that is read in turn, at the most."""
+    """Return how many calls there are at once: at most one for each dataset that is read in turn."""
     if reading is None or reading.num_parallel_calls in (None, AUTOTUNE):
         return AUTOTUNE
     return min(reading.num_parallel_calls, datasets_in_turn(reading))
@@ -60,13 +60,13 @@ def _at_once(reading: Interleave | None) -> int:
 def _map(source: Node, inner: LastMap, reading: Interleave | None) -> Map:
     """Return the map as it is after the stage.
 
-    It calls at once what was called at once where datasets are read at once, and what TensorFlow would by itself, whose
-    order an option might then free. Of an order that was free in each dataset alone, the one that was written is kept.
+    It is parallel if its datasets were read at once, or if TensorFlow would make it parallel by itself, whose order an
+    option might then free. An order that was free only within each dataset is kept as written.
     """
     calls, threads_of_own = inner.num_parallel_calls, inner.use_unbounded_threadpool
     if calls is None and (reading is not None or replace(effects(inner.fn), file_reads=()).pure):
         calls = no_fewer_calls([AUTOTUNE, _at_once(reading)])
-        # An interleave has a thread for each of its calls, a map only for each processor unless it is told so.
+        # An interleave has a thread for each call; a map has only one per processor unless it asks for its own threads.
         threads_of_own = threads_of_own or calls != AUTOTUNE
     return Map(
         input=source,

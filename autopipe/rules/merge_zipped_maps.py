@@ -44,7 +44,7 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
         return None
     functions = [each.fn for each in maps]
     if len({each.num_parallel_calls is None for each in maps}) > 1 and not all(effects(fn).pure for fn in functions):
-        # What is parallel would have to wait for what is not.
+        # Parallel maps would have to wait for sequential ones.
         return None
     unseen = tuple(CallsUnseen(fn) for fn in dict.fromkeys(functions))
     fn = of_position(_values(node), functions, signature(node).element_spec)
@@ -63,7 +63,7 @@ def merge_zipped_maps(node: Node) -> Rewrite | None:
 
 
 def _calls(maps: Sequence[Map]) -> int | None:
-    """Return the calls at once of a map that does the work of several: those of one, as many as any had."""
+    """Return the calls at once of a map that does the work of several: the most that any had."""
     calls = [each.num_parallel_calls for each in maps if each.num_parallel_calls is not None]
     return no_fewer_calls(calls) if len(calls) == len(maps) else None
 
@@ -83,7 +83,7 @@ def _is_positional(node: Node) -> bool:
 
 
 def _down_to_sources(node: Node) -> Iterator[Node]:
-    """Yield a stage after those that it reads from, up to what is known by position itself."""
+    """Yield stages, inputs first, down to sources whose elements are known by position."""
     if not isinstance(node, _SOURCES):
         for each in node.inputs:
             yield from _down_to_sources(each)
@@ -91,7 +91,7 @@ def _down_to_sources(node: Node) -> Iterator[Node]:
 
 
 def _losing_errors(node: Node, places: tuple[int, ...]) -> Iterator[Function]:
-    """Yield the functions whose errors are lost, where some of the flat tensors of ``node`` are asked for."""
+    """Yield the functions whose errors are lost if only some of the flat tensors of ``node`` are asked for."""
     match node:
         case Map(fn=fn):
             if loses_errors(fn, places):

@@ -31,6 +31,6 @@ def overlap_waits(node: Node) -> Rewrite | None:
 
 
 def _may_wait(fn: Function) -> bool:
-    """Return whether a function does anything that others answer; arithmetic has nothing to wait for."""
+    """Return whether a function may wait for something, such as a file; arithmetic never waits."""
     found = effects(fn)
     return bool(found.file_reads or found.runs_python) and not draws_in_order(fn)

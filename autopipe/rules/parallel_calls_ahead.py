@@ -40,9 +40,9 @@ def _calls(node: Map) -> int:
 
 
 def _is_eligible(node: Map) -> bool:
-    """Return whether calls may be made out of turn, and are made for single elements: a batch keeps a core busy.
+    """Return whether calls may be made out of order, and are made for single elements: a batch keeps a core busy.
 
-    A map with state that is not parallel yet is asked about at once; others are when ``parallel_map`` has made them so.
+    A sequential map with state is eligible at once; other maps, once ``parallel_map`` has made them parallel.
     """
     if draws_in_order(node.fn) or any(isinstance(each, Batch | PaddedBatch) for each in trees.walk(node.input)):
         return False

@@ -21,7 +21,8 @@ def parallel_interleave(node: Node) -> Rewrite | None:
     match node:
         case Interleave(num_parallel_calls=None):
             cycle = processors() if node.cycle_length == AUTOTUNE else node.cycle_length
-            # Else options.deterministic=False, which does not reach a sequential interleave, would free its order.
+            # Otherwise options.deterministic=False, which does not affect a sequential interleave, would free its
+            # order.
             after = replace(node, num_parallel_calls=AUTOTUNE, cycle_length=cycle, deterministic=True)
             unseen = (OrderUnseen(node.fn), ReadAheadUnseen(node.input), ErrorsSurface(node.fn))
             keeps = Keeps.TRAINING if effects(node.fn).unseeded_random else None

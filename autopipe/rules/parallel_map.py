@@ -20,7 +20,7 @@ def parallel_map(node: Node) -> Rewrite | None:
     """
     match node:
         case Map(use_inter_op_parallelism=False):
-            # TensorFlow's own, such as what draws for sample_from_datasets: next to no work.
+            # TensorFlow's own map, such as the one that draws for sample_from_datasets: hardly any work.
             return None
         case Map(num_parallel_calls=None, synchronous=False) if not draws_in_order(node.fn):
             parallel = replace(node, num_parallel_calls=AUTOTUNE)

@@ -58,7 +58,7 @@ def vectorize_map(node: Node) -> Rewrite | None:
 
 
 def _with_what_it_encodes(mapped: Map) -> Map:
-    """Return the map that ``ragged_batch`` put there as one with the map before it, which gave it the vectors."""
+    """Return the map that ``ragged_batch`` added, composed with the map before it, which gave it the vectors."""
     ragged = any(isinstance(part, tf.RaggedTensorSpec) for part in tf.nest.flatten(mapped.fn.output_spec))
     match mapped.input:
         case Map(synchronous=False) as parsing if ragged:

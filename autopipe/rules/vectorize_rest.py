@@ -47,7 +47,7 @@ def vectorize_rest(node: Node) -> Rewrite | None:
             one_by_one = node.on(replace(mapped, fn=rest, input=early))
             same = SameOnSample(one_by_one, after, over=early, exact=exact)
             faster = Faster(node, after, over=mapped.input)
-            # What comes after the batch is read ahead, and a generator may be another one's as well.
+            # Elements are read ahead of the batch, and a generator may be shared with another stage.
             unseen = (ReadAheadUnseen(early),) if effects(mapped.fn).generator else ()
             safe = (HasBatchedForm(rest, size), NoErrorIsLeftOver(rest, node), light, *unseen)
             return Rewrite(

@@ -1,9 +1,9 @@
 """Checkpoints of iterators, as ``tf.train.Checkpoint`` makes them: what is saved, and what can be restored.
 
-It refuses an iterator whose functions have a state. What a table of results holds need not be saved: it can be worked
-out again. And it restores only into the same stages; one that fills a cache has others than one that reads it. A
-shuffle is not restored correctly if its buffer has another size, so the knobs are saved too; so is whether an element
-failed, which would be missing from a cache. Private methods of TensorFlow are replaced here,
+TensorFlow refuses an iterator whose functions have a state. The entries of a table of results need not be saved: they
+can be computed again. And it restores only into the same stages; an iterator that fills a cache has other stages than
+one that reads it. A shuffle is not restored correctly if its buffer has another size, so the knobs are saved too. So is
+whether an element failed, which would be missing from a cache. Private methods of TensorFlow are replaced here,
 ``OwnedIterator._serialize_to_tensors`` and ``_restore_from_tensors``, and another is called, ``_track_trackable``.
 """
 
@@ -28,10 +28,10 @@ _STATE = "_STATE"
 _PROGRESS = "autopipe_progress"
 _HALF_WRITTEN = (
     "An iterator can be saved in a checkpoint once its disk caches are whole, but this one still writes them, and "
-    "a file half written cannot be continued. Save from the second epoch on, or give optimize() no disk_cache."
+    "a half-written file cannot be continued. Save from the second epoch on, or give optimize() no disk_cache."
 )
 _OTHER_STAGES = (
-    "An iterator can be restored where its pipeline has the stages of the one that was saved, but this one has others: "
+    "An iterator can be restored if its pipeline has the stages of the one that was saved, but this one has others: "
     "which rules are applied is measured anew each time. Store dataset.plan beside the checkpoint, by its save(path), "
     "and make the dataset with optimize(dataset, plan=path)."
 )
@@ -42,7 +42,7 @@ class Progress:
     """What is saved of an iterator beside its state.
 
     Attributes:
-        knobs: those it ran with.
+        knobs: the knobs it ran with.
         given, in_vain: what its consumer asked for, as :class:`autopipe.runtime.requests.Requests` counts it.
     """
 
@@ -52,7 +52,7 @@ class Progress:
 
     @classmethod
     def of(cls, reading: Reading) -> Progress:
-        """Return that of a reading."""
+        """Return the progress of a reading."""
         requests = reading.requests
         return cls(reading.knobs) if requests is None else cls(reading.knobs, requests.given, requests.in_vain)
 
@@ -66,11 +66,11 @@ class _SavedProgress(tf.train.experimental.PythonState):  # type: ignore[misc]
         self._restored = Progress({})
 
     def serialize(self) -> str:
-        """Return how far it is."""
+        """Return the progress of the reading as text."""
         return json.dumps(asdict(Progress.of(self._reading)))
 
     def deserialize(self, string: str | bytes) -> None:
-        """Take that of another iterator."""
+        """Take the progress of another iterator."""
         self._restored = Progress(**json.loads(string))
 
     def taken(self) -> Progress:
@@ -80,9 +80,9 @@ class _SavedProgress(tf.train.experimental.PythonState):  # type: ignore[misc]
 
 
 def make_savable(iterator: Any, reading: Reading, restore: Callable[[Any, Progress], bool]) -> None:
-    """Have checkpoints leave out what can be worked out again, and restore what was saved in another epoch.
+    """Have checkpoints leave out what can be computed again, and restore what was saved in another epoch.
 
-    Where anything else has a state, they are refused as before.
+    If anything else has a state, they are refused as before.
 
     Args:
         iterator: an iterator over an optimized dataset.

@@ -49,7 +49,7 @@ class OptimizedDataset(Followable):
         freed: FreedMemory | None = None,
     ) -> None:
         for name, value in vars(original).items():
-            # Others have put it there, as Keras does class_names; but not what another optimized dataset has.
+            # Attributes that others put there, as Keras does class_names, but none of another optimized dataset.
             if not name.startswith("_") and name != "optimized" and not hasattr(OptimizedDataset, name):
                 setattr(self, name, value)
         self.original = original
@@ -73,7 +73,7 @@ class OptimizedDataset(Followable):
 
     @property
     def _variant_tensor(self) -> Any:
-        """What is derived from here reads the caches that are full by now: all readers then see the same order."""
+        """Derived datasets read the caches that are full by now: all readers then see the same order."""
         if self._stores.has_memories and tf.compat.v1.executing_eagerly_outside_functions():
             with tf.init_scope(), self._lock:
                 derived = self._stores.derived_memories(self._iterators.memories_in_use())
@@ -82,7 +82,7 @@ class OptimizedDataset(Followable):
         return self._variant_tensor_attr
 
     def _inputs(self) -> list[Any]:
-        # TensorFlow takes the options from here, and what is held here stays alive: the user's captures too.
+        # TensorFlow takes the options from here, and this keeps what the original holds alive: the user's captures too.
         return [self.original]
 
     @property
@@ -109,7 +109,7 @@ class OptimizedDataset(Followable):
     def waits_for_caches(self) -> bool:
         """Return whether the first element of a derived dataset waits for many elements that caches will hold."""
         if fills_at_once(self.written):
-            # As written it waits too, once; and what fills caches then serves the training that follows.
+            # As written it waits too, once; and the caches it fills then serve the training that follows.
             return False
         with self._lock:
             full = self._stores.has_full_memories(self._iterators.memories_in_use())
@@ -144,9 +144,9 @@ class OptimizedDataset(Followable):
             after: stages after this dataset, as for :meth:`iterator`.
 
         Returns:
-            The iterator; ``None`` where that could be noticed (Python code, a variable), where a cache is not full,
-            where a seeded shuffle would go on with another order if the iterator were never read, and where files are
-            read that may change, as they may with ``keeps="sequence"``.
+            The iterator; ``None`` if an early start could be noticed (Python code, a variable), if a cache is not full,
+            if a seeded shuffle would go on with another order should it never be read, or if files are read that
+            may change, as they may with ``keeps="sequence"``.
 
         >>> import tensorflow as tf, autopipe
         >>> dataset = autopipe.optimize(tf.data.Dataset.range(4).shuffle(4))
@@ -165,7 +165,7 @@ class OptimizedDataset(Followable):
     def offer(self, iterator: Any) -> None:
         """Return an iterator of :meth:`start_early` from the next ``iter()``, if the caller still holds it then.
 
-        This does nothing once it was handed out, or where its knobs are no longer those of the dataset.
+        This does nothing once it was handed out, or if its knobs are no longer those of the dataset.
         """
         self._offered = _gone if iterator is None else weakref.ref(iterator)
 
@@ -180,7 +180,7 @@ class OptimizedDataset(Followable):
 
     @property
     def caches_are_full(self) -> bool:
-        """Whether all that it keeps in memory is there, or nearly all where epochs differ."""
+        """Whether all that it keeps in memory is there, or nearly all if epochs differ."""
         return self._stores.memories_are_full and self._tables.are_full
 
     @property
@@ -189,7 +189,7 @@ class OptimizedDataset(Followable):
         return self._stores.memories_are_filled and self._tables.are_full
 
     def results_have_settled(self, given: int) -> bool:
-        """Return whether its memoized maps make hardly any new results by now; to be called again and again.
+        """Return whether its memoized maps make hardly any new results by now. Call it again and again.
 
         Args:
             given: how many elements the iterator that fills them has given.
@@ -218,11 +218,11 @@ class OptimizedDataset(Followable):
         two elements, from the thread that takes them: iterators that other threads read go on as they are.
 
         A knob that is not ``live``, such as the cycle of an interleave, changes from the next iterator on. So do all
-        knobs where an iterator cannot be changed. TensorFlow cannot save a generator's state, that of a seeded random
-        function, a cache file half written, or a memory cache that is read at two places. It does not restore
-        ``sample_from_datasets``, nor CSV files with a header, as they were. More than 20,000 elements in memory caches
-        and shuffle buffers take it too long. And an iterator that reads further ahead could fill a cache that lacks a
-        failed element, where the number of elements is unknown.
+        knobs of an iterator that cannot be changed. TensorFlow cannot save the state of a generator or of a seeded
+        random function, a half-written cache file, or a memory cache that is read at two places. It does not restore
+        ``sample_from_datasets`` or CSV files with a header as they were. More than 20,000 elements in memory caches and
+        shuffle buffers take it too long. And an iterator that reads further ahead could fill a cache that lacks a
+        failed element, if the number of elements is unknown.
 
         Args:
             knobs: values by the names in :attr:`knobs`; the others stay.
@@ -342,7 +342,7 @@ class OptimizedDataset(Followable):
         drawn_from = self._iterators.change(reading, tree)
         if drawn_from is None:
             return
-        # An iterator without end leaves the seeds in its own generators: the next ones draw their orders from those.
+        # An endless iterator leaves the seeds in its own generators: the next ones draw their orders from those.
         self._iterators.ready.clear()
         self._rebuild(with_seed_generators_of(drawn_from, self._autopipe_tree))
         if self._tried_next is not None:
@@ -350,4 +350,4 @@ class OptimizedDataset(Followable):
 
 
 def _gone() -> None:
-    """Stand in for a reference to what is gone."""
+    """Stand in for a dead reference."""

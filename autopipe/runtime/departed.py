@@ -1,4 +1,4 @@
-"""What is learned of full caches from an iterator whose consumer is gone."""
+"""What an iterator whose consumer is gone shows of full caches."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["ask_once_more", "note_taken"]
 
 
 def ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: Any, resource: Any) -> None:
-    """Take one more element than a consumer that is gone did: it may show that none is missing from full caches.
+    """Take one more element than a departed consumer did: it may show that none is missing from full caches.
 
-    A consumer that got as many elements as there are need not ask for another, which alone would have shown it the
-    error of a missing one. This may fail too, or reach the end, which is then noted.
+    A consumer that got as many elements as there are need not ask for another, though only that would have shown it
+    the error of a missing one. This request may fail too, or reach the end, which is then noted.
     """
     try:
         if _had_no_error(reading) and resource is not None and not may_give_nothing_for_ever(reading.tree):
@@ -28,9 +28,9 @@ def ask_once_more(stores: Stores, reading: Reading, asked: Future[None], like: A
 
 
 def note_taken(stores: Stores, reading: Reading) -> None:
-    """Note how many elements a consumer got that is gone: they may be as many as one pass has."""
+    """Note how many elements a departed consumer got: they may be as many as one pass has."""
     if reading.passes:
-        # It may do so only since it was restored from another.
+        # It may have filled caches before it was restored from another iterator.
         return
     if _had_no_error(reading):
         assert reading.requests is not None

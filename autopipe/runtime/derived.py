@@ -22,17 +22,17 @@ from autopipe.runtime.readings import Stages, tree_after
 
 __all__ = ["Followable", "FollowingDataset", "built_after"]
 
-# Mostly of batches; it counts where the number of elements is unknown.
+# If the number of elements is unknown, a take of up to this many takes few; elements are mostly batches.
 _FEW = 32
 
 to_variant = tf.data.experimental.to_variant
 
-# Each reads its input to the end. A take does not: see LookingDataset.
+# Stages that read their input to the end. A take does not: see LookingDataset.
 _FOLLOWING = ir.Batch | ir.Filter | ir.Map | ir.Options | ir.PaddedBatch | ir.Prefetch | ir.Repeat | ir.Skip
 
 
 class Followed(Protocol):
-    """An optimized dataset, as the datasets derived from it need it."""
+    """What datasets derived from an optimized dataset need of it."""
 
     @property
     def original(self) -> Any:
@@ -78,7 +78,7 @@ def _staying_live(method: Callable[..., Any]) -> Callable[..., Any]:
     def derive(self: Followable, *given: Any, **named: Any) -> Any:
         derived = method(self, *given, **named)
         if derived is self:
-            # As a prefetch() of TensorFlow's debug mode is.
+            # prefetch() returns its dataset in TensorFlow's debug mode.
             return self
         optimized, stages = self._following
         stage = _stage_after(optimized, derived)
@@ -91,7 +91,7 @@ def _staying_live(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _stage_after(optimized: Followed, derived: Any) -> ir.Unary | None:
-    """Return the stage that a dataset ends with, if it may follow; ``None`` inside a traced function, too."""
+    """Return the last stage of a dataset, if it may follow; ``None`` inside a traced function, too."""
     stage = extract(derived) if tf.executing_eagerly() else None
     if not isinstance(stage, _FOLLOWING):
         return None
@@ -100,15 +100,15 @@ def _stage_after(optimized: Followed, derived: Any) -> ir.Unary | None:
 
 
 def _takes_few(taken: ir.Take) -> bool:
-    """Return whether a cache of all elements is of little use to a take, as to a look at some beside training."""
+    """Return whether a take is too small for a cache of all elements to help it, such as a look beside training."""
     number = signature(taken.input).cardinality
     return 0 <= taken.count <= (number / 2 if number >= 0 else _FEW)
 
 
 def _looks(taken: ir.Take) -> float:
-    """Return how many passes take as many elements as there are; from then on, filling caches pays.
+    """Return how many passes take as many elements as there are; from then on, filling caches pays off.
 
-    Where that number is not known it is infinite: filling caches might never end.
+    It is infinite if the number of elements is unknown: filling caches might never end.
     """
     number = signature(trees.past(taken.input, ir.Repeat)).cardinality
     return math.inf if number < 0 else math.ceil(number / max(taken.count, 1))
@@ -132,7 +132,7 @@ class Followable(tf.data.Dataset):
     with_options = _staying_live(tf.data.Dataset.with_options)
 
     def take(self, count: Any, name: str | None = None) -> Any:
-        """Do as any dataset; the result is not live, and where it takes few, does not wait until caches are full."""
+        """Do as any dataset; the result is not live, and if it takes few, does not wait until caches are full."""
         derive = partial(super().take, count, name)
         optimized, stages = self._following
         derived = derive()
@@ -176,7 +176,7 @@ class FollowingDataset(Followable):
 
     @property
     def _variant_tensor(self) -> Any:
-        """What is derived from here reads the caches that are full by now, as what the optimized dataset gives does."""
+        """Derived datasets read the caches that are full by now, as those of the optimized dataset do."""
         if tf.compat.v1.executing_eagerly_outside_functions():
             with tf.init_scope():
                 source = to_variant(self.optimized)

@@ -1,9 +1,9 @@
-"""What is read of a pipeline in a few epochs, in a form that can be compared with another's.
+"""What a few epochs of a pipeline yield, in a form that can be compared with another pipeline's.
 
-Elements are not kept, only what identifies them. An element is identified by a digest of its bits, for a comparison
-in order. A row (of a batch, so that batch boundaries do not count; else an element) is identified by a digest of what
-must be equal (whole numbers, texts, shapes, which floats are NaN or infinite) and by sums of its floats with random
-weights, since floats, also those of complex numbers, may round differently.
+Elements are not kept, only what identifies them: a digest of the bits of each element, for a comparison in order. A row
+(of a batch, so that batch boundaries do not count; else an element) is identified by a digest of what must be equal
+(whole numbers, texts, shapes, which floats are NaN or infinite) and by sums of its floats with random weights, since
+floats, also those of complex numbers, may round differently.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Row:
     sizes: Any
 
     def like(self, other: Row, tolerance: float) -> bool:
-        """Return whether both are equal but for rounding, and the noise left where large numbers cancel out."""
+        """Return whether both are equal up to rounding, and the noise left where large numbers cancel out."""
         if self.exact != other.exact or self.sums.shape != other.sums.shape:
             return False
         return bool(np.all(np.abs(self.sums - other.sums) <= tolerance * np.maximum(self.sizes, other.sizes) + _NOISE))
@@ -72,14 +72,14 @@ def read_epochs(dataset: Any, epochs: int, limit: int, seconds: float, *, batche
         dataset: a ``tf.data.Dataset``.
         epochs: how often it is read.
         limit: elements read in each epoch, at the most.
-        seconds: time for all epochs together; an epoch that is under way then is broken off.
+        seconds: time for all epochs together; the epoch under way is then broken off.
         batched: whether the rows of an element are examples of their own.
     """
     end = time.perf_counter() + seconds
     try:
         return [_read(dataset, limit, end, batched) for _ in range(epochs)]
     finally:
-        # They take twice the memory of their rows.
+        # The weights take twice the memory of their rows.
         _weights.cache_clear()
 
 
@@ -120,7 +120,7 @@ def _leaves(element: Any) -> list[Any]:
 
 
 def _rows(leaves: list[Any]) -> Iterator[list[Any]]:
-    """Yield the rows of a batch, and what is no batch as it is."""
+    """Yield the rows of a batch; an element that is not a batch is yielded whole."""
     sizes = {leaf.shape[0] if leaf.ndim else -1 for leaf in leaves}
     if len(sizes) == 1 and -1 not in sizes:
         yield from ([_array(leaf[row]) for leaf in leaves] for row in range(sizes.pop()))
@@ -146,7 +146,7 @@ def _flat(leaf: Any) -> Any:
 
 
 def _is_summed(flat: Any) -> Any:
-    """Return where floats can be summed: a number, and not so large that the sum of some would be none."""
+    """Return where floats can be summed: they are numbers, and not so large that a sum would overflow."""
     return np.abs(flat) < _MOST_SUMMED
 
 
@@ -166,7 +166,7 @@ def _weighted(flat: Any) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=8)
 def _weights(size: int) -> tuple[Any, Any]:
-    """Return the random weights of so many numbers, and where their blocks start; rows are often alike."""
+    """Return random weights for this many numbers, and where their blocks start; rows often have the same size."""
     blocks = min(-(-size // _BLOCK), _MOST_BLOCKS)
     starts = np.linspace(0, size, blocks, endpoint=False, dtype=np.int64)
     return np.random.default_rng(size).uniform(0.5, 1.5, size), starts

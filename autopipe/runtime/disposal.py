@@ -1,9 +1,9 @@
-"""Destroying iterators on a thread of its own, so that training does not wait for it.
+"""Destroying iterators on a separate thread, so that training does not wait for it.
 
 TensorFlow's AUTOTUNE thread sleeps between two optimizations, twice as long each time, up to a minute. Destroying the
 iterator wakes it before it has been told to stop, so that it may sleep on (``Model::OptimizeLoop`` of ``model.cc``).
-The thread that destroys the iterator waits for it: in training that is at the end of an epoch, holding the GIL, and
-where a running iterator gets another pipeline. So another thread does it here.
+The thread that destroys the iterator waits for it: in training, that happens at the end of an epoch, holding the GIL,
+and when a running iterator gets another pipeline. So another thread does it here.
 
 Private attributes of TensorFlow are read here, ``OwnedIterator._iterator_resource``, and ``_dataset``.
 """
@@ -28,29 +28,29 @@ from autopipe.pipeline.tensorflow_rewrites import as_built
 __all__ = ["call_aside", "dispose_aside", "is_fresh", "number_given", "put_in_place", "resource_of"]
 
 _LOOK_SECONDS = 0.001
-# What it usually takes to make a pipeline whose predecessor is not waited for.
+# Making a pipeline usually takes this long if its predecessor is not waited for.
 _MAKING_SECONDS = 0.005
 # The last references to an object that is being freed go within microseconds.
 _PATIENCE_SECONDS = 0.1
-# The list that holds it, and the argument of the function that counts. Releases of Python count local names
-# differently.
+# The list that holds the handle, and the argument of the function that counts references. Releases of Python count
+# local names differently.
 _OWN_REFERENCES = 2
 
 
 def resource_of(iterator: Any) -> Any:
-    """Return the handle of what an iterator runs."""
+    """Return the handle of the pipeline that an iterator runs."""
     return iterator._iterator_resource
 
 
 def dispose_aside(iterator: Any, before: Callable[[Any], None] = lambda _: None) -> Future[None]:
-    """From now on, let another thread destroy what an iterator runs once the iterator is garbage-collected.
+    """Let another thread destroy the pipeline of an iterator once the iterator is garbage-collected.
 
     Args:
         iterator: the iterator.
-        before: what that thread does first with its handle; with ``None`` where the handle has another owner.
+        before: what that thread does first with its handle; with ``None`` if the handle has another owner.
 
     Returns:
-        A future that is done once it is destroyed; never where the handle has another owner.
+        A future that is done once it is destroyed; never if the handle has another owner.
 
     >>> import tensorflow as tf
     >>> iterator = iter(tf.data.Dataset.range(3))
@@ -65,7 +65,7 @@ def dispose_aside(iterator: Any, before: Callable[[Any], None] = lambda _: None)
 
 
 def call_aside(iterator: Any, then: Callable[[], None]) -> None:
-    """From now on, let another thread do something once an iterator is garbage-collected.
+    """Let another thread do something once an iterator is garbage-collected.
 
     >>> import tensorflow as tf
     >>> gone = threading.Event()
@@ -109,22 +109,22 @@ def put_in_place(resource: Any, dataset: Any, *, aside: bool, restored: bool = F
 
 
 def _dispose(held: list[Any], dataset: Any, before: Callable[[Any], None], destroyed: Future[None]) -> None:
-    """Begin to destroy what the handle in a list of one leads to; there must be no other reference to it."""
+    """Begin to destroy what a handle leads to, which is in a list of one; there must be no other reference to it."""
     _begin_aside(lambda: _empty(held, dataset, before, destroyed))
 
 
 def _begin_aside(work: Callable[[], None]) -> None:
     with contextlib.suppress(RuntimeError):
-        # The interpreter is shutting down otherwise.
+        # No thread can be started while the interpreter shuts down.
         _on_another_thread(work)
 
 
 def _empty(held: list[Any], dataset: Any, before: Callable[[Any], None], destroyed: Future[None]) -> None:
-    """Make what was an iterator run an empty pipeline; its own is destroyed, with the GIL released."""
+    """Make the handle run an empty pipeline, which destroys the one before with the GIL released."""
     given_up = time.monotonic() + _PATIENCE_SECONDS
     while sys.getrefcount(held[0]) > _OWN_REFERENCES:
         if time.monotonic() > given_up:
-            # A traced function reads on from it, say.
+            # There is another reference, such as a traced function that reads on from it.
             before(None)
             return
         time.sleep(_LOOK_SECONDS)
@@ -152,7 +152,7 @@ def _nothing(types: tuple[Any, ...], shapes: tuple[tuple[int, ...], ...]) -> Any
 
 
 def _sides(shape: Any) -> tuple[int, ...]:
-    """Return the sides of a tensor of this shape; any number will do for those that are not known."""
+    """Return the sides of a tensor of this shape; 0 for those that are not known."""
     return tuple(side or 0 for side in shape.as_list()) if shape.rank is not None else ()
 
 

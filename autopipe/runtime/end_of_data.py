@@ -26,7 +26,7 @@ def telling_its_end(
 ) -> Any:
     """Return the same elements; once the consumer has all of them, ``tell`` is called.
 
-    Where ``number`` is known, that is as soon as it has taken so many, since Keras asks for no more. Otherwise it is
+    If ``number`` is known, that is as soon as it has taken that many, since Keras asks for no more. Otherwise it is
     when the consumer asks for another. It is never called if the consumer ever got an error: after an element that
     failed, a batch or a take may have given another in its place.
 
@@ -34,14 +34,14 @@ def telling_its_end(
         dataset: any dataset.
         tell: is called, in a graph.
         requests: counts what is asked for; an iterator that goes on over another pipeline keeps its own.
-        number: how many elements there are; below 1 where that is not known, or where some may be left out, so that an
-            error among these would not reach the consumer.
-        inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. After the result, that
-            prefetch would be what asks, and not the consumer; so it is put before.
+        number: how many elements there are; below 1 if that is not known, or if some may be left out, so that an error
+            among these would not reach the consumer.
+        inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. Put after the result, that
+            prefetch would ask for elements in place of the consumer; so it is put before.
         stateless: whether TensorFlow can save an iterator over ``dataset``. Then it can save one over the result too,
             though whether ``tell`` was called is not saved.
-        chosen: whether elements are chosen from several datasets. Then TensorFlow forgets their shapes, and takes what
-            it concatenates for scalars.
+        chosen: whether elements are chosen from several datasets. TensorFlow then forgets their shapes, and treats what
+            it concatenates as scalars.
 
     >>> ended = tf.Variable(False)
     >>> def tell():
@@ -63,7 +63,7 @@ def telling_its_end(
 
 
 def _with_shapes(dataset: Any) -> Any:
-    """Return the same elements after a map that states their shapes; one that does nothing would be left out."""
+    """Return the same elements after a map that states their shapes; a map that does nothing would be left out."""
 
     def shaped(part: Any, spec: Any) -> Any:
         return tf.ensure_shape(part, spec.shape) if isinstance(spec, tf.TensorSpec) else part

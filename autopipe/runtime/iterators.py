@@ -1,4 +1,4 @@
-"""The iterators over an optimized dataset: how each starts, and how it goes on with other knobs."""
+"""The iterators over an optimized dataset: how each starts, and how it continues with other knobs."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ __all__ = ["Iterators"]
 class Iterators:
     """The iterators over one optimized dataset.
 
-    Each holds its reading, a reading holds the dataset, and the dataset holds this: all of it, memories included, is
-    freed with the last iterator.
+    Each iterator holds its reading, a reading holds the dataset, and the dataset holds this object: all of it, memories
+    included, is freed with the last iterator.
 
     Args:
         stores: where the caches keep their elements.
@@ -83,7 +83,7 @@ class Iterators:
         Args:
             dataset: the optimized dataset.
             tree: its pipeline, perhaps with other knobs.
-            built: what derived datasets are built on; without caches it is the same pipeline.
+            built: the dataset that others are derived from; without caches it is the same pipeline.
             after: the stages that were put after it.
             early: whether its buffers are to fill before the first element is asked for.
         """
@@ -114,9 +114,9 @@ class Iterators:
         return iterator, reading
 
     def change(self, reading: Reading, tree: ir.Node) -> ir.Node | None:
-        """Make an iterator go on over a pipeline of the same stages with other knobs, where these are live.
+        """Make an iterator continue with a pipeline of the same stages with other knobs, if these are live.
 
-        It is left as it is while another thread may be taking an element from it.
+        It stays unchanged while another thread may be taking an element from it.
 
         Returns:
             The pipeline whose seeds the next iterators must go on drawing from; ``None`` if they are not affected.
@@ -125,7 +125,7 @@ class Iterators:
             return self._change(reading, tree) if is_here else None
 
     def _new_reading(self, dataset: Any, tree: ir.Node, after: Stages) -> tuple[Reading, bool]:
-        """Return how an iterator is to read, and whether to watch if it is abandoned before memory caches are full."""
+        """Return how an iterator is to read, and whether to watch that it is not abandoned before caches are full."""
         written_by_others = [file for each in self.live() for file in each.files]
         files = self._stores.next_files(written_by_others, self.memories_in_use())
         memories = self._stores.next_memories(self.memories_in_use())
@@ -139,7 +139,7 @@ class Iterators:
             case Form.PASSING:
                 memories = self._stores.no_memories
         reading = Reading(dataset, after, knob_values(tree), memories, None, files, writes, form=form)
-        # Those with other stages or buffer sizes note their end as well, so that a state of theirs fits no other kind.
+        # Iterators with other stages or buffer sizes note their end as well, so that their state fits no other kind.
         notes = writes or form is Form.FILLING or (unfilled and memories.must_end)
         if _must_count(reading, notes=notes):
             reading.requests = Requests()
@@ -172,7 +172,7 @@ class Iterators:
             iterator: the iterator.
             reading: its reading.
             pipeline: what it runs.
-            ended: gets whether it was read to its end, if that is to be found out.
+            ended: is set to whether it was read to its end, if that is to be found out.
         """
         told = reading.notes and self._stores.need_be_told(reading.memories, reading.files)
         if not _ends_aside(reading):
@@ -180,7 +180,7 @@ class Iterators:
             if told or reading.passes:
                 call_aside(iterator, partial(note_taken, self._stores, reading))
         elif ended is not None:
-            # To hold the handle would keep what it leads to.
+            # Holding the handle would keep what it leads to.
             handle = weakref.ref(resource_of(iterator))
             find_end = partial(self._find_end, reading, ended, pipeline, handle)
             reading.memories.note_reader(dispose_aside(iterator, find_end))
@@ -191,7 +191,7 @@ class Iterators:
         else:
             reading.memories.note_reader(dispose_aside(iterator))
         if reading.writes:
-            # It is called before those that were put there earlier.
+            # The latest finalizer is called first.
             weakref.finalize(iterator, self._stores.note_gone, reading.files).atexit = False
 
     def _find_end(
@@ -219,7 +219,7 @@ class Iterators:
         if iterator is None or reading.writes:
             return None
         if reading.form is Form.AS_WRITTEN:
-            # It has none of these knobs.
+            # The pipeline as written has none of these knobs.
             return None
         knobs = reading.knobs | {knob.name: knob.value for knob in read_knobs(tree) if knob.live}
         if knobs == reading.knobs or waits_for_next_epoch(tree_after(tree, reading.after)):
@@ -232,7 +232,7 @@ class Iterators:
         state = self._state_of(reading, iterator)
         if state is None:
             return None
-        # Re-pointing draws from the generators of shuffle seeds; with its own, those of later epochs are left alone.
+        # Re-pointing draws from the generators of shuffle seeds; separate ones leave those of later epochs alone.
         own = trees.transform(with_knobs(tree, knobs), with_new_seed_generator)
         changed = replace(reading, knobs=knobs, memories=self._memories_for(reading))
         if not repoint(iterator, state, self._pipeline_of(changed, own), aside=_ends_aside(reading)):
@@ -242,13 +242,13 @@ class Iterators:
         return own if repeats_a_seeded_shuffle(tree_after(own, reading.after)) else None
 
     def _restore(self, reading: Reading, state: Any, saved: Progress) -> bool:
-        """Make an iterator go on from where another one was, perhaps in another epoch; return whether it does.
+        """Make an iterator continue from where another one was, perhaps in another epoch; return whether it does.
 
-        It goes on with the knobs of the other one: some change the stages.
+        It continues with the knobs of the other one: some change the stages.
 
         An iterator that fills caches notes its end, and one that is observed is metered: which of these the saved one
-        did is found by trying. What caches hold is in the state, and must not be put into memories that others read.
-        Later iterators read it too: a drawn order, or a choice of elements, stays what it was.
+        did is found by trying. The state has what caches hold, which must not be put into memories that others read.
+        Later iterators read it too: a random order, or a choice of elements, stays the same.
         """
         iterator = reading.iterator()
         known = [knob for knob in read_knobs(reading.dataset.tree) if knob.name in saved.knobs]
@@ -256,7 +256,7 @@ class Iterators:
         knobs = reading.knobs | values
         tree = with_knobs(reading.dataset.tree, knobs)
         keeps_nothing = not reading.memories.caches and not reading.notes and not reading.passes
-        # One that was read is waited for then, so that it is made anew where that draws no order.
+        # An iterator that was read is then waited for, so it is made anew if that draws no order.
         in_place = was_never_read(iterator) or any(map(is_reseeded, trees.walk(reading.tree)))
         if keeps_nothing and in_place and knobs == reading.knobs and restore_in_place(iterator, state):
             return True
@@ -270,7 +270,7 @@ class Iterators:
     def _readings_like(
         self, reading: Reading, tree: ir.Node, knobs: dict[str, int], saved: Progress
     ) -> Iterator[Reading]:
-        """Yield what the reading of the other iterator may have been: only whether its state fits tells which."""
+        """Yield what the reading of the other iterator may have been: the right one is the one that its state fits."""
         noted, metered = reading.notes, reading.stall is not None
         forms = tuple(self._forms(reading, tree))
         for form, meters, notes in product(forms, (metered, not metered), (noted, not noted)):
@@ -302,7 +302,7 @@ class Iterators:
         return self._stores.empty_memories()
 
     def _go_on_restored(self, reading: Reading, other: Reading, pipeline: Any, saved: Progress) -> None:
-        """Take over how the other iterator read; what its caches hold now may be all there is."""
+        """Take over how the other iterator read; its caches may be whole now."""
         iterator, number = reading.iterator(), int(pipeline.cardinality())
         if not (other.passes and reading.passes and other.requests is None):
             self._departures.forget(iterator)
@@ -311,7 +311,7 @@ class Iterators:
                 self._departures.watch(iterator, partial(read_to_end, other.requests, number))
         else:
             other.memories.note_readers_of(reading.memories)
-            # Where the saved one had given its last element, no further element will tell that it ended.
+            # If the saved one had given its last element, no further element will show that it ended.
             has_ended = not saved.in_vain and saved.given == number
             if not other.notes or (has_ended and all_come_through(other.tree)):
                 other.memories.note_whole()
@@ -319,7 +319,7 @@ class Iterators:
         _goes_on_as(reading, other)
 
     def _state_of(self, reading: Reading, iterator: Any) -> Any:
-        """Return where an iterator is; ``None`` where TensorFlow cannot say so, or takes too long to."""
+        """Return the state of an iterator; ``None`` if TensorFlow cannot save it, or takes too long."""
         self._holds_much = (
             self._holds_much or has_large_buffer(reading.dataset.tree) or reading.memories.hold_more_than(MOST_HELD)
         )
@@ -333,10 +333,10 @@ class Iterators:
         return None if self._holds_much else state
 
     def _memories_for(self, reading: Reading) -> Memories:
-        """Return where an iterator finds what its memory caches hold, once its state is restored.
+        """Return the memories of an iterator whose state is going to be restored.
 
         Restoring empties them for a moment. Nothing else may read them then: neither another iterator, nor the pipeline
-        before, which may still be ending. Where stages may read further ahead than before, they are guarded.
+        before, which may still be ending. If stages may read further ahead than before, they are guarded.
         """
         if self._stores.is_unguarded(reading.memories):
             return reading.memories.guarded_successor()
@@ -344,11 +344,11 @@ class Iterators:
         return reading.memories.successor() if shared or _ends_aside(reading) else reading.memories
 
     def _pipeline_of(self, reading: Reading, tree: ir.Node) -> Any:
-        """Return the dataset an iterator runs where it is made anew: its caches hold what those of its memories do."""
+        """Return the dataset that an iterator runs when it is made anew, with caches over its memories."""
         return self._pipeline(self._stores.build(reading.run(tree), reading.memories, reading.files), reading)
 
     def _pipeline(self, dataset: Any, reading: Reading) -> Any:
-        """Return the dataset an iterator runs: with a meter and a note of its end where there are counters for them."""
+        """Return the dataset an iterator runs: with a meter and a note of its end if there are counters for them."""
         dataset = built_after(dataset, reading.after)
         synchronous = reading.ends_synchronously
         if reading.stall is not None:
@@ -369,10 +369,10 @@ class Iterators:
             )
         tree = reading.dataset.tree
         if any(dataset is node.dataset for node in trees.walk(tree) if isinstance(node, ir.Source)):
-            # The author's own, on which nothing is noted.
+            # Do not set an attribute on the author's own dataset.
             dataset = dataset.with_options(tf.data.Options())
-        # The iterator holds its dataset; this makes it hold the functions and what caches keep their elements in too,
-        # which TensorFlow frees otherwise.
+        # The iterator holds its dataset; this makes it hold the functions and the memories of caches too, which
+        # TensorFlow would free.
         dataset._autopipe_owner = (reading.dataset.original, tree, reading.memories)
         return dataset
 
@@ -386,11 +386,11 @@ def _goes_on_as(reading: Reading, other: Reading) -> None:
 def _must_count(reading: Reading, *, notes: bool) -> bool:
     """Return whether the pipeline of an iterator has to count what it gives, which makes starting it slow.
 
-    TensorFlow counts that too, and can be asked before the iterator is gone, if it is let go aside.
+    TensorFlow counts that too, and can be asked before the iterator is gone, if another thread destroys it.
 
     Args:
         reading: its reading.
-        notes: whether its caches, or its files, are to take note of its end.
+        notes: whether its end must be noted for its caches or files.
     """
     return not _ends_aside(reading) if reading.passes else notes
 

@@ -1,4 +1,4 @@
-"""A further element of an iterator whose consumer is gone: only that tells whether the iterator was at its end.
+"""A further element of an iterator whose consumer is gone: only that shows whether the iterator was at its end.
 
 Private modules of TensorFlow are used here, ``cancellation``, ``context`` and ``execute``, to give up waiting for an
 element where a filter might search all that is left.
@@ -16,13 +16,13 @@ from autopipe.pipeline.extract import element_shapes, element_types
 
 __all__ = ["ask_for_one_more"]
 
-# Mostly it is there already. Otherwise it may take this share of the time for which the iterator was read.
+# The element is mostly ready. Otherwise it may take this share of the time for which the iterator was read.
 _PATIENCE_SECONDS = 2.0
 _PATIENCE = 0.2
 
 
 def ask_for_one_more(resource: Any, like: Any, *, began: float) -> Any | None:
-    """Take one more element than the consumer did, which is gone, so that it cannot notice.
+    """Take one more element than the consumer did, which is gone and cannot notice.
 
     Args:
         resource: the handle of what the iterator runs.
@@ -30,7 +30,7 @@ def ask_for_one_more(resource: Any, like: Any, *, began: float) -> Any | None:
         began: when the iterator was made, by the monotonic clock.
 
     Returns:
-        ``None`` if there is one; else TensorFlow's error: the end, an element that failed, or none in time.
+        ``None`` if there is one; else TensorFlow's error: the end, an element that failed, or a timeout.
 
     >>> import tensorflow as tf
     >>> dataset = tf.data.Dataset.range(1)
@@ -50,7 +50,7 @@ def ask_for_one_more(resource: Any, like: Any, *, began: float) -> Any | None:
     shapes = [execute.make_shape(each, "output_shapes") for each in element_shapes(like)]
     attributes = ("output_types", types, "output_shapes", shapes)
     try:
-        # Nothing else that runs meanwhile may be cancelled with it; cancelling a function would do that.
+        # This must not cancel anything else that runs meanwhile, as cancelling a function would.
         execute.execute_with_cancellation(
             "IteratorGetNext", len(types), [resource], attributes, context.context(), manager
         )

@@ -1,4 +1,4 @@
-"""The readings of an optimized dataset, one for each iterator, and the observers that are told of them."""
+"""The readings of an optimized dataset, one for each iterator, and the observers that are notified of them."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ class Form(Enum):
 
 
 class Observer(Protocol):
-    """Is told of every iterator over an optimized dataset; pipelines made while one listens are metered."""
+    """Is notified of every iterator over an optimized dataset; pipelines made while one listens are metered."""
 
     def reading_started(self, reading: Reading) -> None:
         """Note a new iterator."""
         ...
 
 
-# Weak, so that a callback left behind by a fit() that raised is not told for ever.
+# Weak, so that a callback left behind by a fit() that raised is not notified forever.
 _observers: weakref.WeakSet[Any] = weakref.WeakSet()
 # Trainings in other threads begin and end meanwhile.
 _observing = threading.Lock()
 
 
 def observe(observer: Observer) -> None:
-    """Tell ``observer`` of every iterator made from now on."""
+    """Notify ``observer`` of every iterator made from now on."""
     with _observing:
         _observers.add(observer)
 
 
 def stop_observing(observer: Observer) -> None:
-    """Tell ``observer`` no more."""
+    """Stop notifying ``observer``."""
     with _observing:
         _observers.discard(observer)
 
@@ -80,19 +80,19 @@ class Reading:
     """One iterator over an optimized dataset.
 
     Attributes:
-        dataset: which one, an ``OptimizedDataset``.
+        dataset: the ``OptimizedDataset``.
         after: the stages that were put after it, in the order they run.
-        knobs: those it runs with. They lag behind the dataset's where it cannot change before its end.
+        knobs: those it runs with. They lag behind the dataset's if it cannot change before its end.
         memories: where its memory caches keep their elements.
-        requests: what its consumer asked for, where memories or files must know of its end; else ``None``.
-        files: where it keeps what its disk caches hold, in the order of the tree.
+        requests: what its consumer asked for, if its end must be noted for memories or files; else ``None``.
+        files: the files of its disk caches, in the order of the tree.
         writes: whether it began to write one of them; TensorFlow cannot carry that over to another pipeline.
         iterator: the iterator, or ``None`` once it is gone.
         stall: counts how long its consumer waited; ``None`` if there was no observer when it was made.
         handed_out: whether a consumer has it; ``False`` as long as it is only started early.
         form: which form of the pipeline it runs.
-        restored: whether it goes on over another pipeline, or from where another iterator was.
-        began: when it did, by the monotonic clock.
+        restored: whether it continues with another pipeline, or from where another iterator was.
+        began: when it was made, by the monotonic clock.
         taker: the thread that takes its elements.
         tuner: what tunes it, or ``None``.
     """
@@ -147,9 +147,9 @@ class Reading:
 
     @property
     def is_filling(self) -> bool:
-        """Whether its memory caches still take elements; this works where one iterator serves all epochs too.
+        """Whether its memory caches still take elements; this also works if one iterator serves all epochs.
 
-        It knows about the results of memoized maps only if it is asked again and again.
+        It covers the results of memoized maps only if it is read again and again.
         """
         given = self.stall.read().batches if self.stall else 0
         return not (self.memories.are_filled and self.dataset.results_have_settled(given))

@@ -19,12 +19,12 @@ __all__ = ["ReadyPipeline", "ReadyPipelines", "filling_at_once"]
 
 @dataclass
 class ReadyPipeline:
-    """A pipeline for iterators that come one after another; those that note nothing may run it side by side.
+    """A pipeline for iterators that follow one another; those that note nothing may run it at the same time.
 
     Attributes:
         tree, after, files, memories, early: what it was made for.
         pipeline: what the iterators run.
-        requests: counts what its iterator is asked for, or ``None``; then iterators may run it side by side.
+        requests: counts what its iterator is asked for; ``None`` if iterators may run it at the same time.
         stall: the meter of the latest iterator.
         iterator: the latest iterator.
     """
@@ -61,7 +61,7 @@ class ReadyPipelines:
     def one_for(
         self, reading: Reading, tree: ir.Node, trees_in_use: Sequence[ir.Node], *, early: bool, metered: bool
     ) -> ReadyPipeline | None:
-        """Return one that an iterator may run; those that no later iterator will need are dropped."""
+        """Return a pipeline that an iterator may run; those that no later iterator will need are dropped."""
         self._made = [each for each in self._made if each.may_serve(trees_in_use, reading)]
         for ready in self._made:
             if ready.serves(tree, reading, early=early, metered=metered):
@@ -72,7 +72,7 @@ class ReadyPipelines:
         return None
 
     def add(self, ready: ReadyPipeline) -> None:
-        """Keep one that was made for an iterator, for those after it."""
+        """Keep a pipeline that was made for an iterator, for later ones."""
         self._made.append(ready)
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""How a live iterator goes on over another pipeline of the same stages.
+"""How a live iterator continues with another pipeline of the same stages.
 
 Three public ops do it: its state is serialized, the new pipeline is made in the same resource, and the state is
 restored. Keras holds the resource, so the running ``fit`` does not notice. A private attribute of TensorFlow is read
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 MOST_HELD = 20_000
-"""The state of an iterator has each element that buffers and memory caches hold; more take too long to save."""
+"""At most this many elements in buffers and memory caches: an iterator's state has each; more take too long to save."""
 
 _IGNORE_EXTERNAL_STATE = 1
 # The attribute of an iterator that notes that a state was restored into it.
@@ -45,16 +45,16 @@ _RESTORED = "_autopipe_restored"
 
 
 def repoint(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> bool:
-    """Make a live iterator go on over another pipeline of the same stages, from where it is.
+    """Make a live iterator continue with another pipeline of the same stages, from where it is.
 
     Args:
         iterator: the iterator.
         state: where it is, see :func:`state_of`.
-        dataset: the pipeline. Where ``aside``, its caches must not share memories with those of the one before.
+        dataset: the pipeline. If ``aside``, its caches must not share memories with those of the one before.
         aside: whether the one before may still be ending when this returns.
 
     Returns:
-        Whether it does; ``False`` where TensorFlow cannot carry its state over, and it goes on as it was.
+        Whether it does; ``False`` if TensorFlow cannot carry its state over: it then continues as it was.
     """
     resource = resource_of(iterator)
     restored = getattr(iterator, _RESTORED, False)
@@ -76,7 +76,7 @@ def repoint(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
 
 
 def restore(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> bool:
-    """Make an iterator go on over a pipeline from where another iterator over one of the same stages was.
+    """Make an iterator continue with a pipeline from where another iterator over the same stages was.
 
     Args:
         iterator: the iterator.
@@ -85,7 +85,7 @@ def restore(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
         aside: as for :func:`repoint`.
 
     Returns:
-        Whether it does; ``False`` where the state is that of other stages: it then starts its own pipeline anew.
+        Whether it does; ``False`` if the state is that of other stages: it then starts its own pipeline anew.
     """
     resource = resource_of(iterator)
     before = put_in_place(resource, dataset, aside=aside, restored=getattr(iterator, _RESTORED, False))
@@ -103,13 +103,13 @@ def restore(iterator: Any, state: Any, dataset: Any, *, aside: bool = False) -> 
 
 
 def restore_in_place(iterator: Any, state: Any) -> bool:
-    """Make an iterator go on over the pipeline it runs from where another iterator over the same stages was.
+    """Make an iterator continue with the pipeline it runs from where another iterator over the same stages was.
 
     Its pipeline is not made again: that would draw from the seeds of its shuffles again, and TensorFlow does not always
     restore how many were drawn.
 
     Returns:
-        Whether it does; ``False`` where the state is that of other stages: it is then unchanged.
+        Whether it does; ``False`` if the state is that of other stages: it is then unchanged.
     """
     try:
         tf.raw_ops.DeserializeIterator(resource_handle=resource_of(iterator), serialized=state)
@@ -120,9 +120,9 @@ def restore_in_place(iterator: Any, state: Any) -> bool:
 
 
 def state_of(iterator: Any) -> Any:
-    """Return where an iterator is, for ``DeserializeIterator``: a vector with an entry for each element it holds.
+    """Return the state of an iterator, for ``DeserializeIterator``: a vector with an entry for each element it holds.
 
-    They are in it by reference. That takes about 10 us for each.
+    Elements are in it by reference. Saving takes about 10 us for each.
 
     Raises:
         tensorflow.errors.UnimplementedError: if TensorFlow cannot save it.
@@ -132,7 +132,7 @@ def state_of(iterator: Any) -> Any:
 
 
 def was_never_read(iterator: Any) -> bool:
-    """Return whether an iterator has given no element yet and was not restored from another; or if that is unknown.
+    """Return whether an iterator has given no element yet and was not restored; ``True`` also if that is unknown.
 
     Without AUTOTUNE, TensorFlow does not count elements.
 
@@ -149,10 +149,10 @@ def waits_for_next_epoch(tree: ir.Node) -> bool:
 
     TensorFlow does not save the state of a seeded random function, and does not restore all stages as they were, least
     of all from the symbolic checkpoints that an option asks for. Once one of two readers of a memory cache has filled
-    it, TensorFlow restores the other as if it had read all of it; where the cache is the author's own, the other reader
-    may be in another dataset. For a cache in a file that is being written, the parts so far are lost. And a seeded
-    shuffle that starts anew within one iterator, repeated or joined to itself, takes its seeds from where the next
-    iterator will: once it has ended, how many it took is not known.
+    it, TensorFlow restores the other as if it had read all of it; if the cache is the author's own, the other reader
+    may be in another dataset. A cache file that is being written loses the parts so far. And a seeded shuffle that
+    starts anew within one iterator, repeated or joined to itself, shares its seed generator with the next iterator:
+    once it has ended, how many seeds it took is not known.
     """
     if any(options.experimental_symbolic_checkpoint for options in trees.options_of(tree)):
         return True
@@ -185,7 +185,7 @@ def has_large_buffer(tree: ir.Node) -> bool:
 
 
 def with_own_state(node: ir.Node) -> ir.Node:
-    """Give a stage the state that must outlive a rebuilt dataset: a table of results, or a generator of seeds."""
+    """Give a stage the state that must survive rebuilding the dataset: a table of results, or a generator of seeds."""
     if isinstance(node, ir.MemoizedMap) and node.table is None:
         return replace(node, table=new_table())
     return _with_seed_generator(node)
@@ -200,7 +200,7 @@ def _with_seed_generator(node: ir.Node) -> ir.Node:
 
 
 def with_new_seed_generator(node: ir.Node) -> ir.Node:
-    """Give a seeded shuffle another generator; what is built from it leaves that of others alone."""
+    """Give a seeded shuffle a generator of its own, so that datasets built from it leave other generators alone."""
     return _with_seed_generator(replace(node, seed_generator=None)) if isinstance(node, ir.Shuffle) else node
 
 

@@ -16,11 +16,11 @@ __all__ = ["Requests"]
 class Requests:
     """What a consumer asked for, counted by the pipeline, which sees a traced consumer as well as one in Python.
 
-    An iterator that goes on over another pipeline takes its counts along. They are for one iterator at a time.
+    An iterator that continues with another pipeline takes its counts along. They are for one iterator at a time.
 
     Args:
         given: how many elements were given before.
-        in_vain: how often none was given.
+        in_vain: how many requests got no element.
 
     >>> requests = Requests()
     >>> options = tf.data.Options()
@@ -48,7 +48,7 @@ class Requests:
 
     @property
     def in_vain(self) -> int:
-        """How often none was given: an element failed, or the end was reached."""
+        """How many requests got no element: an element failed, or the end was reached."""
         return int(self._asked) - self.given
 
     def begin(self) -> None:
@@ -63,7 +63,7 @@ class Requests:
 
         Args:
             dataset: any dataset.
-            then: what is done, in a graph, when another element was given.
+            then: is called, in a graph, when another element was given.
         """
 
         @without_autograph
@@ -88,7 +88,7 @@ class Requests:
         return tf.equal(self._asked - self._given, 1)
 
     def all_were_given(self, number: int) -> Any:
-        """Return, in a graph, whether so many elements were given, and none failed."""
+        """Return, in a graph, whether this many elements were given, and none failed."""
         return tf.logical_and(tf.equal(self._given, number), tf.equal(self._asked, number))
 
     @without_autograph

@@ -1,8 +1,8 @@
-"""Which stages TensorFlow restores correctly, when an iterator goes on from the state of another one.
+"""Which stages TensorFlow restores correctly, when an iterator continues from the state of another one.
 
 For those named here, a test saves and restores an iterator after every element. All others count as restored wrongly.
-So is what chooses among datasets: once one of them has ended, a restored ``sample_from_datasets`` never ends. So is a
-reader of CSV files with a header: restored, it leaves out most lines; one inside a function is not checked for that.
+So does a choice among datasets: once one of them has ended, a restored ``sample_from_datasets`` never ends. And so does
+a reader of CSV files with a header: restored, it leaves out most lines; one inside a function is not checked for that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which thread takes the elements of an iterator: no other one may change what it runs meanwhile.
+"""Which thread takes the elements of an iterator: no other thread may change its pipeline meanwhile.
 
 Two methods of TensorFlow's iterators are extended here, a private one, ``_next_internal``, and
 ``get_next_as_optional``. A traced function calls neither: then the thread that made the iterator counts as the one
@@ -17,7 +17,7 @@ __all__ = ["Taker"]
 
 
 class Taker:
-    """The thread that takes the elements of one iterator: the one that took the last, or else the one that made it.
+    """The thread that takes the elements of an iterator: the one that took the last, or else the one that made it.
 
     >>> import tensorflow as tf
     >>> iterator = iter(tf.data.Dataset.range(3))
@@ -65,7 +65,7 @@ class Taker:
 
     @contextmanager
     def kept_waiting(self) -> Iterator[bool]:
-        """Let no other thread begin to take an element, and tell whether only this thread takes them."""
+        """Let no other thread begin to take an element, and yield whether only this thread takes them."""
         with self._lock:
             here = threading.get_ident()
             yield self._thread == here and not self._taking - {here}
@@ -73,7 +73,7 @@ class Taker:
 
 @lru_cache
 def _noticing(kind: Any) -> Any:
-    """Return a subclass of a class of iterators that tells a taker which thread takes an element."""
+    """Return a subclass of an iterator class that tells a taker which thread takes an element."""
 
     class Noticing(kind):  # type: ignore[misc]
         def _next_internal(self) -> Any:

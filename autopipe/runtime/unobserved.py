@@ -1,4 +1,4 @@
-"""What may be done for iterators at another time, or by other stages, without being noticed."""
+"""What may be done for iterators at another time, or by other stages, unnoticed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def may_end_aside(tree: ir.Node) -> bool:
 def may_start_early(tree: ir.Node, *, files_may_change: bool = False) -> bool:
     """Return whether an iterator may start while another is still read.
 
-    Not where a shuffle has a seed: if the early one were never read, the next would go on with another order.
+    It may not if a shuffle has a seed: if the early one were never read, the next would continue with another order.
 
     Args:
         tree: the pipeline.
@@ -28,7 +28,7 @@ def may_start_early(tree: ir.Node, *, files_may_change: bool = False) -> bool:
     """
     if not may_end_aside(tree) or (files_may_change and reads_files(tree)):
         return False
-    # It is not known whether a shared cache is full; two iterators that fill it have an order each.
+    # It is not known whether a shared cache is full; two iterators that fill it each have their own order.
     if any(isinstance(node, ir.SharedCache) for node in trees.walk(tree)):
         return False
     return not any(map(is_reseeded, trees.walk(tree)))
@@ -37,8 +37,8 @@ def may_start_early(tree: ir.Node, *, files_may_change: bool = False) -> bool:
 def derived_from(tree: ir.Node) -> ir.Node:
     """Return the pipeline that other datasets are derived from.
 
-    Where that matters, it is without its last prefetch: before a ``take``, that would draw orders that are never used,
-    or fill a cache that others read.
+    If that matters, its last prefetch is left out: before a ``take``, it would draw orders that are never used, or fill
+    a cache that others read.
     """
     draws = repeats_a_seeded_shuffle(tree) or any(isinstance(node, ir.SharedCache) for node in trees.walk(tree))
     return without_last_prefetch(tree) if draws else tree

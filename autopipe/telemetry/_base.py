@@ -1,4 +1,4 @@
-"""The readings that meters give: immutable, in SI units, shares between 0 and 1."""
+"""The readings of meters: immutable, in SI units, shares between 0 and 1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Span:
         began: on the clock of ``time.perf_counter``, in seconds.
         ended: on the same clock.
         utilization: the mean over the span, 0 to 1.
-        devices: of how many it is the mean.
+        devices: the number of devices it is the mean of.
 
     >>> Span(began=1.0, ended=1.2, utilization=0.5).overlap(1.1, 9.0) < 0.101
     True
@@ -36,7 +36,7 @@ class Span:
         return self.ended - self.began
 
     def with_(self, other: Span) -> Span:
-        """Return what both come to as one.
+        """Return both as one span.
 
         >>> Span(0.0, 1.0, 0.5).with_(Span(1.0, 2.0, 0.0))
         Span(began=0.0, ended=2.0, utilization=0.25, devices=1.0)
@@ -59,8 +59,8 @@ class DeviceReading:
         index: the driver's number of the GPU, as ``nvidia-smi`` shows it.
         name: what the maker calls it.
         utilization: share of the driver's last sampling period in which a kernel ran, 0 to 1.
-        memory_total_bytes: memory there is; ``None`` where the driver does not tell, as of a GPU that shares the
-            memory of its machine.
+        memory_total_bytes: all memory of the GPU; ``None`` if the driver does not report it, as for a GPU that shares
+            the memory of its machine.
     """
 
     index: int
@@ -89,7 +89,7 @@ class GpuReading:
 
 @dataclass(frozen=True, slots=True)
 class StallReading:
-    """What a consumer of a pipeline has waited, in all.
+    """How long a consumer of a pipeline has waited, in all.
 
     Attributes:
         waiting_seconds: time between asking for an element and having it, summed over the elements.

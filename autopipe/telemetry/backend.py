@@ -1,4 +1,4 @@
-"""What Keras computes on."""
+"""The device that Keras computes on."""
 
 import tensorflow as tf
 
@@ -6,9 +6,9 @@ __all__ = ["computes_on_gpu"]
 
 
 def computes_on_gpu() -> bool:
-    """Return whether the backend of Keras has a GPU; of one that is not known here, that it may.
+    """Return whether the backend of Keras has a GPU; ``True`` for an unknown backend.
 
-    A machine with a GPU may run a TensorFlow that was built without, and what others do on the GPU tells nothing then.
+    A machine with a GPU may run a TensorFlow built without GPU support; the GPU's utilization is then due to others.
 
     >>> computes_on_gpu() in (True, False)
     True

@@ -17,7 +17,7 @@ __all__ = ["GpuMeter"]
 
 Told = TypeVar("Told")
 
-# TensorFlow takes its GPUs only when it needs them: ask again who uses what, but not at every reading.
+# TensorFlow takes its GPUs only when it needs them: ask again which are in use, but not at every reading.
 _LOOK_AGAIN_SECONDS = 5.0
 
 _REMEDIES = {
@@ -27,11 +27,11 @@ _REMEDIES = {
     "NVMLError_DriverNotLoaded": "Load the driver's kernel module (`modprobe nvidia`), then train again.",
     "NVMLError_NoPermission": "Let this process read /dev/nvidiactl and /dev/nvidia0, /dev/nvidia1, ...",
     "NVMLError_NotSupported": (
-        "Of some GPUs, such as one divided by MIG, the driver tells no utilization: use another, a whole one, or go by "
-        "the input stall."
+        "For some GPUs, such as one divided by MIG, the driver reports no utilization: use a whole GPU, or go by the "
+        "input stall."
     ),
 }
-_OTHER_REMEDY = "See whether `nvidia-smi` still answers; the input stall is measured all the same."
+_OTHER_REMEDY = "Check whether `nvidia-smi` still answers; the input stall is measured all the same."
 
 _warned: set[str] = set()
 _warned_lock = threading.Lock()
@@ -40,13 +40,13 @@ _warned_lock = threading.Lock()
 class GpuMeter:
     """Utilization and memory of the GPUs this process uses.
 
-    Those are the GPUs on which the driver lists this process. Where it lists none (no GPU touched yet, or a
-    container with process ids of its own), they are all that ``CUDA_VISIBLE_DEVICES`` leaves visible.
+    Those are the GPUs on which the driver lists this process. If there are none (no GPU touched yet, or a container
+    with its own process ids), they are all that ``CUDA_VISIBLE_DEVICES`` leaves visible.
 
-    A GPU whose utilization the driver does not give is left out. When nothing can be read (no driver, no
-    permission, only MIG slices, the driver gone in mid-run) the meter warns with `TelemetryWarning`, once per
-    cause and process, and tells nothing from then on. Where no GPU is visible it
-    does so without a warning.
+    A GPU whose utilization the driver does not report is left out. When nothing can be read (no driver, no
+    permission, only MIG slices, a driver that fails during the run) the meter warns with `TelemetryWarning`, once per
+    cause and process, and reports nothing from then on. If no GPU is visible, it reports
+    nothing, without a warning.
 
     >>> from autopipe.telemetry import GpuMeter
     >>> meter = GpuMeter()
@@ -56,7 +56,7 @@ class GpuMeter:
     """
 
     def __init__(self) -> None:
-        # Garbage collection may close an unreferenced one in the thread that asks.
+        # Garbage collection may close an unreferenced meter in the thread that holds the lock.
         self._lock = threading.RLock()
         self._nvml: Any = None  # the bindings, from nvmlInit to nvmlShutdown
         self._over = False
@@ -66,15 +66,15 @@ class GpuMeter:
         self._look_again = 0.0
 
     def read(self) -> GpuReading | None:
-        """Return the figures of now, or None when there are none to be had."""
+        """Return the current figures, or None if there are none."""
         devices = self._of_each(_figures)
         return GpuReading(tuple(devices)) if devices else None
 
     def spans(self) -> list[Span]:
-        """Return what the driver has sampled since the call before, of all those GPUs; the latest last.
+        """Return the driver's samples of all those GPUs since the last call; the latest last.
 
-        At first, that is all it remembers. Nothing when there is nothing to be had. TensorFlow makes itself at home
-        on every GPU it sees, and mostly works on one: once a GPU has worked, those that never did are left out.
+        The first call returns all it remembers. TensorFlow occupies every GPU it sees, and mostly works on one: once a
+        GPU has worked, those that never did are left out.
         """
         of_each = self._of_each(lambda nvml, gpu: (gpu.uuid, gpu.samples.new(nvml)))
         self._worked.update(uuid for uuid, spans in of_each if any(span.utilization > 0 for span in spans))
@@ -82,12 +82,12 @@ class GpuMeter:
         return sorted(chain.from_iterable(told), key=lambda span: span.ended)
 
     def close(self) -> None:
-        """Let go of the driver; the meter reads None from then on."""
+        """Release the driver; the meter reads None from then on."""
         with self._lock:
             self._end()
 
     def _of_each(self, tell: "Callable[[Any, _Gpu], Told]") -> list[Told]:
-        """Return what is told of each GPU in use; of none of them once the driver has failed."""
+        """Return the result of ``tell`` for each GPU in use; nothing once the driver has failed."""
         import pynvml as nvml
 
         with self._lock:
@@ -151,12 +151,12 @@ def _permitted(nvml: Any) -> tuple[_Gpu, ...]:
 
 
 def _broken(nvml: Any) -> tuple[type[Exception], ...]:
-    """Return what is raised of a GPU that answers no more, while others may."""
+    """Return the errors of a GPU that does not answer any more, while others may."""
     return nvml.NVMLError_GpuIsLost, nvml.NVMLError_Unknown
 
 
 def _pids(nvml: Any, gpu: _Gpu) -> set[int]:
-    # A driver may keep this list to itself while it gives everything else; what is broken is told where it is used.
+    # A driver may refuse this list though it reports everything else; a broken GPU shows when it is read.
     silence = (
         *_broken(nvml),
         nvml.NVMLError_NotSupported,
@@ -165,7 +165,7 @@ def _pids(nvml: Any, gpu: _Gpu) -> set[int]:
         nvml.NVMLError_InsufficientSize,
     )
     pids: set[int] = set()
-    # Called by version: what the plain names raise with an old driver depends on the bindings.
+    # Called by version: which errors the plain names raise with an old driver depends on the bindings.
     for listing in (
         nvml.nvmlDeviceGetComputeRunningProcesses_v3,
         nvml.nvmlDeviceGetGraphicsRunningProcesses_v3,
@@ -182,7 +182,7 @@ def _visible(nvml: Any, gpus: tuple[_Gpu, ...], listed: str | None) -> tuple[_Gp
     for entry in listed.replace(" ", "").split(","):
         if entry.startswith("MIG-"):
             raise nvml.NVMLError(nvml.NVML_ERROR_NOT_SUPPORTED)
-        # CUDA numbers the GPUs it may use from 0, and takes the beginning of a UUID for the whole.
+        # CUDA numbers the GPUs it may use from 0, and accepts the beginning of a UUID.
         named = [
             gpu
             for place, gpu in enumerate(gpus)
@@ -195,10 +195,10 @@ def _visible(nvml: Any, gpus: tuple[_Gpu, ...], listed: str | None) -> tuple[_Gp
 
 
 def _supported(nvml: Any, gpus: tuple[_Gpu, ...], tell: Callable[[Any, _Gpu], Told]) -> list[Told]:
-    """Return what is told of each GPU of which the driver tells it.
+    """Return the result of ``tell`` for each GPU that supports it.
 
     Raises:
-        NVMLError_NotSupported: it tells it of none.
+        NVMLError_NotSupported: if no GPU does.
     """
     told = []
     refusal = None

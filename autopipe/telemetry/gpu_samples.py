@@ -1,4 +1,4 @@
-"""What the NVIDIA driver has sampled of a GPU's utilization, as spans of time."""
+"""The NVIDIA driver's samples of a GPU's utilization, as spans of time."""
 
 import time
 from itertools import pairwise
@@ -10,16 +10,16 @@ __all__ = ["GpuSamples"]
 
 # "The sample period may be between 1 second and 1/6 second, depending on the product being queried" (NVML reference).
 _LONGEST_PERIOD = 1.0
-# The stamps of samples are of the clock of the day, but for so many microseconds.
+# The time stamps of samples agree with the wall clock to within this many microseconds.
 _CLOCKS_DIFFER = 1_000_000
 
 
 class GpuSamples:
     """The driver's samples of one GPU: each is the mean over the time since the one before.
 
-    The utilization that NVML tells at once is the latest of them: by then up to one period old, and half of it of the
-    period before. The samples themselves bear the time at which they ended (on an H200 with driver 580: every 0.2 s).
-    A driver that keeps them to itself is asked for the utilization at once; then it is that since the time before.
+    The current utilization that NVML reports is the latest sample: up to one period old, and on average half of it from
+    the period before. The samples themselves have the time at which they ended (on an H200 with driver 580: every 0.2
+    s). A driver that does not give samples is asked for the current utilization, which counts from the last request.
 
     Args:
         handle: NVML's handle of the GPU.
@@ -33,10 +33,10 @@ class GpuSamples:
         self._are_kept = True
 
     def new(self, nvml: Any) -> list[Span]:
-        """Return the samples since the call before, at first all that the driver remembers; the latest last.
+        """Return the samples since the last call, at first all that the driver remembers; the latest last.
 
         Raises:
-            NVMLError: the driver tells no utilization.
+            NVMLError: if the driver reports no utilization.
         """
         if self._are_kept:
             try:
@@ -46,11 +46,11 @@ class GpuSamples:
         return self._told_at_once(nvml)
 
     def _kept(self, nvml: Any) -> list[Span]:
-        # To ask takes 1.5 ms on an H200, so it is not done before there can be an answer.
+        # Asking takes 1.5 ms on an H200, so it is not done before there can be an answer.
         if time.perf_counter() < self._due:
             return []
         latest = int(time.time() * 1e6) + _CLOCKS_DIFFER
-        # Where the clock of the day was set back, what comes bears earlier stamps than what came.
+        # If the wall clock was set back, new samples have earlier time stamps than old ones.
         self._stamp = min(self._stamp, latest)
         try:
             _, samples = nvml.nvmlDeviceGetSamples(self._handle, nvml.NVML_GPU_UTILIZATION_SAMPLES, self._stamp)
@@ -59,13 +59,13 @@ class GpuSamples:
         samples = [sample for sample in samples if self._stamp < sample.timeStamp <= latest]
         samples.sort(key=lambda sample: sample.timeStamp)
         if samples and not self._stamp:
-            # When the first began, nobody knows.
+            # The first sample is dropped: it is unknown when it began.
             self._stamp, samples = samples[0].timeStamp, samples[1:]
         if not samples:
             return []
         stamps = [self._stamp, *(sample.timeStamp for sample in samples)]
         self._stamp = stamps[-1]
-        # The driver goes by the clock of the day, in microseconds.
+        # The driver uses the wall clock, in microseconds.
         clock = time.perf_counter() - time.time()
         ends = [stamp / 1e6 + clock for stamp in stamps]
         spans = [

@@ -1,4 +1,4 @@
-"""Collecting what a meter tells, beside the training."""
+"""Collecting the readings of a meter during training."""
 
 import threading
 from collections.abc import Sequence
@@ -10,23 +10,22 @@ from autopipe.telemetry.span_history import SpanHistory
 
 __all__ = ["Sampler", "SpanMeter"]
 
-# Of so many periods after it ended, a span tells something as long as no other does.
+# For this many periods after its end, the latest span stands in for stretches without a span.
 _FRESH_PERIODS = 2
 
 
 class SpanMeter(Protocol):
-    """Something that tells how busy it was since it was asked last; it may be asked from any thread."""
+    """Something that reports how busy it was since the last request; it may be asked from any thread."""
 
     def spans(self) -> Sequence[Span]:
-        """Return what is new, the latest last."""
+        """Return the new spans, the latest last."""
 
 
 class Sampler:
-    """Asks a meter every ``interval`` seconds in a thread of its own, and tells the mean of any stretches of time.
+    """Asks a meter every ``interval`` seconds in a separate thread, and returns the mean over any stretches of time.
 
-    It keeps ``keep`` spans, so memory is bounded however long it runs: what is long ago is merged. The meter is asked
-    first by `start` itself, in the caller's thread: a meter's complaint shows up there. The meter stays the caller's to
-    close.
+    It keeps ``keep`` spans, so memory is bounded however long it runs: old spans are merged. `start` itself asks the
+    meter first, in the caller's thread: a meter's warning shows up there. The caller must close the meter.
 
     >>> from autopipe.telemetry import Span
     >>> class Meter:
@@ -46,7 +45,7 @@ class Sampler:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to sample; nothing happens if it has begun already."""
+        """Begin to sample, unless it has begun already."""
         if self._thread is not None:
             return
         self._sample()
@@ -55,7 +54,7 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and wait for it; the spans stay. `start` goes on from there."""
+        """End the thread and wait for it; the spans are kept, and `start` continues from there."""
         if self._thread is None:
             return
         self._stop.set()
@@ -66,7 +65,7 @@ class Sampler:
 
     @property
     def period(self) -> float:
-        """How many seconds pass until more is known: those over which the meter averages, or the interval."""
+        """The seconds between two spans: those over which the meter averages, or the interval if that is longer."""
         with self._lock:
             latest = self._spans.latest
         return max(latest.seconds, self._interval) if latest else self._interval
@@ -74,9 +73,9 @@ class Sampler:
     def mean(self, *stretches: tuple[float, float]) -> float | None:
         """Return the mean utilization in some stretches of time (0 to 1), or None if nothing is known of them.
 
-        What was before and after is in the spans at their edges. So those that lie wholly in one count; where there
-        is none, all that overlap do, each by its overlap. Where the meter has yet to tell of any, the latest does, if
-        all is over soon after it.
+        Spans at the edges of a stretch also cover time outside it. So only spans that lie wholly in a stretch count; if
+        there are none, all that overlap do, weighted by their overlap. If the meter has no span of the stretches yet,
+        the latest one counts, if the stretches end soon after it.
 
         Args:
             stretches: where each begins and ends on the clock of ``time.perf_counter``, in seconds.
@@ -100,7 +99,7 @@ class Sampler:
         reach = _FRESH_PERIODS * self.period
         with self._lock:
             latest = self._spans.latest
-        # What runs for longer without another span is of a driver that is gone.
+        # If there was no other span for longer, the driver is gone.
         if latest is None or not until - reach <= latest.ended <= since:
             return None
         return latest.utilization

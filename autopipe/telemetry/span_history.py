@@ -1,4 +1,4 @@
-"""What is known of the past, the more coarsely the longer ago it is."""
+"""The history of spans, coarser the older it is."""
 
 from collections.abc import Iterable
 from itertools import takewhile
@@ -7,21 +7,21 @@ from autopipe.telemetry._base import Span
 
 __all__ = ["SpanHistory"]
 
-# An old span is as long as this share of the time since it ended, at the most: so the mean of what began at any time
-# lacks as little at its beginning.
+# An old span is at most as long as this share of the time since it ended: so a mean since any moment is off by no more
+# than this share at its beginning.
 _COARSE = 1 / 64
-# Of those that are merged, more are not left: to look through them would be worth too few that come.
+# At most this share of the older half is left after merging: otherwise it would make too little room for its cost.
 _LEFT = 3 / 4
 
 
 class SpanHistory:
-    """Spans in the order in which they ended, of all time, in bounded memory.
+    """Spans of all time in the order in which they ended, in bounded memory.
 
-    Once there are ``most``, the older half of them is merged: each with its neighbours, as long as it stays short
-    beside the time since then. Where that leaves too many all the same, the oldest are forgotten.
+    Once there are ``most``, the older half of them is merged: each with its neighbours, as long as the result is short
+    compared to the time since then. If that still leaves too many, the oldest are forgotten.
 
     Args:
-        most: of how many spans it consists.
+        most: the largest number of spans.
 
     >>> history = SpanHistory(most=2048)
     >>> history.add(Span(second, second + 1, 0.5) for second in range(90_000))
@@ -35,7 +35,7 @@ class SpanHistory:
         self._spans: list[Span] = []
 
     def add(self, spans: Iterable[Span]) -> None:
-        """Note what is new, the latest last."""
+        """Add new spans, the latest last."""
         for span in spans:
             if len(self._spans) >= self._most:
                 self._make_room()
@@ -47,7 +47,7 @@ class SpanHistory:
         return self._spans[-1] if self._spans else None
 
     def since(self, moment: float) -> list[Span]:
-        """Return what ended after a moment, the latest first."""
+        """Return the spans that ended after a moment, the latest first."""
         return list(takewhile(lambda span: span.ended > moment, reversed(self._spans)))
 
     def _make_room(self) -> None:

@@ -1,9 +1,9 @@
 """How long the consumer of a pipeline waits for it, measured inside the pipeline.
 
 Keras fetches its next batch inside the compiled step, where no callback sees it. TensorFlow has a stage that adds up
-how long each element takes to come; it was behind ``tf.data.experimental.latency_stats``, of which the raw operations
-are left. It calls no function: two of them, for a clock and for a sum, take 20 to 50 us of a step. Parallel maps put
-figures of their own beside it, which takes 1 us a call at the most, where a call takes 15.
+how long each element takes to come. It was behind ``tf.data.experimental.latency_stats``, of which the raw operations
+are left. It calls no function: two of them, for a clock and a sum, would take 20 to 50 us of a step. Parallel maps add
+their own figures to it, which takes at most 1 us for a call of 15 us.
 """
 
 import itertools
@@ -22,9 +22,9 @@ _TAG = "autopipe_input_stall"
 
 
 class StallCounter:
-    """Adds up the waiting of the `metered` datasets that were given it.
+    """Adds up the waiting for the `metered` datasets that it was given to.
 
-    One counter may serve several of them: the datasets that follow one another in a live iterator, say.
+    One counter may serve several datasets, such as those that follow one another in a live iterator.
 
     >>> StallCounter().read()
     StallReading(waiting_seconds=0.0, batches=0)
@@ -40,7 +40,7 @@ class StallCounter:
         return self._last or self._since_before(self._aggregator.read())
 
     def hand_on(self) -> "StallCounter":
-        """Return one that counts from now on what is metered by this one, which stays as it is.
+        """Return a counter that takes over from now on; this one keeps its sums.
 
         >>> import tensorflow as tf
         >>> counter = StallCounter()
@@ -58,7 +58,7 @@ class StallCounter:
 
     @property
     def handle(self) -> Any:
-        """TensorFlow's resource that adds up."""
+        """TensorFlow's resource that adds up the waiting."""
         return self._aggregator.handle
 
     def _since_before(self, sums: tuple[float, int]) -> StallReading:
@@ -80,9 +80,9 @@ class _Aggregator:
         weakref.finalize(self, self._unused.append, self.handle).atexit = False
 
     def read(self) -> tuple[float, int]:
-        """Return how many seconds were waited and for how many batches, of the same moment."""
+        """Return the seconds waited and the number of batches, both at the same moment."""
         encoded = tf.raw_ops.StatsAggregatorSummary(iterator=self.handle).numpy()
-        # Other stages put figures of their own beside it.
+        # Other stages add their own figures.
         for each in tf.compat.v1.Summary.FromString(encoded).value:
             if each.tag == _TAG:
                 return each.histo.sum / 1e6, round(each.histo.num)
@@ -90,14 +90,14 @@ class _Aggregator:
 
 
 def metered(dataset: tf.data.Dataset, counter: StallCounter, *, inner_prefetch: bool) -> tf.data.Dataset:
-    """Return the same elements in the same order, and let ``counter`` know how long each was waited for.
+    """Return the same elements in the same order, and add the time each was waited for to ``counter``.
 
     The structure of the elements, their specs and the cardinality stay the same. The wait for the end of the
     sequence is not counted. Nothing is traced.
 
     Args:
         dataset: any dataset.
-        counter: gets the seconds, of which TensorFlow counts whole microseconds.
+        counter: adds up the seconds, in whole microseconds.
         inner_prefetch: whether TensorFlow would end ``dataset`` with a prefetch of its own. That must be
             off for the whole pipeline here (a prefetch behind the meter would hide the waiting), so where it
             would have stood, this puts one.

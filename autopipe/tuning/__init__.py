@@ -1,1 +1,1 @@
-"""How the numbers are found: windows of steps, objectives over them, and the comparison of neighbours."""
+"""How the values of knobs are found: windows of steps, objectives, and comparisons of neighbouring windows."""

@@ -1,4 +1,4 @@
-"""A journal of trials that outlives processes which are killed while they write a line."""
+"""A journal of trials that survives processes killed while they write a line."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
 __all__ = ["journal_at"]
 
-# So begins each line that Optuna writes.
+# Each line that Optuna writes begins with this.
 _BEGINNING = b'{"op_code":'
 
 
 def journal_at(path: str) -> JournalStorage:
-    """Return the storage of Optuna that keeps its trials in a file, to which several processes may write.
+    """Return an Optuna storage that keeps its trials in a file, to which several processes may write.
 
     Args:
-        path: the file; it is made where there is none.
+        path: the file; it is made if there is none.
 
     Raises:
-        OSError: if that is no file, or one that holds something else.
+        OSError: if the path is not a file, or the file holds something else.
 
     >>> import tempfile, optuna
     >>> from pathlib import Path
@@ -37,16 +37,16 @@ def journal_at(path: str) -> JournalStorage:
     {'killed': 'once'}
     """
     # It is opened again and again, also from another folder; and Optuna's lock is a link to it, which would be relative
-    # to its own folder.
+    # to the folder of the lock.
     path = os.path.abspath(os.path.expanduser(path))
     if os.path.exists(path) and not os.path.isfile(path):
-        raise OSError(f"{path} is no file.")
+        raise OSError(f"{path} is not a file.")
     _refuse_foreign(path)
     return JournalStorage(_TellingBackend(path, _MendingLock(path)))
 
 
 class _TellingBackend(JournalFileBackend):
-    """Raises for a full disk, or a folder that is gone, what Optuna raises for a database that cannot be reached."""
+    """Raises the error of an unreachable database where a disk is full or a folder is gone."""
 
     def read_logs(self, log_number_from: int) -> Generator[dict[str, Any], None, None]:
         with _as_of_storage():
@@ -66,10 +66,10 @@ def _as_of_storage() -> Iterator[None]:
 
 
 class _MendingLock(JournalFileSymlinkLock):
-    """Has each writer begin on a line of its own.
+    """Makes each writer begin on a new line.
 
-    The kernel may stop a write between two pages of memory when its process is killed. Optuna passes over half a line
-    at the end; with the next one after it, it would be part of that one, and the journal could not be read any more.
+    The kernel may stop a write between two pages of memory when its process is killed. Optuna ignores half a line at
+    the end; but if the next line followed directly, both would be one, and the journal could not be read any more.
     """
 
     def __init__(self, path: str) -> None:
@@ -77,7 +77,7 @@ class _MendingLock(JournalFileSymlinkLock):
         self._path = path
 
     def acquire(self) -> bool:
-        """Wait for the lock, and drop the half line of a writer that had it before."""
+        """Wait for the lock, and drop a half-written line of an earlier writer."""
         taken = super().acquire()
         try:
             _drop_half_a_line(self._path)
@@ -92,7 +92,7 @@ def _refuse_foreign(path: str) -> None:
         return
     with open(path, "rb") as file:
         beginning = file.read(len(_BEGINNING))
-    # The first writer may have been killed in the midst of it.
+    # The first writer may have been killed in the middle of it.
     if not _BEGINNING.startswith(beginning):
         raise OSError(f"{path} does not hold a journal; name a new file.")
 

@@ -40,30 +40,31 @@ __all__ = [
 SAMPLERS = ("tpe", "random")
 PRUNERS = ("median", "none")
 _SIGNED_BY, _SEEN_AT = "autopipe:process", "autopipe:seen"
-# So often a process gives a sign that it is alive, however long its trial takes.
+# A process gives a sign of life at this interval, however long its trial takes.
 _SIGN_SECONDS = 60.0
-# One that cannot be looked for from here, and gave no sign for so long by the clocks of both machines, is gone: unless
-# it gives one before it was looked at for so long, since those clocks may differ, or a machine have been asleep.
+# A process that cannot be looked up from here counts as dead if it gave no sign for the first time by the clocks of
+# both machines, and none while it was watched for the second, since the clocks may differ, or a machine may have been
+# asleep.
 _SILENT_SECONDS, _LOOKED_AT_SECONDS = 900.0, 150.0
-# To sign a trial takes milliseconds; the process that has not done so by then was ended in between.
+# Signing a trial takes milliseconds; a process that has not done so by then was killed in between.
 _UNSIGNED_SECONDS = 60.0
-# When this process first saw the trials of a study with their latest sign, by their numbers: what is written there is
-# told by the clock of another machine.
+# When this process first saw each trial of a study with its latest sign, by its number: the time in the sign itself is
+# by the clock of another machine.
 _FIRST_SEEN: WeakKeyDictionary[Any, dict[tuple[int, Any], float]] = WeakKeyDictionary()
-# Of /proc/PID/stat: states of what has ended, and after the state the place of the start.
+# In /proc/PID/stat: the states of ended processes, and the index of the start time among the fields after the state.
 _ENDED_STATES, _START_FIELD = ("Z", "X"), 18
 _JOURNAL = "journal:"
 _CLIENTS = frozenset({"grpc", "redis", "sqlalchemy", "sqlite3"})
-# Of those who open a new database at the same moment, one makes its tables, and the others find them half made.
+# If several processes open a new database at the same moment, one makes its tables, and the others find them half made.
 _OPENINGS = 20
 _OPENING_SECONDS = 0.1
 
 
 def load_optuna() -> None:
-    """Import Optuna on a thread of its own.
+    """Import Optuna on a separate thread.
 
-    It keeps the error of each optional package that is missing, and with it the frames of all who were waiting for the
-    import: those of a ``fit()``, say, with the model, the data and the callbacks. That thread has no others.
+    It keeps the error of each missing optional package, and with it the frames of the importing thread: those of a
+    ``fit()``, say, with the model, the data and the callbacks. The separate thread has no such frames.
     """
     with ThreadPoolExecutor(1, "autopipe-import") as thread:
         thread.submit(import_module, "optuna").result()
@@ -88,8 +89,8 @@ def open_study(
         seed: for the sampler.
 
     Raises:
-        ArgumentError: if the storage cannot be opened, a name is unknown, a seed is none, or a study of that name does
-            not maximize.
+        ArgumentError: if the storage cannot be opened, a name is unknown, the seed is invalid, or a study of that name
+            does not maximize.
 
     >>> len(open_study().trials)
     0
@@ -108,7 +109,7 @@ def open_study(
                 "journal:study.log."
             ) from error
         if seed is not None:
-            # Who goes on with a study would draw once more what was drawn at its beginning.
+            # With the same seed, a continued study would draw again what was drawn at its beginning.
             study.sampler = _sampler(sampler, (seed + len(study.get_trials(deepcopy=False))) % (MOST_SEED + 1))
     # Optuna loads one of the same name whatever direction it has.
     refuse_other_direction(study)
@@ -128,7 +129,7 @@ def shown(storage: Any) -> Any:
 
 
 def _opened(**named: Any) -> Any:
-    """Open a study, or make it; again where another process makes the tables of the same database at this moment."""
+    """Open a study, or make it; retry while another process makes the tables of the same database."""
     import optuna
 
     for _ in range(_OPENINGS):
@@ -142,7 +143,7 @@ def _opened(**named: Any) -> Any:
 
 
 def refuse_other_direction(study: Any) -> None:
-    """Raise where what a study is told would not be maximized.
+    """Raise if a study does not maximize its one value.
 
     Raises:
         ArgumentError: if it minimizes, or wants several values.
@@ -158,11 +159,11 @@ def refuse_other_direction(study: Any) -> None:
 
 
 def refuse_other_choices(study: Any, distributions: Mapping[str, Any]) -> None:
-    """Raise where trials of a study chose among something else by the same name: Optuna can go on with none.
+    """Raise if trials of a study chose among something else by the same name: Optuna cannot continue such a study.
 
     Args:
         study: an Optuna study.
-        distributions: by the name of a parameter, what it may be here.
+        distributions: what each parameter may be here, by its name.
 
     Raises:
         ArgumentError: if one did.
@@ -183,10 +184,10 @@ def refuse_other_choices(study: Any, distributions: Mapping[str, Any]) -> None:
 
 @contextmanager
 def signed(trial: Any) -> Iterator[None]:
-    """Write down which process runs a trial, and again and again meanwhile that it is alive.
+    """Note in a trial which process runs it, and keep noting meanwhile that the process is alive.
 
     Raises:
-        optuna.exceptions.UpdateFinishedTrialError: if another process has taken this one for gone already.
+        optuna.exceptions.UpdateFinishedTrialError: if another process has taken this one for dead already.
     """
     trial.set_user_attr(_SIGNED_BY, f"{_numbering()}:{os.getpid()}:{_started(os.getpid())}")
     trial.set_user_attr(_SEEN_AT, time.time())
@@ -201,7 +202,7 @@ def signed(trial: Any) -> Iterator[None]:
 
 
 def fail_abandoned(study: Any) -> int:
-    """Mark the running trials whose process is gone as failed, so that no process waits for them; return how many."""
+    """Mark the running trials of dead processes as failed, so that no process waits for them; return how many."""
     from optuna.trial import TrialState
 
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
@@ -212,7 +213,7 @@ def fail_abandoned(study: Any) -> int:
 
 
 def tell(study: Any, trial: Any, value: float | None) -> bool:
-    """Tell a study what a trial came to, ``None`` if it failed; return whether no other process has marked it failed.
+    """Tell a study the value of a trial, ``None`` if it failed; return whether no other process has marked it failed.
 
     >>> study = open_study()
     >>> trial = study.ask()
@@ -239,7 +240,7 @@ def complete(study: Any) -> int:
 
 @contextmanager
 def quiet_optuna() -> Iterator[None]:
-    """Keep Optuna from printing a line for each trial, and from telling what of it is experimental."""
+    """Keep Optuna from printing a line for each trial, and from warning of experimental features."""
     import optuna
 
     verbosity = optuna.logging.get_verbosity()
@@ -254,14 +255,14 @@ def quiet_optuna() -> Iterator[None]:
 
 @contextmanager
 def reaching_storage(*, whatever: bool = False) -> Iterator[None]:
-    """Say in words that a storage cannot be reached any more.
+    """Raise a readable error if a storage cannot be reached any more.
 
     Args:
-        whatever: whether any error is told so, where nothing is used but a study: files and servers have errors of
-            their own, and so have samplers. By default it is only what Optuna makes of those of databases.
+        whatever: whether to convert any error, where only a study is used: files, servers and samplers raise their own
+            errors. By default it is only the error that Optuna raises for databases.
 
     Raises:
-        StorageError: if it cannot, or if the study fails otherwise.
+        StorageError: if it cannot be reached, or if the study fails otherwise.
     """
     from optuna.exceptions import StorageInternalError
 
@@ -275,16 +276,16 @@ def reaching_storage(*, whatever: bool = False) -> Iterator[None]:
         if not _is_of_storage(error):
             raise StorageError(
                 "A study must propose trials, and accept their results, as long as it is searched, but it raised "
-                f"{type(error).__name__}: {said} The trials before that are in it. Check its sampler."
+                f"{type(error).__name__}: {said} The trials so far are in it. Check its sampler."
             ) from error
         raise StorageError(
             f"The storage of a study must be reachable as long as it is searched, but it says: {said} The trials "
-            "before that are in it: once it can be reached again, the same search goes on from there."
+            "so far are in it: once it can be reached again, the same search continues from there."
         ) from error
 
 
 def _is_of_storage(error: Exception) -> bool:
-    """Return whether an error is one of files, of a network, or of what Optuna reaches databases and servers with."""
+    """Return whether an error comes from files, a network, or Optuna's client of a database or server."""
     from optuna.exceptions import StorageInternalError
 
     return isinstance(error, OSError | StorageInternalError) or type(error).__module__.split(".")[0] in _CLIENTS
@@ -332,7 +333,7 @@ def _told(distribution: Any) -> str:
 
 def _sign_until(ended: Event, trial: Any) -> None:
     while not ended.wait(_SIGN_SECONDS):
-        # What is wrong with the storage, or with the trial, is told where the trial reports.
+        # An error of the storage, or of the trial, is raised again where the trial reports.
         with suppress(Exception):
             trial.set_user_attr(_SEEN_AT, time.time())
 
@@ -351,13 +352,13 @@ def _is_abandoned(study: Any, trial: Any) -> bool:
 
 
 def _seconds_looked_at(study: Any, trial: Any, sign: Any) -> float:
-    """Return since when this process sees a trial with a sign that has not changed."""
+    """Return for how long this process has seen a trial with an unchanged sign."""
     now = time.monotonic()
     return now - _FIRST_SEEN.setdefault(study, {}).setdefault((trial.number, sign), now)
 
 
 def _numbering() -> str:
-    """Name what gives processes their numbers: a machine since it was started and, on Linux, a namespace of it."""
+    """Return what process numbers are unique in: a machine since its boot and, on Linux, a namespace."""
     namespace = ""
     with suppress(OSError):
         namespace = os.readlink("/proc/self/ns/pid")
@@ -365,10 +366,10 @@ def _numbering() -> str:
 
 
 def _started(process: int) -> str | None:
-    """Return when a process was started: its number may have been given to another since. Empty if it is gone.
+    """Return when a process was started: its number may have been reused since. Empty if it is gone.
 
-    It is told in ticks since the machine was started, which stay what they are when its clock is set. ``None`` where
-    the system hides processes of other users (``hidepid``), and this may be one.
+    The time is in ticks since boot, which setting the clock does not change. ``None`` if the system hides processes of
+    other users (``hidepid``), and this may be one.
     """
     try:
         found = Path(f"/proc/{process}/stat").read_bytes()
@@ -376,7 +377,7 @@ def _started(process: int) -> str | None:
         return None
     except (FileNotFoundError, ProcessLookupError):
         return None if _is_of_another_user(process) else ""
-    # The name before it may hold anything, also spaces and parentheses.
+    # The name before it may contain anything, also spaces and parentheses.
     state, *fields = found.rpartition(b")")[2].decode().split()
     return "" if state in _ENDED_STATES else fields[_START_FIELD]
 

@@ -101,7 +101,7 @@ def test_a_loop_that_tells_of_no_step_is_told_to():
             for _ in data:
                 pass
 
-    with pytest.warns(UserWarning, match=r"PipelineMonitor must be told of each step .* Call its step\(\)"):
+    with pytest.warns(UserWarning, match=r"PipelineMonitor.step\(\) must be called after each step .* Call it"):
         loop(dataset())
 
 

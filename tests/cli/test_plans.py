@@ -47,7 +47,7 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 WRONG_PLANS = [
     ("missing.json", "No such file"),
-    ("folder.json", "it is no file"),
+    ("folder.json", "it is not a file"),
     ("binary.json", "decode"),
     ("list.json", "it holds a list"),
     ("nan.json", "NaN is no number"),

@@ -334,7 +334,7 @@ NUMBERS = tf.data.Dataset.range
     ],
 )
 def test_refuses_a_cache_that_no_epoch_would_fill(read_in_part):
-    assert_refuses(RULE, read_in_part, "may stop before its end, and a cache that is not full is thrown away")
+    assert_refuses(RULE, read_in_part, "may stop before its end, and a cache that is not full is discarded")
 
 
 @pytest.mark.parametrize(

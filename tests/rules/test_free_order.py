@@ -108,7 +108,7 @@ def endless(x):
 
 def test_refuses_where_what_is_quick_would_come_more_often():
     balanced = NUMBERS.take(2).interleave(endless, cycle_length=2, num_parallel_calls=2)
-    assert_refuses(RULE, balanced.shuffle(9).batch(4).take(3), "endless may make datasets without end (RepeatDataset)")
+    assert_refuses(RULE, balanced.shuffle(9).batch(4).take(3), "endless may make endless datasets (RepeatDataset)")
     assert_refuses(RULE, PARALLEL.shuffle(9).take(5), "take(5) downstream leaves some out")
     unknown = PARALLEL.filter(even).shuffle(60)
     assert_refuses(RULE, unknown.batch(2).take(2), "take(2) downstream leaves some out")

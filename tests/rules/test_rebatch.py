@@ -56,7 +56,7 @@ def test_all_rules_together_give_the_same_elements():
 
 def test_refuses_where_the_number_of_batches_would_be_forgotten():
     slices = tf.data.Dataset.from_tensor_slices(np.arange(40).reshape(5, 8))
-    for dataset, known in ((slices, "14"), (batches().repeat(), "without end")):
+    for dataset, known in ((slices, "14"), (batches().repeat(), "infinite")):
         reason = f"the number of elements after rebatch(3) would be unknown, and is {known} now"
         assert_refuses(RULE, dataset.unbatch().batch(3), reason)
 

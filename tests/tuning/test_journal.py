@@ -60,7 +60,7 @@ def test_whole_lines_are_left_as_they_are(file):
 
 def test_what_is_no_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="pipe is no file"):
+    with pytest.raises(OSError, match="pipe is not a file"):
         journal_at(str(tmp_path / "pipe"))
 
 

@@ -1,6 +1,6 @@
 """How each kind of node becomes a dataset again; :func:`build_stage` knows those that are registered here."""
 
-# What these hold is registered when they are imported.
+# Importing these modules registers their builders.
 from autopipe.pipeline.builders import _files as _files
 from autopipe.pipeline.builders import _joins as _joins
 from autopipe.pipeline.builders import _stages as _stages

@@ -1,4 +1,4 @@
-"""What makes the dataset of one transformation, by the type of its node."""
+"""The registry of builders, which make the dataset of one transformation, by the type of its node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["arguments_of", "build_stage", "deterministic", "from_variant"]
 
 @singledispatch
 def build_stage(node: ir.Node, *inputs: Any) -> Any:
-    """Make the dataset of one transformation on those of its inputs."""
+    """Make the dataset of one transformation over the datasets of its inputs."""
     raise TypeError(f"Every node must have a builder, but {type(node).__name__} has none for {len(inputs)} inputs.")
 
 
@@ -37,7 +37,7 @@ def _varint(number: int) -> bytes:
 
 
 def deterministic(value: bool | None) -> str:
-    """Return what TensorFlow's ops take for ``deterministic=`` of its methods."""
+    """Return the value of TensorFlow's ops for ``deterministic=`` of its methods."""
     return {True: "true", False: "false", None: "default"}[value]
 
 

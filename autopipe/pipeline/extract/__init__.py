@@ -1,7 +1,7 @@
 """Dataset -> tree, by the private attributes of ``tf.data`` classes.
 
-``tests/pipeline/test_tensorflow_contract.py`` states what is relied on, so that a TensorFlow release which changes
-it is named by a failing test. A class that is not known here, or that lost an attribute, becomes an opaque node.
+``tests/pipeline/test_tensorflow_contract.py`` states the attributes that are relied on, so that a test fails if a
+TensorFlow release changes them. A class that is not known here, or that lost an attribute, becomes an opaque node.
 """
 
 from __future__ import annotations

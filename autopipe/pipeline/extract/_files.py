@@ -11,7 +11,7 @@ from autopipe.pipeline.extract._reading import Reader, function_from, node_of, s
 
 __all__ = ["FILES"]
 
-# What a reader that has the names of its files as a tensor is given: a dataset of them.
+# The attribute with a dataset of file names, for a reader that has them as a tensor.
 _NAMES = "_autopipe_names"
 _CSV_ARGUMENTS = "buffer_size header field_delim use_quote_delim na_value select_cols exclude_cols".split()
 
@@ -36,7 +36,7 @@ def _fixed_length(ds: Any) -> ir.Node:
 
 def _csv(ds: Any) -> ir.Node:
     if not hasattr(ds, _NAMES):
-        # One for each reader, so that its node is the same whenever it is read.
+        # Made once for each reader, so that its node is equal whenever it is read.
         setattr(ds, _NAMES, tf.data.Dataset.from_tensor_slices(tf.reshape(ds._filenames, [-1])))
     arguments = {name: _csv_argument(getattr(ds, f"_{name}")) for name in _CSV_ARGUMENTS}
     return ir.FilesReader(

@@ -54,11 +54,11 @@ _TOO_DEEP = (
     "make them of all names at once, as TextLineDataset(names) does, or names.interleave(read)"
 )
 
-# What is read at several places counts as often: most of what is asked of a pipeline is asked along each way.
+# A stage that is read at several places counts as often: most analyses follow each path.
 _MOST_STAGES = 2000
 _TOO_MANY = (
-    "it has {:,} stages, what is read at several places counted as often, and autopipe takes 2,000 at the most; where "
-    "a dataset is joined to itself again and again, write repeat(count) in place of it"
+    "it has {:,} stages, counting those read at several places as often, and autopipe takes at most 2,000; if a "
+    "dataset is joined to itself again and again, write repeat(count) instead"
 )
 
 
@@ -69,7 +69,7 @@ class _Walk:
     Attributes:
         readers: by the names of classes in TensorFlow.
         read_twice: the ids of the datasets that are read at two places.
-        seen: the datasets met so far, each with its node; it holds them so that no other takes their place.
+        seen: the datasets met so far, each with its node; it holds them so that their ids are not reused.
     """
 
     readers: Mapping[str, Reader]
@@ -102,10 +102,10 @@ def node_of(dataset: Any) -> ir.Node:
 
 
 def inputs_of(dataset: Any) -> list[Any]:
-    """Return the datasets that one reads from.
+    """Return the datasets that a dataset reads from.
 
-    ``Dataset.apply`` writes over what a concatenation says of itself: one it ends with seems to read a single one. And
-    some readers of files say that they read none, where that gives them the names.
+    ``Dataset.apply`` overwrites the inputs of a concatenation that it ends with, which then seems to have only one. And
+    some readers of files report no input, though a dataset gives them the names.
     """
     if type(dataset).__name__ == "_ConcatenateDataset":
         return [dataset._input_dataset, dataset._dataset_to_concatenate]
@@ -151,7 +151,7 @@ def _read(dataset: Any) -> ir.Node:
 
 
 def _with_orders_of_its_own(node: ir.Node) -> ir.Node:
-    """Let go the live generator of a shuffle's orders: who only looks at a pipeline must not draw from it."""
+    """Drop the live generator of a shuffle's orders: reading a pipeline must not draw from it."""
     return replace(node, seed_generator=None) if isinstance(node, ir.Shuffle) else node
 
 
@@ -171,7 +171,7 @@ def opaque(dataset: Any, reason: str) -> ir.Opaque:
 
 
 def _functions_of(datasets: list[Any]) -> Iterator[Function]:
-    """Yield the functions of some datasets; but for those of TensorFlow 1, which have no graph of their own."""
+    """Yield the functions of some datasets, except those of TensorFlow 1, which have no graph."""
     for dataset in datasets:
         for wrapper in dataset._functions():
             with suppress(AttributeError):
@@ -231,7 +231,7 @@ def scalar(tensor: Any) -> Any:
 
 
 def as_bool(deterministic: str) -> bool | None:
-    """Return what TensorFlow's ops say of the order of elements, as its methods take it.
+    """Return the ``deterministic`` attribute of TensorFlow's ops in the form that its methods take.
 
     >>> as_bool("true"), as_bool("default")
     (True, None)

@@ -70,7 +70,7 @@ def _map(ds: Any) -> ir.Map:
 
 
 def _dense_to_ragged(ds: Any) -> ir.Node:
-    """Read what ``ragged_batch`` puts before its batch: an encoding map, whose type only the dataset tells."""
+    """Read the encoding map that ``ragged_batch`` puts before its batch; only the dataset has its type."""
     encoding = _map(ds._mapped_dataset)
     return replace(encoding, fn=replace(encoding.fn, name="to ragged", location=None, output_spec=ds.element_spec))
 
@@ -175,7 +175,7 @@ def _padding_value(tensor: Any) -> Any:
 
 
 def _unbatch(ds: Any) -> ir.Node:
-    """Read ``unbatch`` without the two steps TensorFlow puts before it, since its own method puts them again."""
+    """Read ``unbatch`` without the two steps TensorFlow puts before it, since its method adds them again."""
     return ir.Unbatch(input=node_of(_before_normalizing(ds)), name=ds._name)
 
 
@@ -251,7 +251,7 @@ def _assert_cardinality(ds: Any) -> ir.Node:
 
 def _random(ds: Any) -> ir.Node:
     if ds._rerandomize:
-        return opaque(ds, "it draws other numbers for every iterator, from a state of its own")
+        return opaque(ds, "it draws other numbers for every iterator, from its own state")
     return ir.RandomNumbers(dataset=ds, seeded=(scalar(ds._seed), scalar(ds._seed2)) != (0, 0), name=ds._name)
 
 
@@ -263,7 +263,7 @@ def _concatenate(ds: Any) -> ir.Node:
 def _repeat(ds: Any) -> ir.Node:
     count = scalar(ds._count)
     if not count:
-        # Right after a shuffle, TensorFlow makes one stage of both, which takes no such number.
+        # TensorFlow fuses a shuffle with the repeat right after it, and the fused stage does not accept a count of 0.
         return opaque(ds, "a repeat(0) gives nothing; leave it out, with what is before it")
     return ir.Repeat(input=node_of(ds._input_dataset), name=ds._name, count=max(count, -1))
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 __all__ = ["ALL_ELEMENTS", "AUTOTUNE", "End", "Node", "Source", "Unary"]
 
 AUTOTUNE = -1
-# The buffer of a shuffle that holds all there are, however many.
+# The buffer size of a shuffle that holds all elements, however many.
 ALL_ELEMENTS = -2
 
 
@@ -18,7 +18,7 @@ class Node:
 
     Attributes:
         name: the ``name=`` the user gave it.
-        line: where the user wrote it, as ``file.py:12``, where that is known; nodes are equal whatever it is.
+        line: where the user wrote it, as ``file.py:12``, if that is known; it does not affect equality.
     """
 
     name: str | None = None

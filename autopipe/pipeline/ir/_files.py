@@ -12,10 +12,10 @@ __all__ = ["CsvFormat", "FilesReader"]
 
 @dataclass(frozen=True, kw_only=True)
 class CsvFormat:
-    """What a ``CsvDataset`` makes of a line.
+    """How a ``CsvDataset`` parses a line.
 
     Attributes:
-        columns: of each that is read the name of its type, and its default as text; ``None`` where it has none.
+        columns: the name of the type of each column that is read, and its default as text; ``None`` if it has none.
         arguments: the other arguments, by their names.
     """
 
@@ -32,7 +32,7 @@ class FilesReader(Unary):
         num_parallel_reads: files read at once; ``None`` reads one after the other.
         buffer_size: bytes of the read buffer; ``None`` is TensorFlow's default.
         record_bytes: for ``"fixed_length"``: bytes of header, record and footer.
-        csv: for ``"csv"``: what is made of a line.
+        csv: for ``"csv"``: how a line is parsed.
     """
 
     kind: str

@@ -51,9 +51,9 @@ class ChooseFrom(Node):
 
     Attributes:
         choices: gives the positions of the parts that elements are taken from, in turn.
-        parts: what they are taken from.
-        stop_on_empty: whether the first part that ends is the end; if not, the others go on.
-        element_spec: what the types of the parts have in common.
+        parts: the datasets they are taken from.
+        stop_on_empty: whether it ends with the first part that ends; if not, the others go on.
+        element_spec: the common type of the parts.
     """
 
     choices: Node

@@ -76,9 +76,9 @@ class Opaque(Source):
     Attributes:
         label: the name of its class in TensorFlow.
         reason: why it was not read.
-        functions: those it and all upstream of it call.
-        classes: those of it and of all upstream of it, by their names in TensorFlow.
-        inside: what it is made of, where it has settled on one order, or on one draw, for good.
+        functions: the functions that it and all stages upstream call.
+        classes: its class and those of all stages upstream, by their names in TensorFlow.
+        inside: the pipeline it was made of, if it keeps one order, or one draw, for good.
     """
 
     label: str
@@ -90,7 +90,7 @@ class Opaque(Source):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedCache(Opaque):
-    """A memory cache that stays its author's: other datasets may read what the one that filled it drew.
+    """A memory cache that is left to its author: other datasets may read what the one that filled it drew.
 
     Attributes:
         inside: the cache.

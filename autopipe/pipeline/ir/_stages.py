@@ -64,7 +64,7 @@ class Map(Unary):
 
     @property
     def one_for_one_in_order(self) -> bool:
-        """Whether it is, and was not asked to give elements in any order."""
+        """Whether it is ``one_for_one``, and was not asked to give elements in any order."""
         return self.one_for_one and self.deterministic is not False
 
 
@@ -132,12 +132,12 @@ class Shuffle(Unary):
     Attributes:
         buffer_size: how many elements it holds; a negative number holds all of them.
         seeds: TensorFlow's (graph seed, op seed) pair; (0, 0) when unseeded.
-        origin: which shuffle it was, where it draws every epoch's order from its seeds: another one draws its own.
+        origin: identifies the shuffle if it draws every epoch's order from its seeds: another one draws its own.
         seed_generator: the live object that gives each epoch its seed; ``None`` makes one with the dataset.
-        while_filling: how many it holds while the memory cache it reads from is being filled; ``None``: the same number
-            as later. Before a cache is full, waiting for all its elements would be of no use.
+        while_filling: how many it holds while the memory cache it reads from is being filled; ``None`` if that is the
+            same number. Before a cache is full, waiting for all its elements would be useless.
         from_before_the_work: whether it was moved from before the maps whose results a memory cache holds to after that
-            cache, and may go back before them while the cache fills.
+            cache, and may move back before them while the cache fills.
     """
 
     buffer_size: int
@@ -165,7 +165,7 @@ class Shuffle(Unary):
 
     @property
     def mixes_anew(self) -> bool:
-        """Whether each epoch has an order of its own."""
+        """Whether each epoch has its own order."""
         return self.mixes and self.reshuffle_each_iteration
 
 
@@ -189,7 +189,7 @@ class Cache(Unary):
         filename: the file it is kept in.
         on_disk: whether autopipe keeps it in a folder that the user named. Until an iterator gives it a file of its
             own, elements pass it as if it were not there.
-        origin: which cache of the author's it was: another one holds what was drawn for it.
+        origin: identifies the author's cache: another one holds what was drawn for it.
     """
 
     filename: str = ""
@@ -197,7 +197,7 @@ class Cache(Unary):
     origin: Any = field(default=None, repr=False)
 
     def on(self, *inputs: Node) -> Self:
-        """Return a cache that holds what another input gives, and so is not the author's."""
+        """Return a cache of another input, which is therefore not the author's."""
         (only,) = inputs
         return self if only is self.input else replace(self, input=only, origin=None)
 
@@ -227,7 +227,7 @@ class Take(Unary):
 
     @property
     def takes_all(self) -> bool:
-        """Whether it hands on all that there is."""
+        """Whether it passes on all elements."""
         return self.count < 0
 
 
@@ -257,16 +257,16 @@ class Enumerate(Unary):
 class MemoizedMap(Unary):
     """``Dataset.map`` of elements that :class:`Enumerate` numbered: a function is called once for each number.
 
-    What it gives is kept in memory. Unlike a cache this may be read in part and in any order, and an element that fails
+    Its results are kept in memory. Unlike a cache this may be read in part and in any order, and an element that fails
     is tried again the next time.
 
     Attributes:
         fn: takes the element, without its number.
-        source: all the elements there are, as they are without numbers.
+        source: all elements, without numbers.
         in_order: as for :class:`Map`.
         use_unbounded_threadpool: as for :class:`Map`.
-        ahead: how many tensors stand before the number. They are handed on, as those are that ``fn`` does not take.
-        table: the live object that holds what was given; ``None`` makes one with the dataset.
+        ahead: how many tensors stand before the number. They are passed on, as are those that ``fn`` does not take.
+        table: the live object that holds the results; ``None`` makes one with the dataset.
     """
 
     fn: Function
@@ -340,7 +340,7 @@ class Interleave(Unary):
 class LegacyInterleave(Unary):
     """``tf.data.experimental.parallel_interleave``, with which ``make_csv_dataset`` reads its files.
 
-    It takes other turns than :class:`Interleave` once two datasets in a row have ended, and has threads of its own.
+    It takes other turns than :class:`Interleave` once two datasets in a row have ended, and has its own threads.
     """
 
     fn: Function
@@ -352,7 +352,7 @@ class LegacyInterleave(Unary):
 
     @property
     def is_parallel(self) -> bool:
-        """Whether it makes several elements at once: it does, always."""
+        """Whether it makes several elements at once, which it always does."""
         return True
 
 
@@ -361,7 +361,7 @@ class Scan(Unary):
     """``Dataset.scan``; ``Dataset.counter`` is one. Each element is made of the one before it, too.
 
     Attributes:
-        fn: gives, of a state and an element, the next state and what becomes of the element.
+        fn: takes a state and an element, and returns the next state and the new element.
         initial_state: the flat tensors that every iterator begins with.
         use_default_device: whether the function may run elsewhere than the dataset does.
     """
@@ -399,4 +399,4 @@ class ThreadPool(Unary):
 
 
 Keeping = Cache | MemoizedMap
-"""What keeps elements for the next epochs."""
+"""The nodes that keep elements for later epochs."""

@@ -24,9 +24,9 @@ class CacheSize:
     Attributes:
         stage: the stage, as text.
         line: where the user wrote it, if that is known.
-        bytes: bytes of all its elements: the mean of those seen, with what holding one takes, times how many there are.
-        error: what that may be off by: two standard errors of the mean, times how many there are.
-        elements: how many there are, at the most.
+        bytes: bytes of all its elements: the mean of those seen, with the overhead of holding one, times their number.
+        error: what that may be off by: two standard errors of the mean, times the number of elements.
+        elements: the largest number of elements there may be.
     """
 
     stage: str
@@ -37,9 +37,9 @@ class CacheSize:
 
 
 def cache_sizes(tree: ir.Node, profile: Profile) -> tuple[CacheSize, ...]:
-    """Return the size of a cache after each stage where no draw or shuffle makes epochs differ, sources first.
+    """Return the size of a cache after each stage where no random draw or shuffle makes epochs differ, sources first.
 
-    Stages whose elements have no end, or cannot be counted without reading all, are left out.
+    Endless stages, and those whose elements cannot be counted without reading all, are left out.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

@@ -1,4 +1,4 @@
-"""How fast the stages of a pipeline can be, as they stand, with the best numbers for the knobs they leave open."""
+"""How fast the stages of a pipeline can be, as they stand, with the best values of their knobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Ceiling:
 
     Attributes:
         rate: elements per second.
-        knobs: the numbers it was seen with, where they are other than the pipeline's own.
+        knobs: the values it was reached with; empty if they are the pipeline's own.
     """
 
     rate: float
@@ -38,14 +38,14 @@ def ceiling(tree: ir.Node, profile: Profile, seconds: float, caches: OwnCaches |
     """Run a pipeline with other numbers and return the best rate.
 
     A stage that waits for storage gains from far more calls, and threads to run them, than there are cores; one that
-    computes does not. Which it is shows when it is tried: with ever more calls at once, until they help no more. The
-    best of several noisy figures is too high, so it runs again, and the mean counts.
+    computes does not. Trying more and more calls at once shows which it is. The best of several noisy figures is too
+    high, so it runs again, and the mean counts.
 
     Args:
         tree: the pipeline.
-        profile: what it costs as it is; its rate is where the search begins.
+        profile: what it costs as it is; the search begins with its rate.
         seconds: how long to try, in all.
-        caches: where its caches are, filled or not, as when the profile was made; by default none is filled.
+        caches: where its caches are, filled or not, as when the profile was made; by default new, empty ones.
     """
     if caches is None:
         with OwnCaches(tree) as own:
@@ -67,9 +67,9 @@ def ceiling(tree: ir.Node, profile: Profile, seconds: float, caches: OwnCaches |
 
 
 def _tries(tree: ir.Node, cores: float) -> Iterator[dict[str, int]]:
-    """Yield settings with ever more calls at once; one in which a knob cannot have so many has as many as it can.
+    """Yield settings with more and more calls at once, as far as the limit of each knob allows.
 
-    With one call at a time none waits for a lock that all calls need, such as the GIL.
+    The first has one call at a time, so that no call waits for a lock that all calls need, such as the GIL.
     """
     knobs = read_knobs(with_thread_pool(tree))
     calls = [knob for knob in knobs if knob.field == "num_parallel_calls"]
@@ -82,7 +82,7 @@ def _tries(tree: ir.Node, cores: float) -> Iterator[dict[str, int]]:
 
 
 def rate_with(tree: ir.Node, knobs: Mapping[str, int], seconds: float, make: Callable[[ir.Node], Any] = build) -> float:
-    """Read for so long; return elements per second. What was made while buffers filled is not counted."""
+    """Read for this many seconds; return elements per second. Elements made while buffers filled are not counted."""
     dataset = make(with_knobs(tree, knobs))
     began = time.perf_counter()
     counted_from, elements = began, 0

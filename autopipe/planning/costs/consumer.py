@@ -1,4 +1,4 @@
-"""What takes the elements of a pipeline, and how fast it would if they cost nothing."""
+"""The consumer of a pipeline, and how fast it would be if elements cost nothing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Consumer", "ModelSteps", "Pace", "StandIn", "measure_pace"]
 
 # In the first steps buffers fill, a step function is traced, and an optimizer's variables are made.
 _SKIPPED_STEPS = 2
-# How many times as long as it should a turn of whole epochs may last.
+# A turn of whole epochs may last at most this many times as long as asked.
 _LATE = 32
-# Some releases of Keras look at stop_training between epochs only.
+# Some releases of Keras check stop_training only between epochs.
 _STEPS_PER_EPOCH = 64
 _GIVES_NONE_AGAIN = (
-    "A dataset must give its elements as often as it is read, but this one gave none any more. "
-    "If it is made of a generator, hand from_generator() a function that makes a new one, not the generator itself."
+    "A dataset must give its elements as often as it is read, but this one gave no more. "
+    "If it reads a generator, pass from_generator() a function that makes a new one, not the generator itself."
 )
 
 
@@ -29,18 +29,18 @@ class Consumer(Protocol):
     """Something that reads a dataset in steps."""
 
     def steps_per_second(self, dataset: Any, seconds: float, *, whole_epochs: bool = False) -> float:
-        """Read a dataset, again and again if it is short, for so long, and return the rate of steps.
+        """Read a dataset for some time, again and again if it is short, and return the rate of steps.
 
         Args:
             dataset: a ``tf.data.Dataset`` with elements.
-            seconds: how long, at the least.
-            whole_epochs: whether to go on to the end of the epoch, unless that takes very long, and count what the
-                start of each one takes.
+            seconds: how long, at least.
+            whole_epochs: whether to go on to the end of the epoch, unless that takes very long, and count the time that
+                each epoch takes to start.
         """
         ...
 
     def endless(self, dataset: Any) -> Any:
-        """Return what is read where epochs are not read as wholes."""
+        """Return the dataset that is read if epochs are not read as a whole."""
         ...
 
 
@@ -76,7 +76,7 @@ class StandIn:
 
 @dataclass(frozen=True)
 class ModelSteps:
-    """The training steps of a compiled Keras model, whose weights change, as what takes the elements of a pipeline.
+    """The training steps of a compiled Keras model as the consumer of a pipeline; the model's weights change.
 
     Args:
         model: a compiled ``keras.Model`` that ``fit`` can train from the elements.
@@ -93,10 +93,10 @@ class ModelSteps:
     model: Any
 
     def steps_per_second(self, dataset: Any, seconds: float, *, whole_epochs: bool = False) -> float:
-        """Train; what was spent on the first steps, in which the step is traced, is only counted in whole epochs."""
+        """Train; the time of the first steps, in which the step is traced, counts only in whole epochs."""
         import keras
 
-        # The callback's own is slow to come by with JAX, in each step.
+        # With JAX, self.model of a callback is slow in each step.
         model = self.model
         steps = max(int(getattr(model, "steps_per_execution", 1) or 1), 1)
         clock = _Clock(seconds, skipped=0 if whole_epochs else _SKIPPED_STEPS * steps)
@@ -120,7 +120,7 @@ class ModelSteps:
                     model.stop_training = True
 
         with warnings.catch_warnings():
-            # Said of every dataset whose number of elements is not known.
+            # Keras warns of every dataset with an unknown number of elements.
             warnings.filterwarnings("ignore", "Your input ran out of data", UserWarning)
             model.fit(
                 dataset if whole_epochs else self.endless(dataset),
@@ -156,7 +156,7 @@ def measure_pace(consumer: Consumer, dataset: Any, seconds: float) -> Pace:
     """Let a consumer read a pipeline, and then one element of it again and again, half of the time each.
 
     Args:
-        consumer: what reads.
+        consumer: what reads the pipeline.
         dataset: a ``tf.data.Dataset`` with elements.
         seconds: how long, not counting the first steps.
 
@@ -166,18 +166,18 @@ def measure_pace(consumer: Consumer, dataset: Any, seconds: float) -> Pace:
     one = next(iter(dataset), None)
     if one is None:
         raise DatasetError(
-            "A dataset must have elements to be read in steps, but the one received gave none. Look at what it reads, "
-            "and at its filters."
+            "A dataset must have elements to be read in steps, but the one received gave none. Check what it reads, "
+            "and its filters."
         )
     free = tf.data.Dataset.from_tensors(one).repeat().prefetch(1)
     return Pace(consumer.steps_per_second(dataset, seconds / 2), consumer.steps_per_second(free, seconds / 2))
 
 
 class _Clock:
-    """Counts steps for so many seconds, the first ones apart.
+    """Counts steps for some seconds, leaving out the first ones.
 
     Attributes:
-        steps: how many have ended; below 0 while they are the first ones.
+        steps: how many have ended; below 0 during the first ones.
     """
 
     def __init__(self, seconds: float, skipped: int = _SKIPPED_STEPS) -> None:
@@ -203,7 +203,7 @@ class _Clock:
 
     @property
     def is_late(self) -> bool:
-        """Whether so much more time has passed that even a whole epoch need not be completed."""
+        """Whether the time was exceeded so far that even a whole epoch need not be completed."""
         return self.steps > 0 and self._now - self._began >= _LATE * self._seconds
 
     @property

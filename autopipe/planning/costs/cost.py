@@ -1,9 +1,9 @@
-"""The arithmetic of a pipeline's rate: which stage limits it, and what more cores would give.
+"""The arithmetic of a pipeline's rate: which stage limits it, and what more cores would gain.
 
 Operational analysis (Denning and Buzen, "The Operational Analysis of Queueing Network Models", ACM Computing Surveys
-10(3), 1978): what an element demands of a resource bounds the rate at which elements can pass it, whatever the order
-and distribution of the work. The resources here are the cores, the threads that run stages one after the other, and
-the calls that each parallel stage may run at once.
+10(3), 1978): the demand of an element on a resource bounds the rate of elements, whatever the order and distribution of
+the work. The resources here are the cores, the threads that run stages one after the other, and the calls that each
+parallel stage may run at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from autopipe.planning.costs.profile import Profile, StageProfile
 
 __all__ = ["Bound", "bounds", "cores_needed", "limiting"]
 
-# From here on, the cores are what all stages wait for.
+# If at least this share of the cores is busy, they are what all stages wait for.
 _BUSY = 0.85
 
 
@@ -25,7 +25,7 @@ class Bound:
     """What one resource allows.
 
     Attributes:
-        rate: elements of the pipeline per second, at the most; infinite for a resource that nothing needs.
+        rate: the largest number of elements of the pipeline per second; infinite for a resource that no stage needs.
         resource: what it is, in words.
         stage: the stage that needs most of it.
         share: how much of it was in use, 0 to 1.
@@ -64,7 +64,7 @@ def limiting(profile: Profile, tree: ir.Node) -> Bound | None:
 
 
 def cores_needed(profile: Profile, rate: float) -> float:
-    """Return how many cores it takes to make elements at a rate, by the CPU time that one took."""
+    """Return how many cores it takes to make elements at a rate, by the CPU time of one element."""
     elements = profile.stretch.elements
     return rate * profile.stretch.cpu_seconds / elements if elements else 0.0
 
@@ -90,7 +90,7 @@ def _calls(profile: Profile) -> Iterator[Bound]:
 
 
 def _threads(profile: Profile, tree: ir.Node) -> Iterator[Bound]:
-    """Yield what each thread allows that runs stages one after the other, up to those that work ahead of it."""
+    """Yield the bound of each thread that runs stages one after the other, up to stages that work ahead of it."""
     costs = {each.node: each for each in profile.stages}
     for end in [tree, *(node for node in trees.walk(tree) if node in costs and costs[node].ahead)]:
         ran = [costs[node] for node in _run_by_thread(end, costs, is_end=end is tree) if node in costs]

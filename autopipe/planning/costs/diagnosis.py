@@ -1,4 +1,4 @@
-"""Is input the problem, and which stage of it: the answer in one line, with the figures behind it."""
+"""Whether input is the problem, and which of its stages: the answer in one line, with the figures behind it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["LEAST_WAITING", "Diagnosis", "diagnose"]
 LEAST_WAITING = 0.05
 """Less than this share of a step spent waiting cannot be told from noise."""
 
-# Of the time given, the share in which the pipeline runs as it is; in the rest it runs with other numbers.
+# The share of the time given in which the pipeline runs as it is; in the rest it runs with other knobs.
 _AS_IT_IS = 0.5
-# Where other numbers for the knobs gain so much, the pipeline waits for something else than cores.
+# If other knobs make the pipeline this many times as fast, it waits for something else than cores.
 _HELPED = 1.5
-# A stage that computes keeps at least this share busy of what it is said to be short of, other processes or not.
+# A stage that computes keeps at least this share of its scarce resource busy, whatever other processes run.
 _COMPUTING = 0.25
-# What is in use for less of the time than this holds nothing up.
+# A resource that is in use for less than this share of the time is no bottleneck.
 _IDLE = 0.2
 _SEVERAL = 2
 
@@ -40,11 +40,11 @@ class Diagnosis:
 
     Attributes:
         profile: what each stage costs.
-        bottleneck: the resource that limits it, and the stage that needs most of that; ``None`` if nothing was seen.
-        ceiling: the best rate that the stages as they stand reached, with any numbers for their knobs.
+        bottleneck: the resource that limits it, and the stage that needs most of it; ``None`` if nothing was measured.
+        ceiling: the best rate that the stages as they stand reached, with any values of their knobs.
         rate: steps per second of the consumer on this pipeline; ``None`` without a consumer.
-        free_rate: what they would be if input cost nothing.
-        cache_sizes: what a cache would take at every place where one can stand.
+        free_rate: the steps per second if input cost nothing.
+        cache_sizes: the size of a cache at every place where one can stand.
     """
 
     profile: Profile
@@ -63,7 +63,7 @@ class Diagnosis:
 
     @property
     def resource(self) -> str:
-        """What the bottleneck is short of, in words; what other knobs reached tells a wait from work."""
+        """The scarce resource of the bottleneck, in words; the gain of other knobs distinguishes waiting from work."""
         if self.bottleneck is None:
             return "nothing that was seen"
         gain = self.ceiling.rate / self.profile.stretch.rate if self.profile.stretch.rate else 1.0
@@ -78,7 +78,7 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """What it comes to, in one line."""
+        """The diagnosis in one line."""
         limit = self._limit()
         if self.waiting is None or self.free_rate is None:
             rate = self.profile.in_words(self.profile.stretch.rate)
@@ -89,7 +89,7 @@ class Diagnosis:
         return f"input-bound: {self.waiting:.0%} of each step waits; {limit}; {self._cores()}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the diagnosis as plain values."""
         found = self.bottleneck
         return {
             "verdict": self.verdict,

@@ -1,4 +1,4 @@
-"""Running a pipeline to measure it, with caches that are not its author's."""
+"""Running a pipeline to measure it, with separate caches instead of its author's."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["OwnCaches"]
 
 
 class OwnCaches:
-    """Makes datasets of a pipeline that share their caches, whatever their knobs: what fills one is read once.
+    """Makes datasets of a pipeline that share their caches, whatever their knobs, so that each cache is filled once.
 
-    Memory caches are apart from those of any other dataset. Caches on disk that are not there yet lie in a folder of
-    their own, which is gone afterwards.
+    Memory caches are separate from those of any other dataset. Caches on disk that do not exist yet are in a temporary
+    folder.
 
     Args:
         tree: the pipeline.
@@ -40,7 +40,7 @@ class OwnCaches:
 
     def __enter__(self) -> OwnCaches:
         self._folder = tempfile.TemporaryDirectory(prefix="autopipe-", ignore_cleanup_errors=True)
-        # What frees the memory when it goes is the second.
+        # The second item of each frees the memory when it is deleted.
         self._memories = [tf.raw_ops.AnonymousMemoryCache() for _ in range(self._count)]
         return self
 
@@ -55,7 +55,7 @@ class OwnCaches:
         return build(self.moved(tree), (handle for handle, _ in self._memories))
 
     def moved(self, tree: ir.Node) -> ir.Node:
-        """Return the pipeline with the caches on disk where they lie here."""
+        """Return the pipeline with its unwritten caches on disk in the temporary folder."""
         return trees.transform(tree, self._elsewhere)
 
     def _elsewhere(self, node: ir.Node) -> ir.Node:

@@ -25,19 +25,19 @@ class StageProfile:
         node: the stage.
         stage: the stage as text, such as ``map(load, calls=AUTOTUNE)``.
         line: where the user wrote it, as ``train.py:12``, if that is known.
-        elements: how many it gave.
+        elements: how many elements it gave.
         seconds_per_element: time spent in the stage itself for each element that leaves the *pipeline*, summed over
-            its threads; waiting for storage or for Python's GIL included, waiting for stages before it not.
+            its threads. It includes waiting for storage or Python's GIL, but not for earlier stages.
         share: that time as a share of all stages', 0 to 1.
         bytes_in: bytes it takes for each element that leaves the pipeline.
         bytes_per_element: bytes of one element that it gives.
         bytes_error: the standard error of that figure.
-        buffered_bytes: bytes it held at the last look; of a shuffle that :func:`autopipe.profile` read, with a full
+        buffered_bytes: bytes it held at the last look; for a shuffle that :func:`autopipe.profile` read, with a full
             buffer.
-        parallelism: calls that may run at once; ``None`` for one after the other.
-        ahead: whether it works in threads of its own, ahead of what takes its elements.
-        fused_with: the stage that TensorFlow made one with it, whose work is counted here.
-        place: the stage whose elements these are: the batch, where that was made one with a map.
+        parallelism: calls that may run at once; ``None`` if they run one after the other.
+        ahead: whether it works in its own threads, ahead of its consumer.
+        fused_with: the stage that TensorFlow fused with it, whose work is counted here.
+        place: the stage whose elements are counted: the batch, if it was fused with a map.
     """
 
     node: ir.Node = field(repr=False, compare=False)
@@ -72,7 +72,7 @@ class Stretch:
 
     @classmethod
     def together(cls, stretches: Iterable[Stretch]) -> Stretch:
-        """Return several as one.
+        """Return several stretches as one.
 
         >>> Stretch.together([Stretch(2, 0.25, 1.0), Stretch(3, 0.5, 0.0)])
         Stretch(elements=5, seconds=0.75, cpu_seconds=1.0)
@@ -96,17 +96,17 @@ class Profile:
     """What a pipeline costs, stage by stage, from its source to its end.
 
     Attributes:
-        stages: the cost of each stage. Stages that TensorFlow drops are not there.
+        stages: the cost of each stage. Stages that TensorFlow drops are left out.
         stretch: what was read, how fast, and with how much CPU.
         epochs: epochs read to their end.
-        filling: whether all was read in a first epoch, in which a cache fills; later ones are faster.
+        filling: whether only a first epoch was read, in which a cache fills; later ones are faster.
         process_bytes: resident memory of the process at the end.
-        machine: where.
-        batch: how many examples an element holds; ``None`` where it is no batch.
-        failed: how many elements raised, and were passed over, in all epochs that were read; reading the pipeline
-            yourself ends at the first.
-        failure: what the first of them raised.
-        untuned: whether its author has turned AUTOTUNE off, without which TensorFlow counts nothing: it was on here.
+        machine: the machine it was measured on.
+        batch: how many examples an element holds; ``None`` if it is not a batch.
+        failed: how many elements raised, and were skipped, in all epochs that were read; reading the pipeline yourself
+            ends at the first.
+        failure: the error of the first of them.
+        untuned: whether its author has turned AUTOTUNE off. It was on here, since TensorFlow counts nothing without it.
     """
 
     stages: tuple[StageProfile, ...]
@@ -121,7 +121,7 @@ class Profile:
     untuned: bool = False
 
     def in_words(self, rate: float) -> str:
-        """Return elements per second in words that tell what an element is."""
+        """Return a rate in words that say what an element is."""
         return (
             f"{rate_text(rate)} elements/s" if self.batch is None else f"{rate_text(rate)} batches/s of {self.batch:,}"
         )
@@ -137,7 +137,7 @@ class Profile:
         yield costs_table(self, options.max_width)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the profile as plain values; seconds and bytes."""
+        """Return the profile as plain values, in seconds and bytes."""
         names = [name for name in StageProfile.__dataclass_fields__ if name not in ("node", "place")]
         return {
             "elements_per_second": self.stretch.rate,

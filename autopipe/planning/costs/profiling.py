@@ -35,16 +35,16 @@ from autopipe.rules import MeasurementError
 __all__ = ["LEAST_SECONDS", "Epoch", "Looks", "profile", "profile_of", "profile_tree"]
 
 LEAST_SECONDS = 0.2
-# Of the time given, later epochs than the one that fills a cache have at least so much, in addition if need be.
+# Epochs after the one that fills a cache get at least this share of the time given, in addition if necessary.
 _SHARE_OF_LATER_EPOCHS = 0.5
 # A look at the counters takes up to a millisecond, so that this many cost less than 1% of a run.
 _SECONDS_BETWEEN_LOOKS = 0.25
 _MOST_LOOKS = 256
-# In the middle of training even a clock takes its time.
+# During training even reading a clock takes time.
 _ELEMENTS_BETWEEN_CLOCKS = 8
-# A buffer may take in the whole epoch before it gives its first element, and every stage before it is gone then.
+# A buffer may take in the whole epoch before it gives its first element, and all earlier stages are gone by then.
 _SECONDS_TO_FIRST_LOOK = 0.001
-# Of a pipeline without end of which nothing passes, the first element would be waited for without end.
+# An endless pipeline that drops all its elements would make this wait forever.
 _MOST_SECONDS_TO_FIRST_ELEMENT = 30.0
 _LAW = "A dataset must have elements to be measured"
 
@@ -53,19 +53,18 @@ def profile(dataset: Any, seconds: float = 3.0) -> Profile:
     """Read a dataset as fast as it goes and return what each of its stages costs.
 
     The figures are TensorFlow's own, from the model by which AUTOTUNE decides (Murray et al., "tf.data: A Machine
-    Learning Data Processing Framework", VLDB 2021), told in the stages and lines of the user.
+    Learning Data Processing Framework", VLDB 2021), assigned to the stages and lines of the user.
 
     Args:
         dataset: a ``tf.data.Dataset``. Its own Python code and random draws run as in any epoch.
-        seconds: how long to read, at the most, and half as long again where a cache fills; the element under way is
-            waited for.
+        seconds: how long to read at most, and half as long again if a cache fills; the element under way is completed.
 
     Returns:
         The profile; printed, it is a table with a bar for each stage.
 
     Raises:
         ArgumentError: if ``seconds`` is below 0.2.
-        DatasetError: if ``dataset`` is not a dataset, has no elements, or every one tried raises.
+        DatasetError: if ``dataset`` is not a dataset, has no elements, or every element tried raises.
 
     >>> import tensorflow as tf, autopipe
     >>> dataset = tf.data.Dataset.range(100_000).map(lambda x: x * x).batch(10)
@@ -84,8 +83,8 @@ def profile_tree(tree: ir.Node, seconds: float, caches: OwnCaches | None = None)
 
     Args:
         tree: the pipeline.
-        seconds: how long to read. Where a first epoch fills a cache meanwhile, later ones are read half as long again.
-        caches: where it keeps its caches; by default they are gone afterwards.
+        seconds: how long to read. If a first epoch fills a cache meanwhile, later ones are read half as long again.
+        caches: where it keeps its caches; by default temporary ones.
     """
     if caches is None:
         with OwnCaches(tree) as own:
@@ -98,18 +97,18 @@ def profile_tree(tree: ir.Node, seconds: float, caches: OwnCaches | None = None)
 
 
 def _refuse_if_nothing_passes(tree: ir.Node) -> None:
-    # What raises is told of by the one that goes on after it.
+    # Elements that raise are reported when the pipeline is read.
     with suppress(tf.errors.OpError):
         try:
             refuse_if_nothing_passes(tree, _MOST_SECONDS_TO_FIRST_ELEMENT)
         except MeasurementError as error:
             raise DatasetError(
-                f"{_LAW}, but for {_MOST_SECONDS_TO_FIRST_ELEMENT:.0f} seconds {error}. Look at what that leaves out."
+                f"{_LAW}, but in {_MOST_SECONDS_TO_FIRST_ELEMENT:.0f} seconds {error}. Check what that drops."
             ) from None
 
 
 def _with_full_shuffles(profile: Profile) -> Profile:
-    """Return the profile with the bytes that shuffles hold once their buffers are full, which none was."""
+    """Return the profile with the bytes that shuffles hold once their buffers are full: small ones were measured."""
     return replace(profile, stages=tuple(_when_full(each, profile.epochs) for each in profile.stages))
 
 
@@ -140,7 +139,7 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
         if not look.elements and not read:
             raise DatasetError(_no_elements(tree, caches, failures))
         if not look.elements:
-            # It gives its elements once, as one generator does.
+            # It gives its elements only once, as a generator does.
             break
         read.append(look.epoch())
         if len(read) == 1 and read[0].complete and any(trees.keeping(tree)):
@@ -150,10 +149,10 @@ def _read(tree: ir.Node, caches: OwnCaches, seconds: float, failures: Failures) 
 
 def _no_elements(tree: ir.Node, caches: OwnCaches, failures: Failures) -> str:
     if not failures.count:
-        return f"{_LAW}, but the one received gave none. Look at what it reads, and at its filters."
+        return f"{_LAW}, but the one received gave none. Check what it reads, and its filters."
     reader = next((node for node in trees.inputs_first(tree) if _is_failing_reader(node, caches)), None)
     if reader is not None:
-        return f"{_LAW}, but {stage(reader)} raised: {failures.first} See that the file is there, and that it is whole."
+        return f"{_LAW}, but {stage(reader)} raised: {failures.first} Check that the file exists and is complete."
     return (
         f"{_LAW}, but all {failures.count} that were tried raised: {failures.first} "
         "Fix the function or its input; single bad elements can be left out with ignore_errors()."
@@ -161,7 +160,7 @@ def _no_elements(tree: ir.Node, caches: OwnCaches, failures: Failures) -> str:
 
 
 def _is_failing_reader(node: ir.Node, caches: OwnCaches) -> bool:
-    """Return whether a stage reads files and fails at once: it then raises the same again and again."""
+    """Return whether a stage reads files and its first element fails: it then raises the same error again and again."""
     if not isinstance(node, ir.FilesReader):
         return False
     failures = Failures()
@@ -170,34 +169,34 @@ def _is_failing_reader(node: ir.Node, caches: OwnCaches) -> bool:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What was read of one epoch; ``looks`` are the counters as they were now and then, in order."""
+    """What was read in one epoch; ``looks`` are the counters at several moments, in order."""
 
     stretch: Stretch
     looks: tuple[Mapping[ir.Node, Counters], ...]
     complete: bool
 
     def in_brief(self) -> Epoch:
-        """Return it with what was seen at first and of each stage at last: a long training has many."""
+        """Return the epoch with only the first look and the last one of each stage: a long training has many looks."""
         if len(self.looks) < 3:
             return self
         return replace(self, looks=(self.looks[0], _last_of_each(self.looks)))
 
 
 class Looks:
-    """Looks at the counters of one iterator now and then, since they are gone when it comes to its end.
+    """Looks at the counters of one iterator from time to time, since they are gone when it comes to its end.
 
-    TensorFlow does not show those of an iterator that was swapped: what was seen before that stays.
+    TensorFlow does not show the counters of an iterator that was swapped: earlier looks stay.
 
     Args:
         tree: the pipeline.
-        iterator: returns an iterator over it, of which nothing was read yet; ``None`` once that is gone.
+        iterator: returns an unread iterator over it; ``None`` once that is gone.
         metered: whether it counts how long its consumer waits.
-        warming: whether time is counted from the first element on, since buffers fill before it.
+        warming: whether time counts only from the first element on, since buffers fill before it.
         distance: seconds between two looks.
 
     Attributes:
-        elements: how many were read.
-        seconds: what looking took.
+        elements: how many elements were read.
+        seconds: the time that looking took.
     """
 
     def __init__(
@@ -210,7 +209,7 @@ class Looks:
         distance: float = _SECONDS_BETWEEN_LOOKS,
     ) -> None:
         self.elements = 0
-        # They are read when the epoch is over: in the midst of training that takes several times as long.
+        # They are evaluated when the epoch is over: during training that takes several times as long.
         self._models: list[Any] = []
         self.seconds = 0.0
         self._iterator = iterator
@@ -222,7 +221,7 @@ class Looks:
         self._distance = distance
         self._next_time = time.perf_counter() + distance
         self._warming = warming
-        # Elements read, and both clocks, where the time that counts may begin.
+        # Elements read, and both clocks, at the moments at which the time that counts may begin.
         self._began = [(0, time.perf_counter(), time.process_time())]
         self._given = threading.Event()
         self._watch = threading.Thread(target=self._look_until_given, name="autopipe-looks", daemon=True)
@@ -231,14 +230,14 @@ class Looks:
     def count(self, elements: int = 1) -> None:
         """Note that elements were read, and look if it is time to.
 
-        The first looks double their distance, so that the last one of a short epoch has seen half of it.
+        The first looks double their distance, so that the last look at a short epoch covers at least half of it.
         """
         self.elements += elements
         if self.elements >= self._next_clock:
             self._look_if_due()
 
     def _look_until_given(self) -> None:
-        """Look while the first element is made, at double the distance each time: the last look has seen half of it."""
+        """Look while the first element is made, doubling the distance: the last look covers half of the time."""
         distance = _SECONDS_TO_FIRST_LOOK
         while not self._given.wait(distance) and self._iterator() is not None:
             self._look()
@@ -258,7 +257,7 @@ class Looks:
         self._next_clock = min(2 * self.elements, self.elements + _ELEMENTS_BETWEEN_CLOCKS)
 
     def _watch_no_more(self) -> None:
-        """Leave the looks to the one that counts, so that those come in order."""
+        """End the looks of the other thread, so that all looks come in order."""
         self._given.set()
         self._watch.join()
 
@@ -269,14 +268,14 @@ class Looks:
         self._look()
 
     def leave_out(self, stretch: Stretch) -> None:
-        """Note that the consumer did something else in the last stretch of time."""
+        """Note that the consumer did something else in the last stretch of time, which does not count."""
         self._began = [
             (before, began + stretch.seconds, cpu + stretch.cpu_seconds) for before, began, cpu in self._began
         ]
 
     def epoch(self) -> Epoch:
         """Return what was seen."""
-        # Of an epoch that is not read to its end, the start would count for too much.
+        # In an epoch that is not read to its end, the start would count too much.
         without_start = (self._warming or not self._complete) and self.elements > self._began[-1][0]
         before, began, cpu = self._began[-1 if without_start else 0]
         now = time.perf_counter()
@@ -286,7 +285,7 @@ class Looks:
         return Epoch(stretch, looks, self._complete)
 
     def _thin_out(self) -> None:
-        """Let go of every other look where they are many, and look half as often: an epoch may last for days."""
+        """Drop every other look if there are many, and look half as often: an epoch may last for days."""
         if len(self._models) > _MOST_LOOKS:
             self._models = self._models[::2]
             self._distance *= 2
@@ -302,7 +301,7 @@ class Looks:
 
 
 def profile_of(tree: ir.Node, read: Sequence[Epoch]) -> Profile:
-    """Return the cost of each stage. With a cache, the epochs after the first count, once there are any."""
+    """Return the cost of each stage. With a cache, only the epochs after the first count, once there are any."""
     cached = any(trees.keeping(tree))
     later = read[1:] if cached else read
     steady = later or read
@@ -332,7 +331,7 @@ def _stages(tree: ir.Node, epochs: list[tuple[Mapping[ir.Node, Counters], ...]])
 
 
 def _last_of_each(looks: Sequence[Mapping[ir.Node, Counters]]) -> dict[ir.Node, Counters]:
-    """Return the latest counters of each stage: one that came to its end is gone from the looks after that."""
+    """Return the latest counters of each stage: a stage that came to its end is missing from later looks."""
     return {node: counters for look in looks for node, counters in look.items()}
 
 
@@ -357,7 +356,7 @@ def _stage(node: ir.Node, count: Counters, seconds: float, share: float, bytes_e
 
 
 def _bytes_error(node: ir.Node, epochs: list[tuple[Mapping[ir.Node, Counters], ...]]) -> float:
-    """Return the standard error of the mean bytes of an element: from how the means between looks differ."""
+    """Return the standard error of the mean bytes of an element, from the differences of the means between looks."""
     means: list[float] = []
     for looks in epochs:
         seen = [each[node] for each in looks if node in each]

@@ -1,4 +1,4 @@
-"""What TensorFlow counted in each stage of a running pipeline, told in the stages that the user wrote.
+"""What TensorFlow counted in each stage of a running pipeline, assigned to the stages that the user wrote.
 
 ``tf.data.experimental.get_model_proto`` describes the pipeline after TensorFlow's own rewrites: a map and a batch may
 be one node there, a prefetch may have been added, and names are lost. So the two trees are walked together.
@@ -19,7 +19,7 @@ from autopipe.pipeline import ir
 __all__ = ["Counters", "counters_in", "model_of"]
 
 _VARIANTS = re.compile(r"^(Legacy|Parallel|Finite|Forever|Empty)+|V\d+$")
-# One node of TensorFlow's for two stages: the later stage, then the one before it.
+# Nodes of TensorFlow that fuse two stages: the later stage, then the one before it.
 _FUSED: dict[str, tuple[type[ir.Node], type[ir.Node] | UnionType]] = {
     "MapAndBatch": (ir.Batch, ir.Map | ir.MemoizedMap),
     "ShuffleAndRepeat": (ir.Repeat, ir.Shuffle),
@@ -36,14 +36,14 @@ _NAMES: dict[type[ir.Node], frozenset[str]] = {
     ir.TensorSlices: frozenset({"TensorSlice"}),
     ir.Tensors: frozenset({"Tensor", "FromTensor"}),
 }
-# Their elements come from datasets that a function makes, for elements of the first input.
+# Stages whose elements come from datasets that a function makes for the elements of the first input.
 _OF_MANY = (ir.FlatMap, ir.GroupByWindow, ir.Interleave, ir.LegacyInterleave, ir.FilesReader)
-# What TensorFlow adds by itself.
+# Nodes that TensorFlow adds by itself.
 _ADDED = frozenset({"Root", "Prefetch"})
 _ONLY_OPTIONS = (ir.Options, ir.ThreadPool, ir.End)
-# The stage in which TensorFlow counts how long it takes to each element.
+# The node in which TensorFlow measures how long each element takes to come.
 _METER = "LatencyStats"
-# How many elements these take for one of theirs is not what their kind has TensorFlow say, but is exact when counted.
+# TensorFlow states a wrong ratio of input to output elements for these; the counted ratio is exact.
 _COUNTED = frozenset({"Concatenate", "DirectedInterleave", "IgnoreErrors", "Shard"})
 
 
@@ -52,16 +52,16 @@ class Counters:
     """What one stage has done since its iterator was made.
 
     Attributes:
-        elements: how many it gave.
+        elements: how many elements it gave.
         needed: how many of them make one element of the whole pipeline, such as 32 before a ``batch(32)``.
-        seconds: time spent in it, not in the stages before it, added up over all threads. Waiting for storage and for
-            Python's GIL counts, waiting for the stages before it does not.
-        bytes_out: bytes of what it gave.
-        bytes_in: bytes of what it took.
+        seconds: time spent in it, not in earlier stages, added up over all threads. Waiting for storage and for
+            Python's GIL counts, waiting for earlier stages does not.
+        bytes_out: bytes of the elements it gave.
+        bytes_in: bytes of the elements it took.
         buffered_bytes: bytes it holds now.
         parallelism: calls that may run at once; ``None`` for a stage that makes one element after the other.
-        ahead: whether it works ahead of its consumer, in threads of its own.
-        fused_with: the stage that TensorFlow made one with it, whose work is counted here.
+        ahead: whether it works ahead of its consumer, in its own threads.
+        fused_with: the stage that TensorFlow fused with it, whose work is counted here.
     """
 
     elements: int
@@ -75,7 +75,7 @@ class Counters:
     fused_with: ir.Node | None = None
 
     def plus(self, other: Counters) -> Counters:
-        """Return both together, as of one epoch and the next; what is held now is that of the other."""
+        """Return the sum over two successive epochs; what is held now is taken from the other."""
         return replace(
             other,
             elements=self.elements + other.elements,
@@ -85,7 +85,7 @@ class Counters:
         )
 
     def beside(self, other: Counters) -> Counters:
-        """Return both together, as of one stage at two places of a pipeline."""
+        """Return the sum over one stage at two places of a pipeline."""
         return replace(
             self.plus(other),
             needed=self.needed + other.needed,
@@ -94,24 +94,24 @@ class Counters:
 
 
 def model_of(iterator: Any) -> Any:
-    """Return what TensorFlow says of a live iterator now, for :func:`counters_in`: that takes ten times as long.
+    """Return TensorFlow's model of a live iterator, for :func:`counters_in`, which takes ten times as long.
 
     Args:
         iterator: an iterator with autotuning on.
 
     Raises:
-        tf.errors.NotFoundError: if autotuning is off, or the iterator was given the state of another.
+        tf.errors.NotFoundError: if autotuning is off, or the state of another iterator was restored into this one.
     """
     return tf.data.experimental.get_model_proto(iterator)
 
 
 def counters_in(model: Any, tree: ir.Node, *, metered: bool = False) -> dict[ir.Node, Counters]:
-    """Return what each stage had done when TensorFlow said so. Stages that TensorFlow dropped are left out.
+    """Return what each stage had done when the model was taken. Stages that TensorFlow dropped are left out.
 
     Args:
         model: what :func:`model_of` gave.
         tree: the pipeline that the iterator reads.
-        metered: whether it reads it through :func:`autopipe.telemetry.stall.metered`.
+        metered: whether the iterator reads it through :func:`autopipe.telemetry.stall.metered`.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -127,7 +127,7 @@ def counters_in(model: Any, tree: ir.Node, *, metered: bool = False) -> dict[ir.
 
 
 def _below_meter(model: Any) -> int:
-    """Return the end of the user's pipeline: under the meter, wherever that stands below what notes the end."""
+    """Return the last node of the user's pipeline: it is below the meter, which may be below the note of the end."""
     waiting = [int(model.output)]
     while waiting:
         node = model.nodes[waiting.pop()]
@@ -163,12 +163,12 @@ class _Walk:
     def _fused(self, model: Any, later: ir.Node, needed: float) -> None:
         kind = _FUSED[_kind(model.name)][1]
         earlier = later.inputs[0]
-        # What TensorFlow made one has nothing left in between.
+        # No stage is left between two that TensorFlow fused.
         while isinstance(earlier, ir.Unary) and not isinstance(earlier, kind):
             earlier = earlier.input
         if not isinstance(earlier, kind):
             return
-        # Both pairs are known by the earlier stage: there is their work.
+        # Both pairs are noted under the earlier stage, which has the work.
         self._note(earlier, replace(_counters(model, needed), fused_with=later))
         self._inputs(model, earlier, needed)
 
@@ -198,15 +198,15 @@ class _Walk:
 
     def _inputs(self, model: Any, tree: ir.Node, needed: float) -> None:
         numbers = list(model.inputs)
-        # Behind the elements, enumerate reads its numbers from a range of its own.
+        # enumerate zips the elements with a range for its numbers.
         below = numbers[1:] if isinstance(tree, ir.Enumerate) else numbers
         for number, child in zip(below, tree.inputs, strict=False):
             self.match(number, child, needed * self._ratio(model, number))
 
     def _ratio(self, model: Any, number: int) -> float:
-        """Return how many elements of an input make one of a stage: as its kind has it, or else as was counted.
+        """Return how many elements of an input make one of a stage: the fixed ratio of its kind, or else as counted.
 
-        What was counted is too high while a buffer fills.
+        The counted ratio is too high while a buffer fills.
         """
         if model.ratio and _kind(model.name) not in _COUNTED:
             return float(model.ratio)
@@ -214,7 +214,7 @@ class _Walk:
         return taken / model.num_elements if model.num_elements else 1.0
 
     def _with_inner(self, own: Counters, inner: list[int]) -> Counters:
-        """Add the work of the datasets being read; those read to their end are gone, and taken to be like them."""
+        """Add the work of the inner datasets being read; those read to their end are gone, and assumed to be alike."""
         given = sum(self.nodes[number].num_elements for number in inner)
         models = [each for number in inner for each in (self.nodes[number], *self._below(self.nodes[number]))]
         spent = sum(each.processing_time for each in models) / 1e9
@@ -239,14 +239,14 @@ def _is_named(name: str, tree: ir.Node) -> bool:
 def _apart(model: Any) -> tuple[int | None, list[int]]:
     """Return the input that names what is read, unless it came to its end, and the datasets being read.
 
-    The former is made with its consumer, right after it, and TensorFlow numbers what it makes one by one.
+    The former is made right after its consumer, and TensorFlow numbers nodes consecutively.
     """
     numbers = list(model.inputs)
     return (numbers[0], numbers[1:]) if numbers and numbers[0] == model.id + 1 else (None, numbers)
 
 
 def _counters(model: Any, needed: float) -> Counters:
-    """Return what a node counted; of its work and what it took, the share of the elements that it gave already."""
+    """Return what a node counted; its work and input are scaled to the elements that it has given already."""
     given, held = int(model.num_elements), int(model.buffered_elements)
     share = given / (given + held) if given else 0.0
     return Counters(
@@ -262,7 +262,7 @@ def _counters(model: Any, needed: float) -> Counters:
 
 
 def _parallelism(model: Any) -> int | None:
-    """Return how many calls may run at once; an interleave has no more than datasets that it reads at once."""
+    """Return how many calls may run at once; an interleave has at most one for each dataset it reads at once."""
     numbers = _parameters(model)
     if not _works_ahead(model):
         return None

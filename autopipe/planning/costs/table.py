@@ -12,7 +12,7 @@ from autopipe.figures import bar, bytes_text, duration_text
 
 __all__ = ["costs_table"]
 
-# The columns after the stage, and how wide a terminal is that has room for them and for a stage that can be read.
+# The columns after the stage, and the terminal width from which each is shown, so that the stage stays readable.
 _COLUMNS = {"Time": 40, "Work": 0, "Calls": 56, "Gives": 64, "Holds": 72}
 _WITH_BAR = 30
 _STAGE = 10
@@ -22,7 +22,7 @@ def costs_table(profile: Any, width: int) -> Table:
     """Return a table of the stages, source first, with what each costs for one element of the pipeline.
 
     Args:
-        profile: an ``autopipe.planning.costs.profile.Profile``, which shows itself by this.
+        profile: an ``autopipe.planning.costs.profile.Profile``, which is shown by this.
         width: how many columns the terminal has.
 
     >>> import tensorflow as tf, autopipe
@@ -52,7 +52,7 @@ def _caption(profile: Any) -> str:
         lines.append("run with AUTOTUNE, which the pipeline turns off: TensorFlow counts nothing without it")
     if profile.failed:
         several = "elements" if profile.failed > 1 else "element"
-        lines.append(f"{profile.failed:,} {several} raised and were passed over, the first: {profile.failure}")
+        lines.append(f"{profile.failed:,} {several} raised and were skipped, the first: {profile.failure}")
     return "\n".join(lines)
 
 

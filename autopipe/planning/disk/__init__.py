@@ -1,1 +1,1 @@
-"""Caches that are kept between runs, and what tells that their elements are still the same."""
+"""Caches that are kept between runs, and what shows that their elements are still the same."""

@@ -1,11 +1,11 @@
-"""Attempts to write all elements of a pipeline, each in a folder of its own, and what proves that one is complete.
+"""Attempts to write all elements of a pipeline, each in its own folder, and what proves that one is complete.
 
-TensorFlow writes the data, closes it, gives it its last name, writes and closes the index, and then deletes its lock
-file. If there is an index but no lock file, everything was handed to the kernel, which outlives a killed process. It
-does not outlive the machine: so this is proof for as long as the machine that wrote it runs, and meanwhile the files
-are forced to the disk, and then a mark that holds their sizes, which is proof for ever after. Where the number of
-elements is known, the last one must be there; where not, whoever read them while they were written must have come to
-the end: TensorFlow leaves out those that failed, if a prefetch goes on.
+TensorFlow writes and closes the data, gives it its final name, writes and closes the index, and then deletes its lock
+file. If there is an index but no lock file, everything was handed to the kernel, which survives a killed process. It
+does not survive a crash of the machine: so this is proof only until the machine is restarted. Meanwhile the files are
+forced to the disk, and then a mark with their sizes, which is permanent proof. If the number of elements is known, the
+last one must be there; if not, the consumer that read them while they were written must have come to the end:
+TensorFlow leaves out elements that failed if a prefetch goes on.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from autopipe.planning.disk.writers import here, place
 __all__ = ["ENDED", "NAME", "has_element", "index_of", "is_complete", "is_finished", "number_of"]
 
 NAME = "data"
-"""What the names of TensorFlow's files begin with."""
+"""The prefix of the names of TensorFlow's files."""
 
 ENDED = "ended"
-"""The file that says that who read what was written came to the end."""
+"""The file that notes that the consumer came to the end while the elements were written."""
 
 _MARK = "complete"
 
 
 def is_complete(attempt: Path) -> bool:
-    """Return whether all elements are there, proved in one of the two ways; by the first, the second is begun."""
+    """Return whether all elements are there, by either proof; after the first kind, the second is prepared."""
     if not is_finished(attempt):
         return False
     if (attempt / _MARK).exists():
         return True
     if not _is_readable(attempt):
         return False
-    # Forcing it to the disk may take long, and is of no use until this machine stops.
+    # Forcing it to the disk may take long, and is not needed while this machine runs.
     threading.Thread(target=_mark, args=(attempt,), daemon=True).start()
     return True
 
 
 def is_finished(attempt: Path) -> bool:
-    """Return whether TensorFlow came to the end of writing, as far as can be told without reading."""
+    """Return whether TensorFlow came to the end of writing, judging by the files without reading them."""
     # In this order: the lock file is deleted after the index is written.
     if not (attempt / f"{NAME}.index").exists() or _is_being_written(attempt):
         return False
@@ -64,9 +64,9 @@ def _is_being_written(attempt: Path) -> bool:
 
 
 def _is_readable(attempt: Path) -> bool:
-    """Return whether the index can be read and names the last element; if none is known, whether the end was seen.
+    """Return whether the index can be read and has the last element, or, if the number is unknown, the end was noted.
 
-    It does not if an element failed and its consumer went on: TensorFlow then keeps the others.
+    The last element is missing if one failed and the consumer went on: TensorFlow then keeps the others.
     """
     index = index_of(attempt)
     if index is None:
@@ -78,7 +78,7 @@ def _is_readable(attempt: Path) -> bool:
 
 
 def index_of(attempt: Path) -> Any:
-    """Return what TensorFlow reads the elements by; ``None`` if it cannot be read."""
+    """Return the index by which TensorFlow finds the elements; ``None`` if it cannot be read."""
     try:
         return tf.train.load_checkpoint(str(attempt / NAME))
     except (tf.errors.OpError, RuntimeError, ValueError):
@@ -93,7 +93,7 @@ def number_of(attempt: Path) -> int | None:
 
 def has_element(index: Any, position: int) -> bool:
     """Return whether the element at a position is in an index."""
-    # The key of a tensor is the position of its element and its own, each padded to the width of the largest.
+    # The key of a tensor is the position of its element and its own position, each padded to the width of the largest.
     return any(index.has_tensor(f"{position:7d}_{0:{width}d}") for width in range(1, 4))
 
 
@@ -102,7 +102,7 @@ def _sizes(attempt: Path) -> str:
 
 
 def _mark(attempt: Path) -> None:
-    """Force an attempt to the disk, and then say that it is there."""
+    """Force an attempt to the disk, and then mark it as complete."""
     draft = attempt / f"{_MARK}.{uuid.uuid4().hex[:8]}"
     try:
         sizes = _sizes(attempt)

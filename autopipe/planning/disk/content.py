@@ -1,6 +1,6 @@
 """Which elements a pipeline gives, as a key: the same key in another process means the same elements.
 
-Unknown means no: where anything could make the elements differ that the key does not hold, there is no key.
+When in doubt there is no key: anything that could make the elements differ must be part of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from autopipe.planning.disk.files_read import UnknownContentError, file_states
 __all__ = ["UnknownContentError", "content_key"]
 
 _SCHEMA = 2
-# Stages that give what they read from, in its order, where they are not refused.
+# Stages that pass on their input in its order, unless they are refused.
 _PASSING = (ir.Cache, ir.End, ir.Options, ir.Prefetch, ir.Shuffle, ir.ThreadPool)
 _DETERMINED = (
     ir.Batch,
@@ -59,15 +59,15 @@ _DETERMINED = (
     ir.Window,
     ir.Zip,
 )
-# How fast elements are made and which objects hold them, not what they are; functions and arrays go in by value.
+# Fields that only decide how fast elements are made, or which objects hold them; functions and arrays go in by value.
 _NOT_CONTENT = frozenset(
     "buffer_output_elements buffer_size dataset deterministic fn in_order key_func line name num_parallel_calls origin "
     "parts predicate prefetch_input_elements reduce_func synchronous use_inter_op_parallelism use_unbounded_threadpool "
     "window_size_func".split()
 )
-# TensorFlow's own, of which it exports no raw op.
+# Ops of TensorFlow that are not in tf.raw_ops.
 _UNEXPORTED = frozenset({"_Arg", "_Retval"})
-# Each finds how a message is made up in a file, unless its description is linked in, or given in full.
+# These read the descriptor of a message from a file, unless it is linked in, or given in full.
 _READ_DESCRIPTORS, _NO_FILES = frozenset({"DecodeProtoV2", "EncodeProto"}), (b"local://", b"bytes://")
 # Datasets inside a function that give the same elements in the same order whenever they are made.
 _DETERMINED_INSIDE = (
@@ -84,15 +84,15 @@ _DETERMINED_INSIDE = (
 def content_key(tree: ir.Node) -> str:
     """Return a key of the elements that a pipeline gives, and of their order.
 
-    It holds the stages and their arguments, the functions and the values they capture, the arrays in memory, of every
-    file that is read its name, size and times of change, and the versions of TensorFlow and autopipe. To list the
+    It covers the stages and their arguments, the functions and the values they capture, the arrays in memory, the name,
+    size and times of change of every file that is read, and the versions of TensorFlow and autopipe. To list the
     files, the part of the pipeline that gives their names is run.
 
-    The time of the last change of a file cannot be set by hand, as the time of its last modification can. So a file
-    that was replaced while its elements were written has another key ever after, also if an older copy comes back.
+    The change time of a file cannot be set by hand, unlike its modification time. So a file that was replaced while its
+    elements were written has another key from then on, even if an older copy is restored.
 
     Raises:
-        UnknownContentError: if the elements could differ though nothing in the key does.
+        UnknownContentError: if the elements could differ though the key does not.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -153,7 +153,7 @@ def _refuse_unknown_function(fn: Function) -> None:
     for op in with_called(fn.concrete.graph.as_graph_def()):
         if not _is_of_tensorflow(op.op):
             raise UnknownContentError(
-                f"{fn} calls {op.op}, which is no op of TensorFlow: its next version may do something else"
+                f"{fn} calls {op.op}, which is not an op of TensorFlow: its next version may do something else"
             )
         if op.op in _READ_DESCRIPTORS and not op.attr["descriptor_source"].s.startswith(_NO_FILES):
             raise UnknownContentError(f"{fn} reads a descriptor from a file ({op.op}), which may change")
@@ -165,7 +165,7 @@ def _refuse_unknown_function(fn: Function) -> None:
 
 
 def _is_of_tensorflow(op_type: str) -> bool:
-    """Return whether an op comes with TensorFlow, of which the key holds the version; others have one of their own."""
+    """Return whether an op comes with TensorFlow, whose version is in the key; other ops have other versions."""
     return op_type in _UNEXPORTED or hasattr(tf.raw_ops, op_type)
 
 
@@ -192,14 +192,14 @@ def _own_content(node: ir.Node) -> Iterator[Any]:
 
 
 def _order_by_machine(calls: int | None = None) -> tuple[str, ...]:
-    """Return what decides over how many inputs TensorFlow interleaves, where the author left it to TensorFlow."""
+    """Return what decides how many inputs TensorFlow interleaves, if the author left it to TensorFlow."""
     return str(calls), str(processors())
 
 
 def _function_content(fn: Function) -> Iterator[Any]:
     graph = fn.concrete.graph
     yield function_fingerprint(fn)
-    # The fingerprint covers what is computed; these which of it is given, and where XLA may round differently.
+    # The fingerprint covers what is computed; these cover which of it is returned, and where XLA may round differently.
     place = {op.name: str(index) for index, op in enumerate(graph.get_operations())}
     yield from (f"{place[tensor.op.name]}:{tensor.value_index}" for tensor in fn.concrete.outputs)
     definition = graph.as_graph_def()
@@ -229,7 +229,7 @@ def _captured(fn: Function, live: Any, inside: Any) -> Iterator[Any]:
 
 def _value(tensor: Any) -> Iterator[Any]:
     if tensor.dtype in (tf.resource, tf.variant):
-        raise UnknownContentError("it holds an object that is no plain tensor")
+        raise UnknownContentError("it holds an object that is not a plain tensor")
     array = as_array(tensor.numpy())
     yield f"{tensor.dtype}{array.shape}"
     if tensor.dtype == tf.string:

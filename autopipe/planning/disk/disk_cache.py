@@ -1,16 +1,16 @@
-"""Caches of elements in a folder, kept between runs: which file TensorFlow's cache is to read or to write.
+"""Caches of elements in a folder, kept between runs: which file TensorFlow's cache should read or write.
 
-TensorFlow's file cache must not be trusted with a name that is used twice. A second iterator under the name of one that
-writes raises, and its end deletes what the first has written. An iterator whose state was saved, or a process that was
-killed, leaves files on which the next one fails. So nothing is ever written under a name that was given out before:
+TensorFlow's file cache must never get a name twice. A second iterator under the name of one that still writes raises,
+and when it ends it deletes what the first has written. An iterator whose state was saved, or a process that was killed,
+leaves files on which the next one fails. So nothing is ever written under a name that was given out before:
 
 ``<folder>/<key>/<attempt>/data*``
     The key says which elements (:func:`~autopipe.planning.disk.content.content_key`) and how many; each attempt to
-    write them all has a folder of its own. Only complete attempts are read (:mod:`~autopipe.planning.disk.attempts`).
+    write them all has its own folder. Only complete attempts are read (:mod:`~autopipe.planning.disk.attempts`).
 
-What a dead process left incomplete is removed when the folder is opened: each holds a lock while it lives
-(:mod:`~autopipe.planning.disk.writers`). What was written on another machine, or before this one was started, is only
-removed after some days. The folder may hold other files of the user's, which nothing here touches.
+Incomplete attempts of dead processes are removed when the folder is opened: each process holds a lock while it lives
+(:mod:`~autopipe.planning.disk.writers`). Attempts from another machine, or from before this one was started, are only
+removed after some days. The folder may hold other files of the user's, which are never touched.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ from autopipe.planning.disk.writers import (
 __all__ = ["MOST_ELEMENTS", "SAMPLES", "DiskCache", "is_out_of_room"]
 
 MOST_ELEMENTS = 10_000_000
-"""TensorFlow's file cache fails on the element after these."""
+"""TensorFlow's file cache fails on the element after this many."""
 
 SAMPLES = "autopipe.sample."
-"""The names of folders that are written and read only to time that begin with this."""
+"""The prefix of folders that are written and read only to measure the time it takes."""
 
 _KEY = re.compile(r"[0-9a-f]{32}\.(\d+|unknown)")
-# TensorFlow takes the name of a file that it reads for a pattern.
+# TensorFlow reads the name of a file as a pattern.
 _PATTERN = re.compile(r"[*?\[\\]")
-# What TensorFlow writes at once may be larger than what was left.
+# A disk with less room than this counts as full: TensorFlow may write more than that at once.
 _LITTLE_ROOM = 64 * 2**20
-# Where a disk cannot set room aside, the system writes to every block of it.
+# Room to reserve as a test: kept small, since on disks that cannot reserve room the system writes to every block.
 _SOME_ROOM = 2**20
 
 
@@ -74,10 +74,10 @@ class DiskCache:
     """A folder that the user named, in which caches of elements are kept between runs.
 
     Args:
-        folder: where; it is made if it is not there.
+        folder: the folder; it is made if there is none.
 
     Raises:
-        ArgumentError: if it cannot be written, or locked, or TensorFlow takes its path for something else.
+        ArgumentError: if it cannot be written or locked, or TensorFlow would misread its path.
 
     >>> import tempfile, tensorflow as tf
     >>> from autopipe.pipeline.build import build
@@ -109,20 +109,20 @@ class DiskCache:
         return shutil.disk_usage(self.folder).free
 
     def filename(self, tree: ir.Node) -> str:
-        """Return under which name a file cache of a pipeline reads its elements, or else is to write them.
+        """Return the name under which a file cache of a pipeline reads its elements, or should write them.
 
-        If no earlier attempt is complete, the name is a new one. It serves one iterator only: before each further one,
-        ask :meth:`again`.
+        If no earlier attempt is complete, the name is new. It serves one iterator only: before each further one, call
+        :meth:`again`.
 
         Raises:
-            UnknownContentError: if it cannot be told for certain whether elements kept there would still be right.
+            UnknownContentError: if it is not certain that elements kept there would still be right.
         """
         number = signature(tree).cardinality
         if number > MOST_ELEMENTS:
             raise UnknownContentError(f"a file cache holds {MOST_ELEMENTS:,} elements, and there are {number:,}")
         cache = ir.Cache(input=tree, filename=NAME)
         told = whole(cache, cache)
-        # There may be as many batches though a row failed: rows in a file are not counted.
+        # The number of batches may be right though a row failed: rows in a file are not counted.
         return self._filename(f"{content_key(tree)}.{'unknown' if told is None or told.in_rows else told.number}")
 
     def holds(self, filename: str) -> bool:
@@ -130,7 +130,7 @@ class DiskCache:
         return is_complete(Path(filename).parent)
 
     def counts_tell(self, filename: str) -> bool:
-        """Return whether the number of elements under a name tells that none is missing, without :meth:`note_end`."""
+        """Return whether the number of elements under a name shows that none is missing, without :meth:`note_end`."""
         return number_of(Path(filename).parent) is not None
 
     def is_written(self, filename: str) -> bool:
@@ -138,22 +138,21 @@ class DiskCache:
         return is_finished(Path(filename).parent)
 
     def number_written(self, filename: str) -> int | None:
-        """Return how many elements are under a name where :meth:`is_written`; ``None`` if they cannot be read."""
+        """Return how many elements are under a name that :meth:`is_written`; ``None`` if they cannot be read."""
         index = index_of(Path(filename).parent)
         if index is None:
             return None
         return bisect_left(range(MOST_ELEMENTS), True, key=lambda position: not has_element(index, position))
 
     def note_end(self, filenames: Iterable[str]) -> None:
-        """Note, in a graph, that the consumer of what is written under these names reached its end."""
+        """Note, in a graph, that the consumer reached the end while these names were written."""
         for filename in filenames:
             tf.io.write_file(str(Path(filename).parent / ENDED), "")
 
     def again(self, filename: str) -> str:
         """Return the name for another iterator over the elements that :meth:`filename` gave a name for.
 
-        It is the same if they are all there by now, else a new one. Nothing is looked up again: elements are those
-        they were.
+        It is the same name if all elements are there by now, else a new one. The key is not computed again.
 
         Raises:
             OSError: if the folder cannot be written to any more, or the disk became full while they were written.
@@ -166,10 +165,10 @@ class DiskCache:
         return self._filename(Path(filename).parent.parent.name)
 
     def what_stops(self, filename: str) -> OSError | None:
-        """Return why no more can be written under a name where not all is: the disk is full, or a limit is reached.
+        """Return why an incomplete name cannot be written any further: the disk is full, or a limit is reached.
 
-        To be asked before the iterator that wrote is gone: TensorFlow deletes what it wrote then, and there is room
-        again for as much, and no more.
+        Call it before the iterator that wrote is gone: TensorFlow then deletes what it wrote, which makes just as much
+        room again.
         """
         attempt = Path(filename).parent
         try:
@@ -196,7 +195,7 @@ class DiskCache:
         return str(attempt / NAME)
 
     def _remove_what_is_left(self) -> None:
-        """Remove what dead processes left; of a folder that others write to as well, nothing else."""
+        """Remove what dead processes left, and nothing else: others may write to the folder, too."""
         written = list(self.folder.iterdir())
         for key in written:
             if _KEY.fullmatch(key.name) and key.is_dir() and not key.is_symlink():
@@ -207,9 +206,9 @@ class DiskCache:
                 remove_if_free(lock)
 
     def _remove_what_was_never_used(self) -> None:
-        """Remove what a process left that was killed while it measured, or before it had locked its name."""
+        """Remove what is left of processes that were killed while measuring, or before they had locked their names."""
         for sample in filter(is_old, self.folder.glob(f"{SAMPLES}*")):
-            # It may be another user's, or go at the same time.
+            # It may be another user's, or be removed at the same time.
             with contextlib.suppress(OSError):
                 if all(path.name.startswith(NAME) for path in sample.iterdir()):
                     shutil.rmtree(sample)
@@ -220,7 +219,7 @@ class DiskCache:
 
 
 def is_out_of_room(error: OSError) -> bool:
-    """Return whether an error says that the disk is full, or that its user may not write more.
+    """Return whether an error means that the disk is full, or that its user may not write more.
 
     >>> is_out_of_room(OSError(errno.EDQUOT, "")), is_out_of_room(PermissionError(errno.EACCES, ""))
     (True, False)
@@ -237,16 +236,16 @@ def _refuse_what_tensorflow_misreads(path: str) -> None:
         ) from error
     if _PATTERN.search(path):
         raise ArgumentError(
-            "The path of a disk cache must have none of the characters * ? [ \\ in it, which TensorFlow takes for a "
+            "The path of a disk cache must not contain the characters * ? [ \\, which TensorFlow reads as a "
             f"pattern, but got {path!r}. Name another folder."
         )
 
 
 def _take_room(attempt: Path, after: int) -> None:
-    """Take some room for a moment, where a file of so many bytes would grow: no call tells of a quota.
+    """Reserve some room for a moment, beyond the size of the largest file: no call reports a quota.
 
     Raises:
-        OSError: if there is none.
+        OSError: if there is no room.
     """
     draft = attempt / f"room.{uuid.uuid4().hex[:8]}"
     handle = os.open(draft, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
@@ -261,6 +260,6 @@ def _remove_abandoned(key: Path) -> None:
     # It may be another user's.
     with contextlib.suppress(OSError):
         for attempt in key.iterdir():
-            # In this order: one that lives may come to its end in between.
+            # In this order: a living writer may come to its end in between.
             if ATTEMPT.fullmatch(attempt.name) and not writer_lives(attempt) and not is_complete(attempt):
                 shutil.rmtree(attempt, ignore_errors=True)

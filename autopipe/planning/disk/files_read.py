@@ -1,4 +1,4 @@
-"""Which files a pipeline reads, and what tells them from those they were."""
+"""Which files a pipeline reads, and what shows that they have changed."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from autopipe.pipeline.cache_files import writing_none
 __all__ = ["UnknownContentError", "file_states"]
 
 _MOST_FILES = 200_000
-# The clock that files are dated with ticks up to this long; two changes within one tick look like one.
+# The clock of file times has ticks up to this long; two changes within one tick look like one.
 _TICK_SECONDS = 0.02
-# Their first input is the names.
+# Ops whose first input has the names.
 _READS = READERS | {"ReadFile"}
 
 
 class UnknownContentError(Exception):
-    """What elements a pipeline gives cannot be told for sure; the message says why."""
+    """It is not certain which elements a pipeline gives; the message says why."""
 
 
 def file_states(tree: ir.Node) -> Iterator[tuple[bytes, int, int, int]]:
-    """Yield of every file that a pipeline reads its name, size, and the times of its last modification and change.
+    """Yield the name, size, and times of last modification and change of every file that a pipeline reads.
 
     The part of the pipeline that gives the names is run.
 
     Raises:
-        UnknownContentError: if the files cannot be listed, or are no files of this machine.
+        UnknownContentError: if the files cannot be listed, or are not files of this machine.
 
     >>> import tempfile, tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -81,7 +81,7 @@ def _elements(names: ir.Node) -> Iterator[bytes]:
 
 
 def _names_function(fn: Function) -> Function:
-    """Return the function that gives, of an element, the names of the files that another function reads."""
+    """Return a function that gives the names of the files that another function reads for an element."""
     graph = fn.concrete.graph
     names = _names_read(fn)
 
@@ -95,7 +95,7 @@ def _names_function(fn: Function) -> Function:
 
 
 def _names_read(fn: Function) -> list[Any]:
-    """Return the tensors of a function that hold the names of files."""
+    """Return the tensors in a function that hold the names of the files it reads."""
     graph = fn.concrete.graph
     definition = graph.as_graph_def()
     library = {function.signature.name: function for function in definition.library.function}
@@ -115,7 +115,7 @@ def _called(node: Any, library: Mapping[str, Any]) -> list[Any]:
 
 
 def _passed(op: Any, body: Any, name: str) -> Any | None:
-    """Return the tensor that a reader of several files takes their names from; ``None`` if that cannot be told."""
+    """Return the tensor that a reader of several files takes their names from; ``None`` if that is unknown."""
     arguments = [argument.name for argument in body.signature.input_arg]
     if op.type not in READERS_OF_EACH or op.inputs[0].op.type != "TensorSliceDataset" or name not in arguments:
         return None

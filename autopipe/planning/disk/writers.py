@@ -1,4 +1,4 @@
-"""Who writes into the folder of a disk cache: each process under a name of its own, which it holds a lock on.
+"""The writers of the folder of a disk cache: each process has its own name, which it holds a lock on.
 
 The kernel releases the lock (``flock``) when the process dies, however it dies. Locks may not be seen across machines.
 """
@@ -23,13 +23,13 @@ __all__ = ["ATTEMPT", "DRAFT", "LOCK", "here", "is_old", "place", "remove_if_fre
 
 _WRITER = r"[0-9a-f]{12}\.[0-9a-f]{12}"
 ATTEMPT = re.compile(rf"{_WRITER}\.[0-9a-f]{{8}}")
-"""What the folder of an attempt to write all elements is called: its writer, and what tells it from its others."""
+"""The name of the folder of an attempt to write all elements: its writer, and a unique part."""
 
 LOCK, DRAFT = (re.compile(rf"{_WRITER}\.{kind}") for kind in ("lock", "new"))
-"""What the file is called on which a writer holds its lock, and what it is called before that is held."""
+"""The name of the file on which a writer holds its lock, and its name before the lock is held."""
 
 _DAYS_ELSEWHERE = 7
-# The writer that this process is in each folder; its lock is held until the process ends.
+# The name of this process in each folder; its lock is held until the process ends.
 _writers: dict[Path, str] = {}
 
 
@@ -43,7 +43,7 @@ def writer(folder: Path) -> str:
     draft = folder / f"{name}.new"
     handle = os.open(draft, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    # It gets its name only when it is locked, so that it is not taken for one of a dead process.
+    # It gets its name only when it is locked, so that it is not mistaken for that of a dead process.
     draft.rename(_lock_of(folder, name))
     _writers[folder] = name
     return name
@@ -55,25 +55,25 @@ def _lock_of(folder: Path, name: str) -> Path:
 
 @lru_cache(maxsize=1)
 def here() -> str:
-    """Return what this machine is known by until it is started again: for so long what is written can be read."""
+    """Return an identifier of this machine until its next boot: until then what the kernel holds can be read."""
     start = boot_id() or f"{platform.node()} {psutil.boot_time()}"
     return hashlib.sha256(start.encode()).hexdigest()[:12]
 
 
 def place(path: Path) -> str:
-    """Return where an attempt was written, or a lock made."""
+    """Return the identifier of the machine on which an attempt was written, or a lock made."""
     return path.name.split(".")[0]
 
 
 def writer_lives(attempt: Path) -> bool:
-    """Return whether who wrote an attempt may still do so."""
+    """Return whether the writer of an attempt may still be writing it."""
     if place(attempt) != here():
         return not is_old(attempt)
     return not remove_if_free(_lock_of(attempt.parents[1], attempt.name.rpartition(".")[0]))
 
 
 def is_old(path: Path) -> bool:
-    """Return whether a file or folder is so old that who made it, on whatever machine, is gone."""
+    """Return whether a file or folder is so old that its process, on whatever machine, is gone."""
     try:
         return time.time() - path.stat().st_mtime > _DAYS_ELSEWHERE * 24 * 3600
     except OSError:
@@ -91,7 +91,7 @@ def remove_if_free(lock: Path) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         lock.unlink(missing_ok=True)
-    # It is held, or is another user's in a folder in which each may only remove their own.
+    # It is held, or is another user's in a folder in which users may only remove their own files.
     except OSError:
         return False
     finally:

@@ -1,4 +1,4 @@
-"""What it takes to make an element, and to read it from a cache."""
+"""The time it takes to make an element, and to read it from a cache."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ __all__ = ["CachingCost", "caching_cost"]
 
 _SECONDS = 0.025
 _FEWEST_TURNS = 3
-# What Python does with one element on an otherwise idle machine; of those that are made in less than five times
-# that, it is given one of many.
+# The time Python takes to handle one element on an otherwise idle machine. If making an element takes less than five
+# times as long, Python gets only one of many.
 _PYTHON_SECONDS, _OF_COMPONENT, _OF_COMPOSITE = 50e-6, 5e-6, 40e-6
 _LITTLE = 1 / 5
-# So slow is no machine.
+# No machine is more than this many times as slow as expected.
 _MOST_TIMES_AS_SLOW = 10
 _TRIES = 9
-# What gives nothing any more is left.
+# A pipeline that gives no more elements is abandoned after this many seconds.
 _MOST_SECONDS = 4 * SAMPLE_SECONDS
 _MANY, _FEW = 64, 8
-# What so many take at the most, where they take as long as they do one by one.
+# The longest that a turn of many elements may take, if each takes as long as one by one.
 _MANY_SECONDS = 0.02
 _END = object()
-# More than a sample ever has; of larger numbers TensorFlow keeps the low bits only.
+# More than a sample ever has; TensorFlow keeps only the low bits of larger numbers.
 _ALL = 10**9
 
 
 @dataclass(frozen=True)
 class CachingCost:
-    """What an element costs with and without a cache.
+    """The cost of an element with and without a cache.
 
     Attributes:
         making: the seconds it takes to make one.
         reading: the seconds it takes to read one from the cache.
-        made: the last elements that came one by one; not more than a sample has.
+        made: the last elements that came one by one, at most as many as a sample has.
     """
 
     making: float
@@ -59,10 +59,10 @@ class CachingCost:
 
 
 def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None, ram_budget: int) -> CachingCost:
-    """Return what it takes to make an element, and to read it from a cache in memory, or else in a folder.
+    """Return the time it takes to make an element, and to read it from a cache in memory, or in a folder if given.
 
     Raises:
-        MeasurementError: if one element is larger than a sample, and than the memory that may be added.
+        MeasurementError: if one element is larger than both a sample and the memory that may be added.
     """
     in_sample = int(SAMPLE_BYTES / max(element_bytes, 1))
     most = max(_FEW, in_sample)
@@ -78,7 +78,7 @@ def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None, ram_b
         reading = _turns(dataset.take(each).cache().repeat(), each)
         if not reading:
             raise MeasurementError("the pipeline has no elements the second time")
-        # What the pipeline makes ahead meanwhile takes cores from the first ones that are read.
+        # The median, since the pipeline still makes elements ahead during the first reads.
         return CachingCost(making, statistics.median(reading) / each, made)
     count = max(_FEW, min(int(SAMPLE_SECONDS / making), most))
     with TemporaryDirectory(dir=folder, prefix=SAMPLES) as place:
@@ -86,10 +86,10 @@ def caching_cost(node: ir.Node, element_bytes: float, folder: Path | None, ram_b
 
 
 def _making(dataset: Any, many: int, held: int) -> tuple[float, int, Sequence[Any]]:
-    """Return the seconds it takes to make an element, and of how many Python is to be given one when they are read.
+    """Return the seconds to make an element, how many are read for each that Python gets, and the last elements.
 
-    Where there are too few to look at one of many, what Python takes counts on both sides. The third are the last
-    elements that came one by one, up to ``held`` of them.
+    If there are too few elements to give Python one of many, its time counts on both sides. The last elements came one
+    by one, and are at most ``held``.
     """
     made: deque[Any] = deque(maxlen=held)
     turns = _undisturbed(dataset, made=made)
@@ -104,16 +104,16 @@ def _making(dataset: Any, many: int, held: int) -> tuple[float, int, Sequence[An
     many = min(many, max(_FEW, int(_MANY_SECONDS / one_by_one)))
     of_many = _undisturbed(dataset, many)
     if len(of_many) < _FEWEST_TURNS:
-        # There are fewer than it takes.
+        # There are too few elements for that.
         many = max(1, _count(dataset.take(many * (_FEWEST_TURNS + 1))) // (_FEWEST_TURNS + 1))
         of_many = _undisturbed(dataset, many)
     return (statistics.fmean(of_many) / many, many, made) if of_many else (one_by_one, 1, made)
 
 
 def _is_mostly_making(one_by_one: float, spec: Any, made: Sequence[Any]) -> bool:
-    """Return whether the time from one element to the next is that of making it, not of giving it to Python.
+    """Return whether most of the time between two elements goes into making them, not into giving them to Python.
 
-    Where it is not far from that, the latter is timed: on a busy machine it takes several times as long as usual.
+    If that is unclear, the latter is timed: on a busy machine it takes several times as long as usual.
     """
     expected = _python_seconds(spec)
     if expected > _LITTLE * one_by_one:
@@ -124,22 +124,22 @@ def _is_mostly_making(one_by_one: float, spec: Any, made: Sequence[Any]) -> bool
 
 
 def _giving_seconds(element: Any) -> float:
-    """Return how long Python takes for an element that is there already."""
+    """Return how long Python takes for an element that is already made."""
     return statistics.median(_turns(tf.data.Dataset.from_tensors(element).repeat(_TRIES)))
 
 
 def _python_seconds(spec: Any) -> float:
-    """Return about how long Python takes for an element that it is given."""
+    """Return about how long Python takes to handle an element."""
     components = tf.nest.flatten(spec)
     composites = sum(1 for each in components if not isinstance(each, tf.TensorSpec))
     return _PYTHON_SECONDS + _OF_COMPONENT * len(components) + _OF_COMPOSITE * composites
 
 
 def _undisturbed(dataset: Any, each: int = 1, made: deque[Any] | None = None) -> list[float]:
-    """Return turns as :func:`_turns` does; others where one took most of the time, if those took less on average.
+    """Return turns as :func:`_turns` does; if one took most of the time, time again, and return the faster turns.
 
-    Elements that are made many at a time come like that, and so do those of a machine that was busy for a moment: the
-    first do so again.
+    One turn takes most of the time if elements are made many at a time, or if the machine was busy for a moment: only
+    the first happens again.
     """
     turns = _turns(dataset, each, made)
     if len(turns) < _FEWEST_TURNS or max(turns) < sum(turns) / 2:
@@ -149,14 +149,14 @@ def _undisturbed(dataset: Any, each: int = 1, made: deque[Any] | None = None) ->
 
 
 def _turns(dataset: Any, each: int = 1, made: deque[Any] | None = None) -> list[float]:
-    """Return the seconds until one element in ``each`` comes, and the next one, and so on for a short while.
+    """Return the seconds between elements, of which only one in ``each`` is taken, for a short while.
 
-    What it takes to start, and to come to the first, is left out; there are none if there is no second.
+    The time until the first element is left out; the list is empty if there is no second.
 
     Args:
         dataset: what to read.
-        each: of so many elements one is looked at.
-        made: where to put those that come.
+        each: one element in this many is taken.
+        made: where to put the elements taken.
     """
     elements = iter(dataset if each == 1 else dataset.shard(each, each - 1))
     turns: list[float] = []
@@ -184,7 +184,7 @@ def _from_disk(cached: Any, place: Path) -> CachingCost:
 
 
 def _forget(file: Path) -> None:
-    """Make the kernel read a file from the disk the next time, as it must one that is larger than memory."""
+    """Make the kernel read a file from the disk the next time, as it must if a file is larger than memory."""
     handle = os.open(file, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -198,9 +198,9 @@ def _count(dataset: Any) -> int:
 
 
 def _seconds(dataset: Any) -> float:
-    """Return the seconds it takes to make all elements; to skip them calls no function for each, as counting does.
+    """Return the seconds it takes to make all elements; they are skipped, since counting calls a function for each.
 
-    What it takes to destroy the iterator is not among them: that may be long, and says nothing of the pipeline.
+    The time to destroy the iterator is left out: it may be long, and says nothing about the pipeline.
     """
     began = time.perf_counter()
     iterator = iter(dataset.skip(_ALL))

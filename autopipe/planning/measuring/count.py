@@ -1,4 +1,4 @@
-"""How many elements a pipeline has, where TensorFlow does not know before it has read them."""
+"""How many elements a pipeline has, if TensorFlow does not know before it has read them."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ from autopipe.sentences import one_sentence
 __all__ = ["BYTES_BESIDE", "bytes_in_files", "examples_in_batch", "most_elements", "most_known"]
 
 _COUNTING_SECONDS = 1.0
-# Where the function that reads a file works on what is in it, a cache saves most.
+# If the function that reads a file also processes its elements, counting may take longer: a cache saves most there.
 _ONE_FILE_SECONDS = 5.0
 _MOST_FILES = 100_000
 _FEW = 8
 _LOOKING_SECONDS = 0.05
-# So many fill groups of the usual sizes a few times.
+# This many elements fill groups of the usual sizes a few times.
 _FEW_IN_GROUPS = 256
 _MORE = 4
-# What groups are made of may be slow, and is asked for again wherever a cache could stand before it.
+# The input of groups may be slow, and is counted again wherever a cache could stand before it.
 _GROUPING_SECONDS = 0.25
 _MOST_AT_ONCE = 1024
 _READ_AT_ONCE = 2**22
-# What follows a batch and leaves it one.
+# Stages whose elements are still batches if their input is.
 _AFTER_BATCHES = (
     ir.Map | ir.MemoizedMap | ir.Filter | ir.Shuffle | ir.Repeat | ir.Take | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
     | ir.AssertCardinality | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool | ir.End
 )  # fmt: skip
-# What gives no more elements than it takes.
+# Stages that give no more elements than they take.
 _NO_MORE = (
     ir.Map | ir.MemoizedMap | ir.Filter | ir.Scan | ir.Shuffle | ir.Take | ir.TakeWhile | ir.Skip | ir.Shard
     | ir.Cache | ir.Prefetch | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool
 )  # fmt: skip
 BYTES_BESIDE = {"tfrecord": 16, "text": 1, "fixed_length": 0}
-"""What a file holds beside a record, by its kind: of a TFRecord its length and two checksums, of a line its end."""
+"""The bytes a file has beside each record, by kind: length and two checksums of a TFRecord, the end of a line."""
 
-# What counting the elements of a stage came to; the reason where it could not be done. An error would hold what its
-# traceback does: samples, among others.
+# The counted elements of a stage, or the reason why they could not be counted. It is a text, since an error would keep
+# what its traceback holds, such as samples.
 _COUNTED: WeakKeyDictionary[ir.Node, int | str] = WeakKeyDictionary()
 
 
 def most_known(node: ir.Node) -> float:
-    """Return the most elements a pipeline has, as TensorFlow knows without running it; infinity where it does not.
+    """Return the most elements a pipeline has, as far as TensorFlow knows without running it; infinity if unknown.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -84,13 +84,13 @@ def most_known(node: ir.Node) -> float:
 def most_elements(node: ir.Node) -> int:
     """Return the most elements a finite pipeline has.
 
-    Elements of files are counted in as many whole files as a second allows, and taken to be as many per byte in the
-    others; where that is not one, elements are taken to be as long as the first, if the files are not compressed, and
-    rows of CSV files to be no more than there are lines. What other functions make of one element is counted too, and
-    its mean, with two standard errors, taken for the rest.
+    Elements of files are counted in as many whole files as a second allows; the other files are assumed to have as many
+    per byte. If a second is too short for one file, elements are assumed to be as long as the first ones, if the files
+    are not compressed, and rows of CSV files to be no more than the lines. The elements that other functions make of
+    one element are counted too; for the rest, the mean plus two standard errors is assumed.
 
     Raises:
-        MeasurementError: if the number is without end, or cannot be known without reading everything.
+        MeasurementError: if the pipeline is endless, or its elements cannot be counted without reading everything.
     """
     cardinality = signature(node).cardinality
     if cardinality >= 0:
@@ -122,7 +122,7 @@ def most_elements(node: ir.Node) -> int:
 
 
 def _fewest(parts: Sequence[ir.Node]) -> int:
-    """Return the most elements of the side that has the fewest, of those sides of which that is known."""
+    """Return the most elements of the side that has the fewest, among the sides whose number is known."""
     counted: list[int] = []
     for part in parts:
         with suppress(MeasurementError):
@@ -133,7 +133,7 @@ def _fewest(parts: Sequence[ir.Node]) -> int:
 
 
 def _batch_of_rows(node: ir.Unbatch) -> ir.Batch | None:
-    """Return the batch whose rows come apart, with something else in place of each; ``None`` if they may be others."""
+    """Return the batch whose rows an unbatch gives, each perhaps mapped; ``None`` if the rows may be mixed."""
     below = node.input
     while isinstance(below, ir.Map) and who_mixes_rows(below.fn) is None:
         below = below.input
@@ -141,7 +141,7 @@ def _batch_of_rows(node: ir.Unbatch) -> ir.Batch | None:
 
 
 def examples_in_batch(node: ir.Node) -> int | None:
-    """Return how many examples an element of a pipeline that batches them holds; ``None`` where it is no batch.
+    """Return how many examples an element of a pipeline holds; ``None`` if it is not a batch.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -154,8 +154,8 @@ def examples_in_batch(node: ir.Node) -> int | None:
 
 
 def _once(count: Callable[[Any], int], node: ir.Node) -> int:
-    """Return what counting comes to, counted once."""
-    # An equal node of another thread may be gone meanwhile.
+    """Return the number of elements, which is counted only once."""
+    # Looked up only once: an equal node of another thread may be gone meanwhile.
     known = _COUNTED.get(node)
     if known is None:
         try:
@@ -178,7 +178,7 @@ def _elements_of_all(node: ir.Node) -> int:
 
 
 def _elements_of_each(node: ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> int:
-    """Return how many elements a stage makes of those of its input."""
+    """Return how many elements a stage makes of the elements of its input."""
     inputs = most_elements(node.input)
     end = time.perf_counter() + _COUNTING_SECONDS
     made: list[int] = []
@@ -196,7 +196,7 @@ def _elements_of_each(node: ir.FlatMap | ir.Interleave | ir.LegacyInterleave) ->
 
 
 def _elements_of_groups(node: ir.GroupByWindow) -> int:
-    """Return how many elements a stage makes of the groups of its input, if it makes of all what it makes of some."""
+    """Return how many elements a stage makes of the groups of its input, estimated from some of them."""
     inputs = most_elements(node.input)
     once = most_elements(without_buffers(node.input))
     end = time.perf_counter() + _GROUPING_SECONDS
@@ -213,7 +213,7 @@ def _elements_of_groups(node: ir.GroupByWindow) -> int:
 
 
 def _some(node: ir.Node, count: int) -> ir.Node:
-    """Return about so many elements of a pipeline, of several places where that costs nothing."""
+    """Return about ``count`` elements of a pipeline, from several places if that costs nothing."""
     places = from_several_places(node, count)
     parts: list[ir.Node] = [ir.Take(input=each, count=-(-count // len(places))) for each in places]
     return reduce(lambda first, second: ir.Concatenate(first=first, second=second), parts)
@@ -223,7 +223,7 @@ def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.
     """Return how many elements a stage makes of the files that its input names."""
     names = _names(reader.input)
     if not names and not isinstance(reader, ir.FilesReader):
-        # Each element tells of its file in a way of its own, as those of TensorFlow Datasets do.
+        # The elements are not file names, but describe files in their own way, as in TensorFlow Datasets.
         return _elements_of_each(reader)
     sizes, size = _sizes(names)
     if not sizes or len(names) == _MOST_FILES:
@@ -239,14 +239,14 @@ def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.
 
 
 def bytes_in_files(reader: ir.Node) -> float:
-    """Return how many bytes the files have that the input of a stage names; 0 if it names none."""
+    """Return the size in bytes of the files that the input of a stage names; 0 if it names none."""
     (named,) = reader.inputs
     names = _names(named)
     return _sizes(names)[1] if names else 0.0
 
 
 def _names(node: ir.Node) -> list[bytes]:
-    """Return the names that a pipeline gives, if names are what it gives."""
+    """Return the names that a pipeline gives; empty if its elements are not single strings."""
     spec = signature(node).element_spec
     if not isinstance(spec, tf.TensorSpec) or spec.dtype != tf.string or spec.shape.rank != 0:
         return []
@@ -255,14 +255,14 @@ def _names(node: ir.Node) -> list[bytes]:
 
 
 def _sizes(names: list[bytes]) -> tuple[dict[bytes, int], float]:
-    """Return the bytes of each file that a second allows to ask for, and of all, the others taken to be as large."""
+    """Return the sizes of as many files as a second allows, and the size of all, assuming the others to be as large."""
     sizes: dict[bytes, int] = {}
     asked, total = 0, 0.0
     end = time.perf_counter() + _COUNTING_SECONDS
-    # Were they in an order by size, those of the beginning would tell little of the others.
+    # Mixed, since files may be sorted by size.
     for name in _mixed(names):
         asked += 1
-        # TensorFlow cannot say of a name that is no UTF-8 that it is not found.
+        # For a missing file whose name is not UTF-8, TensorFlow's error cannot be decoded.
         with suppress(tf.errors.NotFoundError, UnicodeDecodeError):
             sizes[name] = tf.io.gfile.stat(name).length
             total += sizes[name]
@@ -274,10 +274,10 @@ def _sizes(names: list[bytes]) -> tuple[dict[bytes, int], float]:
 def _count_files(
     reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave, sizes: dict[bytes, int]
 ) -> tuple[int, int]:
-    """Return how many elements those files have that can be counted in a second, and how many bytes these take.
+    """Return how many elements the files that can be counted in a second have, and the bytes of these files.
 
-    The smallest is the first, since some have to be counted. More and more are read as one: it takes milliseconds to
-    make a pipeline for them.
+    The smallest comes first, since at least one has to be counted. More and more are read at once: making a pipeline
+    for them takes milliseconds.
     """
     smallest = min(sizes, key=sizes.__getitem__)
     order = [smallest, *(name for name in _mixed(list(sizes)) if name != smallest)]
@@ -296,7 +296,7 @@ def _count_files(
 
 
 def _works_inside(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> bool:
-    """Return whether its function works on elements; of parsed rows, lines tell the number."""
+    """Return whether the function of a reader processes elements; parsed rows are counted by their lines."""
     return not _are_lines(reader) and any(map(inner_work, trees.called_by(reader)))
 
 
@@ -312,7 +312,7 @@ def _are_lines(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyIn
 
 
 def _lines(names: list[bytes], size: float) -> int:
-    """Return how many lines files have: those of a second, and as many per byte in the rest.
+    """Return how many lines files have: counted for a second, and as many per byte in the rest.
 
     A row may have several lines, in quotes, but no line has several rows.
     """
@@ -331,7 +331,7 @@ def _lines(names: list[bytes], size: float) -> int:
 
 
 def _bytes_of_element(reader: ir.FilesReader) -> float:
-    """Return how many bytes of its files an element takes at the least: the mean of the first, less two errors."""
+    """Return the least bytes that an element takes in its file: the mean of the first, less two standard errors."""
     lengths: list[int] = [int(each) for each in build(writing_none(reader)).map(tf.strings.length).take(_MOST_AT_ONCE)]
     if len(lengths) < 2:
         raise MeasurementError("its files have elements too large to be counted in a second")
@@ -350,7 +350,7 @@ def _of_each(stage: ir.Node, elements: list[bytes]) -> Any:
 
 
 def _count(dataset: Any, end: float, few: int = _FEW) -> int | None:
-    """Return the number of elements; ``None`` if time is up before. Fewer than ``few`` are waited for."""
+    """Return the number of elements; ``None`` if the time is up before. The first ``few`` are always counted."""
     began = time.perf_counter()
     first = sum(1 for _ in dataset.take(few))
     if first < few:

@@ -1,4 +1,4 @@
-"""Whether two elements are the same, bit by bit or but for rounding."""
+"""Whether two elements are the same, bit by bit or up to rounding."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def difference(left: Any, right: Any, exact: bool) -> str | None:
 
 
 def _array(part: Any) -> Any:
-    """Return a part of an element as an array; TensorFlow makes none of one number of a type that NumPy has not."""
+    """Return a part of an element as an array; TensorFlow returns none for a scalar of a type that NumPy lacks."""
     return as_array(part.numpy() if hasattr(part, "numpy") else part)
 
 
 def _have_same_bits(old: Any, new: Any) -> bool:
-    """Return whether two arrays are the same bit by bit, whatever it is that is no number."""
+    """Return whether two arrays are the same bit by bit; all NaNs count as the same."""
     if old.dtype == object or old.dtype != new.dtype:
         return bool((old == new).all())
     if old.tobytes() == new.tobytes() or not np.issubdtype(old.dtype, np.inexact):
@@ -56,7 +56,7 @@ def _have_same_bits(old: Any, new: Any) -> bool:
 
 
 def _is_rounding(old: Any, new: Any) -> bool:
-    """Return whether two arrays differ by rounding at the most: of each number, or near zero of the largest of them."""
+    """Return whether two arrays differ at most by rounding: relative to each number, or near zero to the largest."""
     if not np.issubdtype(old.dtype, np.inexact):
         return False
     finite = np.abs(old[np.isfinite(old)])

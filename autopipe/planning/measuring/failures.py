@@ -1,4 +1,4 @@
-"""Elements that cannot be made: they are passed over where a pipeline is measured, and told of."""
+"""Elements that cannot be made: measurements skip them, and report them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MOST_IN_A_ROW = 100
 
 @dataclass
 class Failures:
-    """What elements raised.
+    """The errors of elements.
 
     Attributes:
-        count: how many did.
-        first: what the first of them raised, as a sentence.
+        count: how many elements raised.
+        first: the error of the first of them, as a sentence.
     """
 
     count: int = 0
@@ -34,7 +34,7 @@ class Failures:
 
 
 def skipping_failures(iterator: Iterator[Any], failures: Failures) -> Iterator[Any]:
-    """Yield the elements that can be made, and note the others; many of those in a row are taken to go on for ever.
+    """Yield the elements that can be made, and note the others; stop if many of those come in a row.
 
     >>> import tensorflow as tf
     >>> broken = Failures()

@@ -1,4 +1,4 @@
-"""Whether the elements of files are as large everywhere as at the beginning, where a sample of them is taken."""
+"""Whether the elements of files are as large everywhere as at the beginning, from where a sample is taken."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _KINDS = {
     "TextLineDataset": "text",
 }
 _READERS = ir.FlatMap | ir.Interleave | ir.LegacyInterleave
-# What makes each of its elements of the next ones.
+# Stages that make each element of the next input elements.
 _IN_TURN = ir.Map | ir.MemoizedMap | ir.Batch | ir.PaddedBatch | ir.Filter | ir.Enumerate | ir.IgnoreErrors | ir.Options
 
 
 def times_as_large(node: ir.Node, sizes: Sequence[int]) -> float:
-    """Return how many times the bytes of files that the first elements take all of them take, each on average.
+    """Return how many times as large the records of files are on average as those of the first elements.
 
-    Records may be sorted, by their length say, within a file or by the files. What is made of them is taken to grow
-    with them. It is 1 where the first ones are no smaller, and where nobody knows: of compressed files, and of what a
-    reader parses.
+    Records may be sorted, by their length say, within a file or across files. Elements made of them are assumed to grow
+    with them. The result is 1 if the first ones are no smaller, and if it is unknown: for compressed files, and for
+    parsed records.
 
     Args:
-        node: what makes something of the elements of files.
-        sizes: the bytes of its first elements. Where they are all alike and the records are not, nothing grows.
+        node: a pipeline that processes the elements of files.
+        sizes: the bytes of its first elements. If they are all alike and the records are not, nothing grows.
     """
     source, of_each = without_buffers(node), 1
     while isinstance(source, _IN_TURN):
@@ -46,7 +46,7 @@ def times_as_large(node: ir.Node, sizes: Sequence[int]) -> float:
     kind = _kind_of_files(source)
     if kind is None:
         return 1.0
-    # Where maps were taken out of a reader, it gives its records as the only parts of tuples.
+    # If maps were moved out of a reader, its records are the only parts of tuples.
     records = (tf.nest.flatten(element) for element in take_sample(source, len(sizes) * of_each))
     lengths = [len(record.numpy()) for (record,) in records]
     if len(set(sizes)) == 1 < len(set(lengths)):
@@ -56,14 +56,14 @@ def times_as_large(node: ir.Node, sizes: Sequence[int]) -> float:
 
 
 def _kind_of_files(source: ir.Node) -> str | None:
-    """Return the kind of the files of which a stage gives the records as they are; ``None`` if it gives others."""
+    """Return the kind of files whose records a stage gives unchanged; ``None`` if it gives anything else."""
     if isinstance(source, ir.FilesReader):
         return None if source.csv else source.kind
     return _kind_inside(source.fn.concrete.graph) if isinstance(source, _READERS) else None
 
 
 def _kind_inside(graph: Any) -> str | None:
-    """Return it of the dataset that a function makes; of several files it makes one for each name of a list."""
+    """Return the kind of files that a function reads; for several files it makes a dataset for each name of a list."""
     op = origin(graph.outputs[0]).op
     bodies = [body for body in called_graphs(graph, op) if body is not None] if op.type in READERS_OF_EACH else []
     return _KINDS.get(op.type) or (_kind_inside(bodies[0]) if bodies else None)

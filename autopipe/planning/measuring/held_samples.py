@@ -1,4 +1,4 @@
-"""Sources of sampled elements, held in memory so that what comes after them is timed without what makes them."""
+"""Sources of sampled elements, held in memory so that later stages are timed without those that make them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _MOST_SOURCES = 2
 
 
 class HeldSamples:
-    """The samples of the last few pipelines that one was asked of."""
+    """The samples of the last few pipelines that were sampled."""
 
     def __init__(self) -> None:
         self._sources: dict[ir.Node, ir.Node] = {}
 
     def source(self, node: ir.Node, sample: Callable[[ir.Node, int], Sequence[Any]]) -> ir.Node:
-        """Return a source of sampled elements of a pipeline. Whatever parallel calls make them, they are the same.
+        """Return a source of sampled elements of a pipeline. They do not depend on parallel calls.
 
         Args:
             node: the pipeline.
-            sample: returns the first elements of one, so many of them.
+            sample: returns the first elements of a pipeline, as many as asked.
 
         Raises:
             MeasurementError: if they are not plain tensors, or there is no sample.
@@ -43,7 +43,7 @@ class HeldSamples:
         return self._sources[elements]
 
     def hold(self, node: ir.Node, sampled: Sequence[Any]) -> None:
-        """Take elements that a pipeline gave for a sample of it.
+        """Use elements that a pipeline gave as its sample.
 
         Raises:
             MeasurementError: if they are not plain tensors.
@@ -54,9 +54,10 @@ class HeldSamples:
         self._sources[without_calls(node)] = source
 
     def _from_what_is_held(self, node: ir.Node) -> ir.Node:
-        """Return the pipeline with sampled elements in place of the stages that make them, where only maps follow.
+        """Return the pipeline with sampled elements in place of the stages that make them, if only maps follow.
 
-        Of elements of many shapes only those of one are held, which may be too few for a sample of what follows.
+        If elements have many shapes, only those of one shape are held, which may be too few for a sample of what
+        follows.
         """
         upstream = node
         while isinstance(upstream, ir.Map):
@@ -68,12 +69,12 @@ class HeldSamples:
 
 
 def without_end(sample: ir.Node) -> ir.Node:
-    """Return the elements of a sample again and again: to hand them out of a cache takes less than to slice them."""
+    """Return the elements of a sample again and again; reading them from a cache is faster than slicing them."""
     return ir.Repeat(input=ir.Cache(input=sample))
 
 
 def at_the_pace_of(passing: ir.Node, sample: ir.Node) -> ir.Node:
-    """Return the elements of a sample, each once another pipeline gives one of the same type, which is let go.
+    """Return the elements of a sample, each as soon as another pipeline gives one, which is dropped.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.build import build
@@ -99,6 +100,6 @@ def _stacked(spec: Any, *parts: Any) -> Any:
         return None
     if not isinstance(spec, tf.RaggedTensorSpec) or spec.ragged_rank:
         return tf.stack(parts)
-    # Rows of a ragged tensor come as tensors, but are handed on as what they are slices of.
+    # Rows of a ragged tensor come as tensors, but must be joined to a ragged tensor again.
     lengths = tf.constant([part.shape[0] for part in parts], spec.row_splits_dtype)
     return tf.RaggedTensor.from_row_lengths(tf.concat(parts, axis=0), lengths)

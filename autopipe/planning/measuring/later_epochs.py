@@ -1,4 +1,4 @@
-"""Pipelines as they run in the epochs after the first, in which caches are full."""
+"""Pipelines as they run in the epochs after the first, when caches are full."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autopipe.planning.measuring.turns import without_last_prefetch
 __all__ = ["in_later_epochs"]
 
 _SampleOf: TypeAlias = Callable[[ir.Node], ir.Node]
-# So many results are kept at the most, where all are to be there.
+# At most this many elements are used where the results of all must be in a table.
 _RESULTS = 64
 
 
@@ -25,7 +25,7 @@ def in_later_epochs(tree: ir.Node, sample_of: _SampleOf) -> ir.Node:
 
     Args:
         tree: the pipeline.
-        sample_of: makes a source of a sample of what a pipeline gives.
+        sample_of: makes a source of a sample of a pipeline's elements.
     """
     return ir.Repeat(input=_steady(without_last_prefetch(tree), sample_of))
 
@@ -46,10 +46,10 @@ def _steady(node: ir.Node, sample_of: _SampleOf) -> ir.Node:
 
 
 def _with_full_tables(node: ir.Node, sample_of: _SampleOf) -> ir.Node:
-    """Return memoized maps over a sample of which all results are there, at the pace of what comes before them.
+    """Return memoized maps over a sample whose results are all in the tables, at the pace of the stages before them.
 
-    Behind a full cache nothing runs, nor starts with an iterator; before these all does that finds numbers, and of
-    them every function starts.
+    Stages before a full cache neither run nor start with an iterator; stages before memoized maps do, and so do the
+    functions of the maps.
     """
     numbered = trees.past(node, ir.Map | ir.MemoizedMap)
     source = sample_of(numbered)

@@ -48,18 +48,18 @@ from autopipe.sentences import one_sentence
 __all__ = ["FASTEST_CONSUMER", "SampleMeasurements"]
 
 _CACHE_SAMPLE_ELEMENTS = 32
-# A sample of so many bytes tells as much as a full one.
+# A sample of at least this many bytes is as good as a full one.
 _LARGE_SAMPLE = SAMPLE_BYTES // 4
-# No step of a Keras model is shorter, whatever the model: what is little beside that goes unnoticed.
+# No step of a Keras model is shorter, whatever the model: a small share of it goes unnoticed.
 FASTEST_CONSUMER = 500e-6
 _LITTLE_GROWTH = 16 * 2**20
 _ELEMENTS_AHEAD = 8
 _SPEED_SECONDS = 3.0
-# What gives nothing any more is left.
+# A pipeline that gives no more elements is abandoned after this many seconds.
 _MOST_SECONDS = 2 * _SPEED_SECONDS
 _WORKING_SECONDS, _WORKING_CALLS = 0.05, 64
 _COMPARED_SECONDS = 1.0
-# Of elements that take long, as whole batches, fewer tell enough.
+# If elements take long, as whole batches do, fewer are enough.
 _FEW_OF_SLOW, _MOST_COMPARED_SECONDS = 4, 2.0
 _FEWEST_COMPARED = 16
 _END = object()
@@ -67,13 +67,13 @@ _END = object()
 
 @dataclass(eq=False)
 class SampleMeasurements:
-    """Runs samples; remembers them, so that several questions about one place run it once.
+    """Runs samples and remembers them, so that several questions about one place run it only once.
 
     Args:
         ram_budget: bytes of memory that may be added; by default half of what this process can still get, less what
             its other datasets were promised.
-        seconds: how long to measure, in all; then nothing more is known.
-        disk: where caches may be kept that are too large for memory; ``None`` for nowhere.
+        seconds: how long to measure, in all; after that, questions are not answered.
+        disk: where to keep caches that are too large for memory; ``None`` for nowhere.
     """
 
     ram_budget: int = field(default_factory=lambda: max(Machine.here().available_bytes // 2 - promised_bytes(), 0))
@@ -94,9 +94,9 @@ class SampleMeasurements:
         self._time = TimeLeft(self.seconds)
 
     def bytes_beside_caches(self, pipeline: ir.Node) -> int:
-        """Return how much the process has grown since measuring began, and the elements that are made ahead.
+        """Return the growth of the process since measuring began, plus the bytes of elements that are made ahead.
 
-        TensorFlow's allocator keeps what it once had.
+        TensorFlow's allocator keeps memory once it has it.
         """
         grown = resident_bytes() - self._resident
         ahead = _ELEMENTS_AHEAD * (signature(pipeline).element_bytes or 0)
@@ -115,13 +115,13 @@ class SampleMeasurements:
         self._time.give_up(because)
 
     def element_bytes(self, node: ir.Node) -> float:
-        """Return the bytes of one element: as its type tells, or else the mean of a sample."""
+        """Return the bytes of one element: known from its type, or else the mean of a sample."""
         return statistics.mean(self._sizes(node))
 
     def cache_bytes(self, node: ir.Node) -> int:
-        """Return the bytes that a cache of all elements takes: the mean, plus two standard errors, times all.
+        """Return the bytes that a cache of all elements takes: the mean, plus two standard errors, times their number.
 
-        Where those of files are larger on average than the first ones, so is what is made of them.
+        If records of files are larger on average than the first ones, so are the elements made of them.
         """
         count = most_elements(node)
         sizes = self._sizes(node)
@@ -131,7 +131,7 @@ class SampleMeasurements:
         return int(((mean + 2 * error) * self._growth(node, sizes) + beside) * count)
 
     def most_elements(self, node: ir.Node) -> int:
-        """Return how many elements there are, at the most."""
+        """Return the largest number of elements there may be."""
         return most_elements(node)
 
     def _sizes(self, node: ir.Node) -> list[int]:
@@ -196,8 +196,8 @@ class SampleMeasurements:
     def _lost_with_fewer_calls(self, question: Question) -> tuple[float, float, float] | None:
         """Return what was measured with fewer calls at once on both sides, if more cannot make up for it.
 
-        Parallel calls make a side as many times as fast as there are cores, at the most; with more than that, what
-        gains is the side with more calls, and that is the one before.
+        Parallel calls make a side at most as many times as fast as there are cores. Beyond that, only the side with
+        more calls gains, which is ``before``.
         """
         for calls, gain in ((None, Machine.here().cores), (ir.AUTOTUNE, 1)):
             fewer = question.with_calls(calls)
@@ -207,9 +207,9 @@ class SampleMeasurements:
         return None
 
     def working(self, mapped: ir.Map) -> tuple[float, float]:
-        """Call the function for one element after the other; all that the process works meanwhile counts as its.
+        """Call the function for one element after the other; all CPU time of the process meanwhile counts as work.
 
-        So does what its threads wait for a core that others have: on a busy machine that is more than a call takes.
+        So does the time that its threads wait for a core: on a busy machine that is longer than a call.
         """
         alone = replace(mapped, num_parallel_calls=None, synchronous=True)
         question = asked(alone, alone, alone.input).alike
@@ -234,13 +234,13 @@ class SampleMeasurements:
 
     @property
     def disk_free(self) -> int | None:
-        """Bytes free where the user lets caches be kept."""
+        """Free bytes in the folder for caches."""
         return None if self.disk is None else self.disk.free
 
     def keep_on_disk(self, node: ir.Node) -> str:
-        """Return the file in which the elements of ``node`` are kept, or are to be."""
+        """Return the file in which the elements of ``node`` are, or will be, kept."""
         if self.disk is None:
-            raise MeasurementError("no folder for it was named with disk_cache=")
+            raise MeasurementError("no folder for it was given with disk_cache=")
         number = most_elements(node)
         if number > MOST_ELEMENTS:
             raise MeasurementError(f"a file cache holds {MOST_ELEMENTS:,} elements, and there may be {number:,}")
@@ -254,7 +254,7 @@ class SampleMeasurements:
     def caching(self, node: ir.Node, *, on_disk: bool = False) -> tuple[float, float]:
         """Time the same elements once as they are made, and then as a cache serves them.
 
-        What was found stands also where later rules hold some of them, or make more at once.
+        The result also holds if later rules buffer some of them, or make more at once.
         """
         question = without_calls(node), on_disk
         if question not in self._costs:
@@ -262,9 +262,9 @@ class SampleMeasurements:
         return self._costs[question]
 
     def saving(self, node: ir.Node) -> float:
-        """Return the seconds of work on an element that a cache of ``node`` saves, at the least.
+        """Return the least seconds of work per element that a cache of ``node`` saves.
 
-        A cache before a map was seen to save as much where its elements are no smaller than those that the map makes.
+        The saving of a cache before a map is such a lower bound if its elements are no smaller than those of the map.
         """
         upstream = node
         while isinstance(upstream, ir.Map):
@@ -302,7 +302,7 @@ class SampleMeasurements:
             return compare_speeds(old, new, seconds, consumer_seconds, both_ways=True, epoch=epoch)
 
     def epoch_outlasts(self, pipeline: ir.Node, seconds: float) -> bool:
-        """Return whether an epoch takes longer than that, from the second one on, if nothing else takes time."""
+        """Return whether an epoch, from the second on, takes longer than this if nothing else takes time."""
         self._refuse_to_run(pipeline)
         with _failures_are_unmeasurable(), undisturbed_generators(_functions(pipeline)):
             return longer_than(
@@ -310,7 +310,7 @@ class SampleMeasurements:
             )
 
     def fails(self, pipeline: ir.Node) -> bool:
-        """Return whether the first element of a pipeline raises, in epochs after the first; whatever time is left."""
+        """Return whether the first element of a pipeline raises, in epochs after the first, even if no time is left."""
         with self._time.all_of_it(), suppress(MeasurementError), undisturbed_generators(_functions(pipeline)):
             if who_would_see(pipeline, draws_count=False):
                 return False
@@ -360,7 +360,7 @@ def _functions(*sides: ir.Node) -> Iterator[Function]:
 
 @contextmanager
 def _failures_are_unmeasurable() -> Iterator[None]:
-    """Turn an error of the user's function on one element, and the want of any, into a reason not to measure."""
+    """Turn an error of the user's function on one element, or a lack of elements, into a reason not to measure."""
     try:
         yield
     except StopIteration as ended:

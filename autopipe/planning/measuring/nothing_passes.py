@@ -1,6 +1,6 @@
-"""Whether anything comes out: of a sample repeated without end, a filter may drop all, and would do so for ever.
+"""Whether any element comes out: if a sample is repeated endlessly, a filter that drops all of it runs forever.
 
-One that looks at where an element stands, as after an ``enumerate``, may drop all but the first.
+A filter that looks at positions, as after an ``enumerate``, may drop all elements except the first few.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _MAY_DROP_ALL = (
     ir.IgnoreErrors,
     ir.Interleave,
     ir.LegacyInterleave,
-    # Of batches that may have no rows.
+    # Batches may have no rows.
     ir.Rebatch,
     ir.TakeWhile,
     ir.Unbatch,
 )
-# Each round of what is repeated without end gives the same again.
+# Stages that give the same in each round of an endless repeat.
 _IN_CYCLES = (
     ir.AssertCardinality,
     ir.Batch,
@@ -57,7 +57,7 @@ _IN_CYCLES = (
 
 
 def may_fall_silent(tree: ir.Node) -> bool:
-    """Return whether a pipeline may come to give no more elements without coming to its end.
+    """Return whether a pipeline may stop giving elements without coming to its end.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -78,16 +78,16 @@ def may_fall_silent(tree: ir.Node) -> bool:
 
 
 def ending_in_time(sides: Sequence[ir.Node], seconds: float) -> list[ir.Node]:
-    """Return forms of one pipeline, where one of them may fall silent with an end after so many seconds from now."""
+    """Return forms of one pipeline; if one of them may stop giving elements, all end this many seconds from now."""
     silent = any(map(may_fall_silent, sides))
     return [_with_ending_sources(side, seconds) if silent else side for side in sides]
 
 
 def refuse_if_nothing_passes(tree: ir.Node, seconds: float = 1.0) -> None:
-    """Look for the first element of a pipeline that has no end, for so long; and so for each part it chooses from.
+    """Look this long for the first element of an endless pipeline, and of each part it chooses from.
 
     Raises:
-        MeasurementError: if none comes.
+        MeasurementError: if no element comes.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -106,7 +106,7 @@ def _refuse_if_none_passes(tree: ir.Node, seconds: float) -> None:
     dropping = [node for node in trees.walk(tree) if id(node) in endless and isinstance(node, _MAY_DROP_ALL)]
     if not dropping or _gives_any(tree, seconds):
         return
-    # The last one is at fault where none before it is, without another look.
+    # If no earlier stage is at fault, the last one is, without another look.
     last, *earlier = dropping
     at_fault = next((node for node in reversed(earlier) if not _gives_any(node, seconds)), last)
     raise MeasurementError(f"none of the elements tried passes {stage(at_fault)}")
@@ -117,9 +117,9 @@ def _gives_any(endless: ir.Node, seconds: float) -> bool:
 
 
 def _with_ending_sources(tree: ir.Node, seconds: float) -> ir.Node:
-    """Return a pipeline in which what has no end, or is repeated without, has one after a while."""
+    """Return a pipeline whose endless sources and repeats end after a while."""
     endless = _over_what_is_endless(tree)
-    # A repeat of what has come to its end ends too.
+    # A repeat ends once its input has ended at once.
     first = {
         node
         for node in trees.inputs_first(tree)
@@ -133,7 +133,7 @@ def _with_ending_sources(tree: ir.Node, seconds: float) -> ir.Node:
 
 
 def _over_what_is_endless(tree: ir.Node) -> set[int]:
-    """Return the ids of the stages that have no end, and of all after them."""
+    """Return the ids of endless stages, and of all stages after them."""
     found: set[int] = set()
     for node in trees.inputs_first(tree):
         if any(id(each) in found for each in node.inputs) or signature(node).is_infinite:
@@ -142,7 +142,7 @@ def _over_what_is_endless(tree: ir.Node) -> set[int]:
 
 
 def _may_drop(node: ir.Node) -> bool:
-    """Return whether a stage may give fewer than it takes; batches of which all rows were dropped are made one."""
+    """Return whether a stage may drop elements; a rebatch joins batches, so it drops empty ones."""
     return isinstance(node, ir.Rebatch) or signature(node).is_unknown
 
 

@@ -1,4 +1,4 @@
-"""What is timed, and which other answers hold for it as well."""
+"""What is timed, and which questions have the same answer."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["Question", "asked"]
 
 @dataclass(frozen=True)
 class Question:
-    """How long two pipelines take for elements of some type, wherever these come from.
+    """How long two pipelines take for elements of some type, whatever their source.
 
     Attributes:
         before, after: the pipelines.
-        elements: the type of what they are given; empty where they have sources of their own.
+        elements: the type of the elements they are given; empty if they have their own sources.
     """
 
     before: ir.Node
@@ -32,20 +32,20 @@ class Question:
     elements: str
 
     def with_calls(self, calls: int | None) -> Question:
-        """Return the same question of so many calls at once."""
+        """Return the same question with this many calls at once."""
         return Question(with_calls(self.before, calls), with_calls(self.after, calls), self.elements)
 
     @cached_property
     def alike(self) -> Hashable:
-        """The same for questions with the same answer: stages with equal arguments that compute the same.
+        """A key that is equal for questions with the same answer: stages with equal arguments that compute the same.
 
-        Branches that are written alike are so; what each traces is another function.
+        Branches that are written alike have the same key, though each traces its own function.
         """
         return _alike(self.before), _alike(self.after), self.elements
 
 
 def asked(before: ir.Node, after: ir.Node, over: ir.Node | None) -> Question:
-    """Return the question, but for where the elements come from: a rule that changes that need not ask again.
+    """Return the question, whatever the elements come from: a rule that changes that need not ask again.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -79,7 +79,7 @@ def _argument(value: Any) -> Hashable:
 
 @remembered
 def _work_of(fn: Function) -> Hashable:
-    """Return the same for functions that do the same work; of Python code that cannot be told."""
+    """Return a key that is equal for functions that do the same work; Python code is equal only to itself."""
     if effects(fn).runs_python:
         return id(fn.concrete)
     return function_fingerprint(fn), tuple((str(each.dtype), str(each.shape)) for each in fn.concrete.captured_inputs)

@@ -1,7 +1,7 @@
 """Samples of the user's elements, and the bytes they take.
 
-A sample is taken without the shuffles, caches, repeats and prefetches on the way: they change neither what an
-element is nor what it costs, and filling a shuffle buffer or half a cache file for a sample would.
+A sample is taken without the shuffles, caches, repeats and prefetches on the way: they change neither an element nor
+its cost, but filling a shuffle buffer or half a cache file for a sample would cost a lot.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ __all__ = [
 ]
 
 SAMPLE_SECONDS = 1.0
-# A sample that has some elements already is not worth more time than this.
+# A sample that has this many elements already is not worth more time than this.
 _SOME = 32
 _SECONDS_FOR_MORE = 0.25
 SAMPLE_BYTES = 16 * 2**20
-# What a string takes beside its characters.
+# The bytes that a string takes beside its characters.
 _STRING_BYTES = 24
-# What TensorFlow's memory cache takes beside the bytes of the tensors, as resident memory: each of them begins at 64
-# bytes of its own, and equal ones differ by 10%, with what was freed around them.
+# The resident memory that TensorFlow's memory cache takes beside the bytes of the tensors: each tensor is aligned to 64
+# bytes, and equal tensors differ by 10%, depending on the free memory around them.
 _HELD_BESIDE_ELEMENT = 45
 _HELD_BESIDE_COMPONENT = 155
-# Of elements so large, and of those that differ in size, 4 to 13% more was seen with either allocator: what is freed
-# does not fit the next ones.
+# Elements this large, and elements that differ in size, took 4 to 13% more with either allocator: freed memory does not
+# fit the next ones.
 _LARGE_ELEMENT = 256 * 1024
 _HELD_BESIDE_LARGE = 0.1
 
 
 def take_sample(node: ir.Node, count: int) -> list[Any]:
-    """Return the first elements of a pipeline; those whose function raises are passed over.
+    """Return the first elements of a pipeline; those whose function raises are skipped.
 
     Raises:
-        MeasurementError: if running it could be seen, or it gives no element in time.
+        MeasurementError: if running it could be noticed, or it gives no element in time.
         DatasetError: if every element that was tried raises.
     """
     witness = who_would_see(node, draws_count=False)
@@ -70,7 +70,7 @@ def take_sample(node: ir.Node, count: int) -> list[Any]:
     held = 0
     (tried,) = ending_in_time([without_buffers(node)], SAMPLE_SECONDS)
     iterator = iter(build(tried))
-    # The first iterator over arrays of gigabytes takes seconds to make.
+    # Timed from here: the first iterator over arrays of gigabytes takes seconds to make.
     began = time.perf_counter()
     while attempts < count and held < SAMPLE_BYTES and _is_worth_more(attempts, time.perf_counter() - began):
         attempts += 1
@@ -110,7 +110,7 @@ def of_one_shape(elements: Sequence[Any]) -> list[Any]:
 def without_buffers(node: ir.Node) -> ir.Node:
     """Return the pipeline without the stages that hold, store, repeat or count elements.
 
-    One element that is repeated stays so, as in ``Dataset.counter()``: nothing could be zipped with it otherwise.
+    A repeat of a single element stays, as in ``Dataset.counter()``: nothing could be zipped with it otherwise.
     """
     if isinstance(node, ir.Opaque) and node.inside is not None:
         return without_buffers(node.inside)
@@ -123,12 +123,12 @@ def without_buffers(node: ir.Node) -> ir.Node:
 
 
 def without_calls(node: ir.Node) -> ir.Node:
-    """Return what decides each element of a pipeline: not what holds them, nor how many are made at once."""
+    """Return the pipeline with only what decides its elements: without buffers and parallel calls."""
     return with_calls(without_buffers(node), None)
 
 
 def with_calls(node: ir.Node, calls: int | None) -> ir.Node:
-    """Return the pipeline with so many calls at once wherever there are parallel ones; its elements are the same."""
+    """Return the pipeline with this many calls at once wherever calls are parallel; its elements are the same."""
 
     def changed(each: ir.Node) -> ir.Node:
         if isinstance(each, ir.Map | ir.MemoizedMap | ir.Batch) and each.num_parallel_calls is not None:
@@ -139,10 +139,10 @@ def with_calls(node: ir.Node, calls: int | None) -> ir.Node:
 
 
 def from_several_places(node: ir.Node, count: int) -> list[ir.Node]:
-    """Return pipelines of elements at the beginning, in the middle and at the end of one, each of a third of ``count``.
+    """Return pipelines that start at the beginning, middle and end of one, for a third of ``count`` elements each.
 
-    Elements may be sorted, by their length say. Where those before a place would have to be made to come there, it is
-    the pipeline as it is, from its beginning.
+    Elements may be sorted, by their length say. If a place can only be reached by making all elements before it, only
+    the pipeline itself is returned.
     """
     source = whole = without_buffers(node)
     rows = 1
@@ -162,7 +162,7 @@ def bytes_of(element: Any) -> int:
     """Return the bytes an element takes in memory; strings count their characters.
 
     Raises:
-        MeasurementError: if it is not made of tensors: what a dataset in it takes is not known.
+        MeasurementError: if it is not made of tensors: the size of a dataset in it is unknown.
     """
     total = 0
     for tensor in _tensors(tf.nest.flatten(element, expand_composites=True)):
@@ -175,21 +175,21 @@ def bytes_of(element: Any) -> int:
 
 
 def _tensors(parts: Sequence[Any]) -> list[Any]:
-    """Return the parts that take memory: of a None there is nothing to hold."""
+    """Return the parts that take memory, without those that are None."""
     held = [part for part in parts if part is not None]
     for part in held:
         if not tf.is_tensor(part) or part.dtype == tf.variant:
-            raise MeasurementError(f"its elements hold {type(part).__name__.strip('_')}, which is no plain tensor")
+            raise MeasurementError(f"its elements hold {type(part).__name__.strip('_')}, which is not a plain tensor")
     return held
 
 
 def held_beside(spec: Any, mean_bytes: float, *, differ: bool) -> float:
-    """Return the bytes that a memory cache takes for each element, beside those of its tensors.
+    """Return the bytes that a memory cache takes for each element beside those of its tensors.
 
     Args:
         spec: the type of the elements.
-        mean_bytes: what the tensors of one take, on average.
-        differ: whether some take more than others.
+        mean_bytes: the mean bytes of the tensors of an element.
+        differ: whether elements differ in size.
     """
     components = len(tf.nest.flatten(spec, expand_composites=True))
     share = _HELD_BESIDE_LARGE if differ or mean_bytes >= _LARGE_ELEMENT else 0.0

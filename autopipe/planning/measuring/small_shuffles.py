@@ -1,4 +1,4 @@
-"""Shuffles that are measured at their pace, not while their buffer fills."""
+"""Shuffles with small buffers, for measuring their pace and not how long their buffers take to fill."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _FEW = 8
 
 
 def with_small_shuffles(tree: ir.Node) -> ir.Node:
-    """Return the pipeline with shuffles that hold few elements: what a stage costs for one is the same.
+    """Return the pipeline with shuffles that hold few elements: the cost of a stage per element is the same.
 
-    A buffer of all images takes as long to fill as an epoch, and the time given may be over before that. Where a
-    ``take`` follows, filling it is most of a short epoch: such a pipeline stays what it is.
+    A buffer of all images takes as long to fill as an epoch, and the time given may be over before that. If a ``take``
+    follows, filling the buffer is most of a short epoch: such a pipeline stays unchanged.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -33,7 +33,7 @@ def _takes_some_of_shuffled(node: ir.Node) -> bool:
 
 
 def small_shuffle(shuffle: ir.Shuffle) -> ir.Shuffle:
-    """Return a shuffle that holds few elements, or fewer."""
+    """Return a shuffle that holds at most a few elements."""
     return replace(shuffle, buffer_size=int(min(shuffle.capacity, _FEW)))
 
 

@@ -12,27 +12,28 @@ __all__ = ["Stopwatch", "around_median", "compare_speeds", "longer_than"]
 
 _WARM_UP_SECONDS = 0.01
 _WINDOW_SECONDS = 0.025
-# For one pipeline, with no neighbour that was disturbed by the same.
+# For a single pipeline: there is no other to share a disturbance with, so the window is longer.
 _LONG_WINDOW_SECONDS = 0.1
 _FEWEST_PAIRS = 3
-# Three in a row are lost by chance more often than one likes.
+# A loss takes this many pairs: three pairs in a row are too often lost by chance.
 _PAIRS_FOR_LOSS = 5
 _MOST_PAIRS = 15
-# Nothing is changed for less, whether it is real or not.
+# A smaller gain changes nothing, whether it is real or not.
 _LITTLE_GAIN = 1.05
-# What may be as much is worth all pairs, however little it seems to be.
+# A possible gain of this much is worth all pairs, however small the median is.
 _GOOD_GAIN = 1.2
-# TensorFlow makes up to 16 batches ahead where it makes one stage of a map and a batch.
+# TensorFlow makes up to 16 batches ahead when it fuses a map and a batch.
 _MOST_READY = 32
-# A batch that takes so much of the usual time was not ready.
+# A batch that takes more than this share of the usual time was not ready.
 _WAITED_FOR = 0.5
-# How far noise does not part two equal pipelines twice in a row.
+# Noise does not make two equal pipelines differ by this ratio twice in a row.
 _CLEARLY = 1.4
-# Of what an element takes; a longer start is looked at so many times at the most, and for such a share of the time.
+# The start of an iterator counts if it takes more than this share of an element's time. It is timed at most this many
+# times, for at most this share of the time given.
 _LITTLE_START, _STARTS = 0.05, 3
 _STARTING_SHARE = 0.1
 _LONG_START_SECONDS = 20.0
-# So far apart even while both warm up, they are not compared a second time: the slower one would take long.
+# Pipelines whose speeds differ by this ratio even while warming up are compared only once: the slower would take long.
 _FAR = 3.0
 
 
@@ -48,18 +49,18 @@ def compare_speeds(
     """Return how many times as fast one endless dataset is as another: the median of pairs, and an interval around it.
 
     The two take turns in going first, since a machine that slows down, or speeds up, favours one of them. Each goes
-    first twice in a row: others' work may cover two windows, which must not be of the same one. Where there is time for
-    two pairs only, each goes first once.
+    first twice in a row: a disturbance may cover two windows, which must not be of the same dataset. If there is time
+    for only two pairs, each goes first once.
 
     Args:
-        before: a dataset without end. It must not run far ahead: what it makes while the other is timed costs nothing,
-            and disturbs the other.
+        before: an endless dataset. It must not run far ahead: elements made while the other is timed seem to cost
+            nothing, and disturb the other.
         after: another one.
-        seconds: how long to go on while noise still hides a gain; what it takes to start counts too.
-        consumer_seconds: what a consumer takes for each element; the ratio is then what it would see.
+        seconds: how long to go on while noise still hides a gain, including the time to start.
+        consumer_seconds: the time a consumer takes for each element; the ratio is then as the consumer sees it.
         both_ways: whether to go on also while noise hides a loss.
-        epoch: how many elements an epoch has: each has to start an iterator, and the more functions there are, the
-            longer that takes.
+        epoch: the number of elements of an epoch: each epoch has to start an iterator, which takes longer the more
+            functions there are.
     """
     end = time.perf_counter() + seconds
     old, new = Stopwatch(before), Stopwatch(after)
@@ -79,11 +80,11 @@ def compare_speeds(
 def _shares_of_starts(
     watches: Mapping[Stopwatch, Any], epoch: float, consumer_seconds: float, seconds: float
 ) -> dict[Stopwatch, float]:
-    """Return what it takes to start an iterator, for each element of an epoch; nothing where that is little.
+    """Return the time to start an iterator per element of an epoch; 0 if that is little.
 
-    The first start of all takes longer than those of later epochs, as when XLA compiles a function: each side starts
-    once more, unless that took very long, as where much is skipped. Whether it is looked at again depends on what that
-    takes of the time, and on what it could change.
+    The first start takes longer than those of later epochs, as when XLA compiles a function: each side starts once
+    more, unless that took very long, as when much is skipped. It starts again only if there is time, and if it could
+    change the result.
     """
     paces = [watch.usual_seconds + consumer_seconds for watch in watches]
     shares = {watch: watch.start_seconds / epoch for watch in watches}
@@ -100,13 +101,13 @@ def _shares_of_starts(
 
 
 def _change_little(paces: Sequence[float], shares: Sequence[float]) -> bool:
-    """Return whether two pipelines compare with their starts as they do without."""
+    """Return whether the starts hardly change how two pipelines compare."""
     slower = [1 + share / pace for share, pace in zip(shares, paces, strict=True)]
     return max(slower) <= (1 + _LITTLE_START) * min(slower)
 
 
 def longer_than(dataset: Any, seconds: float) -> bool:
-    """Return whether an endless dataset takes longer than that for a batch; at once where it is far from it."""
+    """Return whether an endless dataset takes longer than this for a batch; after warming up if it is clear by then."""
     watch = Stopwatch(dataset)
     warming_up = watch.warm_up()
     if _are_far_apart(seconds / warming_up):
@@ -115,18 +116,18 @@ def longer_than(dataset: Any, seconds: float) -> bool:
 
 
 def _are_far_apart(*ratios: float) -> bool:
-    """Return whether one pipeline is so many times as fast as the other, and each ratio says so of the same one."""
+    """Return whether all ratios agree that one pipeline is several times as fast as the other."""
     return min(ratios) > _FAR or max(ratios) < 1 / _FAR
 
 
 def around_median(ratios: list[float], spread: float | None = None) -> tuple[float, float, float]:
     """Return the median, and the order statistics between which the true median lies two times in three.
 
-    They are no extremes: on a busy machine one window in five is easily ten times too long.
+    These are not the extremes: on a busy machine one window in five is easily ten times too long.
 
     Args:
         ratios: one or more.
-        spread: how many places from the middle the two stand, for another certainty than that.
+        spread: how many places from the middle the two stand, for another confidence.
 
     >>> ratios = [1.6, 1.0, 9.0, 1.4, 1.5]
     >>> around_median(ratios), around_median(ratios, spread=2)
@@ -140,7 +141,7 @@ def around_median(ratios: list[float], spread: float | None = None) -> tuple[flo
 
 
 def _is_undecided(ratios: list[float], both_ways: bool = False) -> bool:
-    """Return whether more pairs are worth their time: a gain that noise still hides is."""
+    """Return whether more pairs are worth their time, as for a gain that noise still hides."""
     count = len(ratios)
     median, low, high = around_median(ratios)
     if low > _CLEARLY or high < 1 / _CLEARLY:
@@ -158,7 +159,7 @@ class Stopwatch:
     """Draws batches from one endless pipeline and times them.
 
     Attributes:
-        start_seconds: how long it took to its first batch.
+        start_seconds: how long it took to get the first batch.
         usual_seconds: the time of a batch in the last window.
     """
 
@@ -170,14 +171,14 @@ class Stopwatch:
         self.usual_seconds = 0.0
 
     def warm_up(self) -> float:
-        """Draw a few batches, and return the time of one of them, the first aside."""
+        """Draw a few batches after the first, and return the time of one."""
         self.usual_seconds = self._draw(_WARM_UP_SECONDS)
         return self.usual_seconds
 
     def seconds_per_batch(self, seconds: float) -> float:
-        """Return the time of a batch in a window of at least so many seconds, after those that were ready before it.
+        """Return the time of a batch in a window of at least this many seconds, after batches that were ready before.
 
-        It ends by the clock: how many batches fill it, those of the warming up do not tell.
+        The window ends by the clock: the warm-up does not show how many batches fill it.
         """
         self._empty_buffers()
         self.usual_seconds = self._draw(seconds)
@@ -192,7 +193,7 @@ class Stopwatch:
         return taken / batches
 
     def _empty_buffers(self) -> None:
-        """Draw what is ready: it comes in no time, and the first that is not has to be waited for."""
+        """Draw the batches that are ready: they come at once, and the first that is not has to be waited for."""
         for _ in range(_MOST_READY):
             start = time.perf_counter()
             next(self._iterator)

@@ -1,4 +1,4 @@
-"""The time there is for measuring: some of it is kept for the pipeline as a whole."""
+"""The time for measuring: some of it is reserved for the pipeline as a whole."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 
 __all__ = ["TimeLeft"]
 
-# For the whole, and once more where it seems slower: what rules ask about may take all else.
+# The share, and the most seconds, reserved for the whole, and once more if it seems slower: rules may use the rest.
 _SHARE_FOR_WHOLE, _MOST_FOR_WHOLE = 0.2, 6.0
 
 
 class TimeLeft:
-    """Seconds to spend, from the moment it is made.
+    """Seconds to spend, counted from when this object is made.
 
     Args:
-        seconds: how many, in all.
+        seconds: how many seconds, in all.
 
     >>> TimeLeft(0.0).exhausted
     'it must be measured, and optimize(seconds=0) leaves no time for that'
@@ -30,7 +30,7 @@ class TimeLeft:
 
     @property
     def seconds(self) -> float:
-        """What is left."""
+        """The seconds that are left."""
         kept = 0.0 if self._is_of_whole else min(_SHARE_FOR_WHOLE * self._seconds, _MOST_FOR_WHOLE)
         return self.began + self._seconds - kept - time.perf_counter()
 
@@ -44,12 +44,12 @@ class TimeLeft:
         return None if self.seconds > 0 else f"the {self._seconds:g} seconds for measuring are used up"
 
     def give_up(self, because: str) -> None:
-        """Leave none."""
+        """Leave no time."""
         self._given_up = because
 
     @contextmanager
     def all_of_it(self) -> Iterator[None]:
-        """Have what is kept for the whole, too, also for what has to be known of its parts."""
+        """Also use the time reserved for the whole, including for questions about its parts."""
         self._is_of_whole = True
         try:
             yield

@@ -1,4 +1,4 @@
-"""Pipelines that take turns on one machine: they make little ahead of their turn."""
+"""Pipelines that take turns on one machine: they make few elements ahead of their turn."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["elements_in_one_turn", "taking_turns", "without_autotune", "without_
 _FEW = 8
 _TURN_SECONDS = 2e-3
 _MOST_IN_ONE_TURN = 64
-# TensorFlow fuses none of these, and makes none parallel whose calls are a number.
+# TensorFlow does not fuse these, and does not parallelize them if their calls are a number.
 _NOT_REWRITTEN = (ir.Cache, ir.Map, ir.Prefetch, ir.Repeat, ir.Shard, ir.TensorSlices)
 
 
 def taking_turns(endless: ir.Node, each: int = 1) -> Any:
-    """Return the dataset of a pipeline that takes turns with another one; both run one element ahead.
+    """Return the dataset of a pipeline that takes turns with another one; each runs one element ahead.
 
     Args:
         endless: a pipeline without end.
-        each: of so many elements the last one is given: Python would take a core to handle every one.
+        each: only the last of each this many elements is given: Python would take a core to handle every one.
     """
     fixed = without_autotune(endless)
     few = fixed if each == 1 else ir.Shard(input=fixed, num_shards=each, index=each - 1)
@@ -35,7 +35,7 @@ def taking_turns(endless: ir.Node, each: int = 1) -> Any:
 
 
 def elements_in_one_turn(endless: ir.Node) -> int:
-    """Return how many elements take so long that what Python does with one of them is little beside it."""
+    """Return how many elements take so long that Python's time for one of them is negligible."""
     elements = iter(_unattended(without_autotune(endless)))
     next(elements)
     began, count, taken = time.perf_counter(), 0, 0.0
@@ -46,7 +46,7 @@ def elements_in_one_turn(endless: ir.Node) -> int:
 
 
 def without_last_prefetch(tree: ir.Node) -> ir.Node:
-    """Return the pipeline without a prefetch at its end, in place of which one is put there for timing."""
+    """Return the pipeline without the prefetch at its end, which timing replaces by its own."""
     while isinstance(last := trees.last_stage(tree), ir.Prefetch):
         tree = trees.substitute(tree, last, last.input)
     return tree
@@ -55,9 +55,9 @@ def without_last_prefetch(tree: ir.Node) -> ir.Node:
 def without_autotune(node: ir.Node) -> ir.Node:
     """Return the pipeline with numbers where AUTOTUNE chooses them: a call for each thread, and one element ahead.
 
-    AUTOTUNE takes the rests of pipelines that take turns for a consumer that is slow: it makes few calls for that, and
-    buffers so large that what was made while nobody asked seems to have been made in no time. TensorFlow leaves
-    sequential maps to it as well, if their functions are stateless.
+    AUTOTUNE mistakes the pauses of pipelines that take turns for a slow consumer: it then makes few calls, and buffers
+    so large that elements made during a pause seem to have cost no time. TensorFlow also leaves sequential maps to it,
+    if their functions are stateless.
     """
     calls = _threads(node)
 
@@ -79,14 +79,14 @@ def without_autotune(node: ir.Node) -> ir.Node:
 
 
 def _unattended(fixed: ir.Node) -> Any:
-    """Build a pipeline whose iterators end without waiting for the thread in which TensorFlow looks after AUTOTUNE.
+    """Build a pipeline whose iterators end without waiting for TensorFlow's AUTOTUNE thread.
 
-    Where that has a number left to choose, or the author has asked for it, it stays. So does TensorFlow's rewriting of
-    the graph where it might find something to do: for nothing it takes as long as all else that makes an iterator.
+    AUTOTUNE stays if it has a number left to choose, or the author has asked for it. TensorFlow's rewriting of the
+    graph stays if it might change something: otherwise it doubles the time to make an iterator for nothing.
     """
     options = tf.data.Options()
     stages = list(trees.walk(fixed))
-    # TensorFlow warns of an option that is changed.
+    # TensorFlow warns if an option is changed.
     asked_for = any(options.autotune.enabled is True for options in trees.options_of(fixed))
     if not asked_for and not any(map(_needs_autotune, stages)):
         options.autotune.enabled = False
@@ -100,7 +100,7 @@ def _needs_autotune(node: ir.Node) -> bool:
 
 
 def _threads(tree: ir.Node) -> int:
-    """Return how many threads run the functions: of a pool that the author chose, or else one for each core."""
+    """Return how many threads run the functions: those of a pool that the author chose, or else one per core."""
     pools = (options.threading for options in trees.options_of(tree))
     chosen = next((pool.private_threadpool_size for pool in pools if pool.private_threadpool_size), None)
     return chosen or max(round(Machine.here().cores), 1)

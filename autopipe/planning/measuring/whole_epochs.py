@@ -1,4 +1,4 @@
-"""How many elements an epoch gives: it is read, which fills the caches, unless it may be one without end."""
+"""How many elements an epoch gives: it is read, which fills the caches, unless it may be endless."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from autopipe.rules import MeasurementError
 
 __all__ = ["elements_of_epoch", "elements_within"]
 
-# What is read for longer, and does not tell that it ends, is taken for what does not.
+# An epoch that takes longer than this, and is not known to end, counts as endless.
 _LONGEST_SECONDS = 300.0
 
 
 def elements_of_epoch(dataset: Any, tree: ir.Node) -> int | None:
-    """Read a dataset to its end and return how many elements it gave; ``None`` if it has none, as far as is known.
+    """Read a dataset to its end and return how many elements it gave; ``None`` if it seems to have no end.
 
     Args:
         dataset: a ``tf.data.Dataset``.

@@ -1,1 +1,1 @@
-"""The cores and the memory there really are, and what becomes of the memory."""
+"""The cores and memory that are really available, and what happens to freed memory."""

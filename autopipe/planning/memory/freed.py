@@ -1,8 +1,8 @@
-"""What becomes of the memory of a batch: kept for the next one, or given back to the kernel, which has to clear it.
+"""What happens to the memory of a batch: it is kept for the next one, or given back to the kernel, which clears it.
 
-Where TensorFlow runs with oneDNN, an allocator of its own keeps it. Elsewhere, as on x86 without AVX-512, tensors are
-in the C library's memory, and glibc gives the end of a heap back as soon as that is twice as large as the largest block
-freed so far: that is two batches. Every page of the next one then faults. ``mallopt(3)`` has it keep more.
+If TensorFlow runs with oneDNN, its own allocator keeps it. Otherwise, as on x86 without AVX-512, tensors are in the C
+library's memory, and glibc gives the end of a heap back as soon as that is twice as large as the largest block freed so
+far: that is two batches. Every page of the next one then faults. ``mallopt(3)`` makes it keep more.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = [
     "who_says",
 ]
 
-# A heap is never larger than 64 MiB. With 32 kept, batches of 13.5 MiB fault as they did; with 64, processes grow twice
-# as much as with 48, which are as fast.
+# A heap is never larger than 64 MiB. With 32 MiB kept, batches of 13.5 MiB still fault; with 64, processes grow twice
+# as much as with 48, which is as fast.
 KEPT_BYTES = 48 * 2**20
-# What glibc itself goes up to: larger blocks do not come from heaps.
+# The largest threshold of glibc: larger blocks do not come from heaps.
 _LARGEST_BLOCK = 32 * 2**20
-# What glibc takes from heaps in any case.
+# glibc always takes blocks up to this size from heaps.
 _SMALL_BLOCK = 128 * 2**10
-# As mallopt(3) says of M_ARENA_MAX: of the CPUs of the machine, whatever share of them a container has.
+# From mallopt(3) on M_ARENA_MAX: it counts the CPUs of the machine, whatever share of them a container has.
 _HEAPS_PER_CPU = 8
 # From malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -47,10 +47,10 @@ _TUNABLE = re.compile(r"glibc\.malloc\.(mmap_max|mmap_threshold|top_pad|trim_thr
 
 @dataclass(frozen=True)
 class FreedMemory:
-    """Whether the C library is to keep what is freed.
+    """Whether the C library should keep freed memory.
 
     Attributes:
-        kept: whether it is.
+        kept: whether it should.
         because: why, or why not.
     """
 
@@ -59,7 +59,7 @@ class FreedMemory:
 
 
 def allocator() -> str:
-    """Return whose memory the tensors of pipelines are: ``"tensorflow"``, ``"glibc"`` or ``"unknown"``.
+    """Return whose allocator the tensors of pipelines use: ``"tensorflow"``, ``"glibc"`` or ``"unknown"``.
 
     >>> allocator() in {"tensorflow", "glibc", "unknown"}
     True
@@ -76,18 +76,18 @@ def _is_glibc() -> bool:
 
 
 def freed_memory(tree: ir.Node, ram_budget: int, environment: Mapping[str, str] = os.environ) -> FreedMemory | None:
-    """Return whether the C library is to keep what batches leave, for the next ones.
+    """Return whether the C library should keep the memory of batches for the next ones.
 
-    It needs: tensors that come from glibc, blocks large enough to be given back and small enough to come from a heap,
-    and a budget with room for it.
+    That requires tensors that come from glibc, blocks large enough to be given back and small enough to come from a
+    heap, and a budget with room for them.
 
     Args:
         tree: the pipeline.
         ram_budget: bytes of memory that may be added.
-        environment: the variables that the process was started with. Where they say what glibc keeps, that holds.
+        environment: the variables that the process was started with. If they set what glibc keeps, that applies.
 
     Returns:
-        The answer; ``None`` where it would change nothing.
+        The answer; ``None`` if it would change nothing.
     """
     if allocator() != "glibc":
         return None
@@ -96,7 +96,7 @@ def freed_memory(tree: ir.Node, ram_budget: int, environment: Mapping[str, str] 
         return None
     variable = who_says(environment)
     if variable is not None:
-        return FreedMemory(False, f"{variable} says how much of it the C library keeps")
+        return FreedMemory(False, f"{variable} sets how much of it the C library keeps")
     kept = _HEAPS_PER_CPU * (os.cpu_count() or 1) * KEPT_BYTES
     if kept > ram_budget:
         budget = bytes_text(ram_budget)
@@ -104,12 +104,12 @@ def freed_memory(tree: ir.Node, ram_budget: int, environment: Mapping[str, str] 
     return FreedMemory(
         True,
         f"the C library would give blocks of {bytes_text(largest)} back to the kernel, which clears them for the "
-        f"next batch; optimize() has it keep up to {bytes_text(KEPT_BYTES)} of each of its heaps, in this process",
+        f"next batch; optimize() makes it keep up to {bytes_text(KEPT_BYTES)} of each of its heaps, in this process",
     )
 
 
 def keep_freed_memory() -> None:
-    """Tell the C library so, for this process and from now on; what is computed does not change.
+    """Make the C library of this process keep freed memory from now on; results do not change.
 
     >>> keep_freed_memory()
     """
@@ -120,7 +120,7 @@ def keep_freed_memory() -> None:
 
 
 def give_back_free_memory() -> None:
-    """Have the C library give the system what it holds of freed memory; other ones than glibc are left alone.
+    """Make glibc give its freed memory back to the system; other C libraries are left alone.
 
     >>> give_back_free_memory()
     """
@@ -130,7 +130,7 @@ def give_back_free_memory() -> None:
 
 
 def who_says(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the variable that says what the C library keeps, if the process was started with one.
+    """Return the variable that sets what the C library keeps, if the process was started with one.
 
     >>> who_says({"MALLOC_TRIM_THRESHOLD_": "131072"})
     'MALLOC_TRIM_THRESHOLD_'
@@ -142,6 +142,6 @@ def who_says(environment: Mapping[str, str] = os.environ) -> str | None:
 
 
 def _largest_block(tree: ir.Node) -> int | None:
-    """Return the largest block that may be given back and need not be, of those whose size the types tell."""
+    """Return the largest block that would be given back but could be kept, among those whose types tell their size."""
     sizes = filter(None, map(known_bytes, trees.walk(tree)))
     return max((size for size in sizes if _SMALL_BLOCK <= size <= _LARGEST_BLOCK), default=None)

@@ -14,15 +14,15 @@ _lock = Lock()
 
 
 def promise(dataset: Any, caches: int) -> None:
-    """Note that a dataset may fill caches of so many bytes, for as long as it lives."""
+    """Note that a dataset may fill caches of this many bytes, for as long as it lives."""
     with _lock:
         _PROMISES[dataset] = caches
 
 
 def promised_bytes() -> int:
-    """Return the bytes promised to all datasets that are still there, but for those that hold them already.
+    """Return the bytes promised to all living datasets, except those that hold them already.
 
-    Memory that is in use is not there to be promised.
+    Memory that is in use is no longer promised.
     """
     with _lock:
         datasets = list(_PROMISES)
@@ -30,7 +30,7 @@ def promised_bytes() -> int:
 
 
 def promised_to(dataset: Any) -> int:
-    """Return the bytes promised to one of them; none if it holds them already.
+    """Return the bytes promised to a dataset; 0 if it holds them already.
 
     >>> import autopipe, tensorflow as tf
     >>> promised_to(autopipe.optimize(tf.data.Dataset.range(3), seconds=0))

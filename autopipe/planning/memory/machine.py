@@ -1,4 +1,4 @@
-"""What a process may really use of its machine: the cores, memory and threads that affinity and cgroups leave it."""
+"""What a process may really use of its machine: the cores, memory and threads that affinity and cgroups allow."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ import psutil
 
 __all__ = ["Machine", "queued_by_thread", "queued_since", "resident_bytes", "threads_left"]
 
-# A process with one of them, CAP_SYS_ADMIN or CAP_SYS_RESOURCE, is not held to its user's limit of threads.
+# The user's limit of threads does not apply to a process with CAP_SYS_ADMIN or CAP_SYS_RESOURCE.
 _FREE_OF_LIMITS = 1 << 21 | 1 << 24
 
 
@@ -23,7 +23,7 @@ class Machine:
     Attributes:
         cores: CPU cores it can keep busy: its affinity or its cgroups' CPU quota, whichever is less.
         memory_bytes: memory it can have in all: the host's or its cgroups' limit, whichever is less.
-        available_bytes: memory it can still have; the page cache that the kernel can drop counts as free.
+        available_bytes: memory it can still have; page cache that the kernel can drop counts as free.
         host: the name of the host.
     """
 
@@ -61,8 +61,8 @@ class Machine:
 def threads_left(root: str | os.PathLike[str] = "/") -> int:
     """Return how many threads this process can still start, as far as the kernel tells.
 
-    Its cgroups limit them, its user (``ulimit -u``) and the kernel; the tightest limit holds. TensorFlow ends the
-    process where it cannot start a thread.
+    Its cgroups, its user (``ulimit -u``) and the kernel limit them; the tightest limit holds. TensorFlow ends the
+    process if it cannot start a thread.
 
     Args:
         root: where ``proc`` and ``sys`` are found; another folder describes another machine.
@@ -87,7 +87,7 @@ def _left_to_user(base: Path) -> Iterator[int]:
     if most in ([], ["unlimited"]) or int(mine.get("CapEff:", ["0"])[0], 16) & _FREE_OF_LIMITS:
         return
     all_there_are = map(_fields, base.glob("proc/[0-9]*/status"))
-    # The first of its numbers is that of the user who is held to the limit.
+    # The first number of a Uid line is the real user, to whom the limit applies.
     of_user = [each for each in all_there_are if each.get("Uid:", [])[:1] == mine.get("Uid:", [])[:1]]
     yield int(most[0]) - sum(int(each["Threads:"][0]) for each in of_user if "Threads:" in each)
 
@@ -111,7 +111,7 @@ def resident_bytes() -> int:
 
 @lru_cache(maxsize=1)
 def _process(number: int) -> psutil.Process:
-    """Return this process, which takes ten times as long to find as to ask; a fork has a number of its own."""
+    """Return this process, cached since finding it takes ten times as long as asking it; a fork has its own number."""
     return psutil.Process(number)
 
 
@@ -133,7 +133,7 @@ def _host_memory(base: Path) -> tuple[int, int]:
 
 
 def queued_by_thread() -> dict[str, float]:
-    """Return how many seconds each thread of this process has waited for a core; none where the kernel does not tell.
+    """Return how many seconds each thread of this process has waited for a core; empty if the kernel does not tell.
 
     >>> all(seconds >= 0 for seconds in queued_by_thread().values())
     True
@@ -143,19 +143,19 @@ def queued_by_thread() -> dict[str, float]:
 
 
 def queued_since(before: Mapping[str, float]) -> float:
-    """Return how many seconds the threads that there are now have waited for a core since they were asked.
+    """Return how many seconds the threads running now have waited for a core since ``before``.
 
-    One that has ended meanwhile is left out: what it waited went with it, and is not to be taken from the others.
+    A thread that has ended meanwhile is left out: its waiting is lost, and must not be subtracted from the others'.
 
     >>> queued_since(queued_by_thread()) >= 0
     True
     """
-    # One that has waited less than it had is another, of the same number.
+    # A thread that has waited less than before is a new one with the same number.
     return sum(max(waited - before.get(thread, 0.0), 0.0) for thread, waited in queued_by_thread().items())
 
 
 def _groups(base: Path, controller: str) -> Iterator[Path]:
-    """Yield the folders of the cgroups that hold this process, from its own upward, in either version."""
+    """Yield the folders of the cgroups that contain this process, from its own upward, in either version."""
     named: dict[str, str] = {}
     for line in _lines(base / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -209,7 +209,7 @@ def _unreclaimable(group: Path) -> int:
 
 def _lines(file: Path) -> list[str]:
     try:
-        # Names of processes and mount points may be of any bytes, and are cut anywhere.
+        # Names of processes and mount points may have any bytes, and be cut anywhere.
         return file.read_text(errors="replace").splitlines()
     except OSError:
         return []

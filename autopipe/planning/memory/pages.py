@@ -1,8 +1,8 @@
-"""In what pieces the kernel gives this process its memory.
+"""The size of the pages in which the kernel gives this process its memory.
 
-A cache of a GiB that comes in pages of 4 KiB takes 262,144 of them, each with a fault that the kernel handles. Linux
-gives 2 MiB at a time to whoever asks (``transparent_hugepage=madvise``), and the C library asks where it is told to
-before the process starts: https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html.
+A cache of a GiB in pages of 4 KiB takes 262,144 of them, each with a page fault. Linux gives pages of 2 MiB on request
+(``transparent_hugepage=madvise``), and the C library requests them if it is set to before the process starts:
+https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["ASKING", "ASKING_TEXT", "HugePages"]
 ASKING = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 ASKING_TEXT = " ".join(map("=".join, ASKING.items()))
 _SETTING = "sys/kernel/mm/transparent_hugepage/enabled"
-# The first version that can be told to ask.
+# The first version of glibc with that setting.
 _ASKS_SINCE = (2, 35)
 
 
@@ -28,9 +28,9 @@ class HugePages:
     """Whether memory comes 2 MiB at a time.
 
     Attributes:
-        setting: what the kernel is set to: ``always``, ``madvise`` (to those who ask) or ``never``.
-        asked: whether the C library of this process asks.
-        can_ask: whether it could, if it were told to.
+        setting: the kernel's setting: ``always``, ``madvise`` (on request) or ``never``.
+        asked: whether the C library of this process requests them.
+        can_ask: whether it could.
     """
 
     setting: str
@@ -44,9 +44,9 @@ class HugePages:
         environment: Mapping[str, str] = os.environ,
         libc: tuple[str, str] | None = None,
     ) -> HugePages | None:
-        """Return what holds for this process; ``None`` where another mechanism decides.
+        """Return what applies to this process; ``None`` if another mechanism decides.
 
-        That is so where the kernel has no such setting, or the C library was told to take pages that are set aside.
+        That is so if the kernel has no such setting, or the C library is set to take reserved huge pages.
 
         Args:
             root: where ``sys`` is found.
@@ -71,7 +71,7 @@ class HugePages:
 
     @property
     def would_be_given(self) -> bool:
-        """Whether all that is missing is that this process asks."""
+        """Whether only a request of this process is missing."""
         return self.setting == "madvise" and self.can_ask and not self.asked
 
 

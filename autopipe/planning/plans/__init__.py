@@ -1,1 +1,1 @@
-"""The plan: which one is best, how it is stored, and how it is applied again."""
+"""The plan: how the best one is chosen, stored, and applied again."""

@@ -1,4 +1,4 @@
-"""A plan of another machine on this one: what is so many for each core is scaled."""
+"""A plan of another machine on this one: numbers per core are scaled."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from autopipe.planning.plans.plan import Carried, Plan
 
 __all__ = ["carry_over"]
 
-# More threads and calls at once than this must be asked for.
+# Scaling does not go beyond this many threads or calls at once.
 _MOST_SCALED = 1024
 
 
 def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
-    """Return what was done by the rules of a plan, with its numbers as they are on this machine.
+    """Return the plan of what was done here by the rules of a plan, with its numbers adapted to this machine.
 
-    Parallel calls and threads are so many for each core, and are scaled with the cores, to no more than 1,024 if they
-    were no more; buffers stay, and so does what is left to TensorFlow. Where the rules did not apply as they did there,
-    a knob is left out of a stage that is not there, or of one of several of one name that are more there, or fewer.
+    Parallel calls and threads are numbers per core, and are scaled with the cores, to at most 1,024 unless they were
+    more. Buffers stay, and so does what is left to TensorFlow. If the rules did not apply as they did there, a knob is
+    left out if its stage does not exist here, or if the number of stages with its name differs.
 
     Args:
         given: the plan, perhaps of another machine.
         done: the rules applied here, this machine and its versions.
-        knobs: those the pipeline has here.
+        knobs: the knobs of the pipeline here.
 
     >>> from autopipe.pipeline.knobs import Knob
     >>> given = Plan("ab12", knobs={"map[f].num_parallel_calls": 16}, machine={"cores": 8})
@@ -64,7 +64,7 @@ def carry_over(given: Plan, done: Plan, knobs: Sequence[Knob]) -> Plan:
 
 
 def _differs(name: str, there: Counter[str], here: Counter[str]) -> bool:
-    """Return whether stages of one name are more here than there, or fewer: which of them it was is not known."""
+    """Return whether the number of stages of one name differs: which of them it was is then unknown."""
     return there[_unnumbered(name)] != here[_unnumbered(name)]
 
 

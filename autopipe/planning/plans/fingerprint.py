@@ -1,4 +1,4 @@
-"""Which pipeline it is, wherever its data lies, and whatever numbers a plan sets."""
+"""The identity of a pipeline, wherever its data is, and whatever numbers a plan sets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autopipe.pipeline.signature import signature
 
 __all__ = ["fingerprint", "stage_fingerprint"]
 
-# Where data lies and which objects hold it differ between machines; the pipeline is the same.
+# Where data is and which objects hold it differ between machines; the pipeline is the same.
 _NOT_IDENTITY = frozenset(
     "classes components dataset filename in_order line options origin path reason seed_generator table".split()
 )
@@ -26,7 +26,7 @@ _PATH = re.compile(rb"/.|~/|\w+://")
 
 
 def fingerprint(tree: ir.Node) -> str:
-    """Return which pipeline a tree is: its stages, their arguments and functions; not its data or file names."""
+    """Return the identity of a pipeline: its stages, their arguments and functions; not its data or file names."""
     digest = hashlib.sha256()
     for node in trees.walk(tree):
         digest.update(stage_fingerprint(node).encode())
@@ -34,7 +34,7 @@ def fingerprint(tree: ir.Node) -> str:
 
 
 def stage_fingerprint(node: ir.Node) -> str:
-    """Return which transformation a node is, whatever it reads from."""
+    """Return the identity of a transformation, whatever it reads from."""
     digest = hashlib.sha256(type(node).__name__.encode())
     for name, value in _identity(node).items():
         functions = value if isinstance(value, tuple) else (value,)
@@ -49,7 +49,7 @@ def stage_fingerprint(node: ir.Node) -> str:
 
 
 def _identity(node: ir.Node) -> dict[str, Any]:
-    """Return the arguments that make a stage another one: not what a plan sets, nor what each run draws or counts."""
+    """Return the arguments that identify a stage: not those that a plan sets, or that each run draws or counts."""
     named = {each.name: getattr(node, each.name) for each in fields(node) if each.name not in _NOT_IDENTITY}
     values = {name: value for name, value in named.items() if not _is_input(value)}
     for knob in ("num_parallel_calls", "num_parallel_reads"):
@@ -59,7 +59,7 @@ def _identity(node: ir.Node) -> dict[str, Any]:
         case ir.Prefetch():
             del values["buffer_size"]
         case ir.Shuffle():
-            # Keras draws a seed where none is given, and the buffer is often as large as there are files.
+            # Keras draws a seed if none is given, and the buffer is often as large as the number of files.
             values["seeds"] = node.seeded
             if 0 <= signature(node.input).cardinality <= node.capacity:
                 values["buffer_size"] = "all"
@@ -75,9 +75,9 @@ def _function_identity(fn: Function) -> str:
 
 
 class _WithoutPathsAndSeeds:
-    """A traced function as ``function_fingerprint`` reads it, without what another checkout or run has otherwise.
+    """A traced function as ``function_fingerprint`` reads it, without what differs between checkouts or runs.
 
-    Checkouts are moved. Of seeds, which TensorFlow draws from that of the process, it counts whether there are any.
+    Paths are left out. Of seeds, which TensorFlow derives from that of the process, only their presence counts.
     """
 
     def __init__(self, concrete: Any) -> None:
@@ -99,5 +99,5 @@ class _WithoutPathsAndSeeds:
 
 
 def _are_paths(texts: Sequence[bytes]) -> bool:
-    """Return whether all texts name places of a machine; ``image/encoded`` may as well be the key of a feature."""
+    """Return whether all texts are absolute paths or URLs; ``image/encoded`` may as well be the key of a feature."""
     return bool(texts) and all(map(_PATH.match, texts))

@@ -1,4 +1,4 @@
-"""The plan: what was done to a pipeline and with which numbers, to be stored beside the code and applied again."""
+"""The plan: what was done to a pipeline, with which numbers, to be stored with the code and applied again."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ class Plan:
     Attributes:
         fingerprint: which pipeline the plan is for: 16 hexadecimal digits. It is the same in another process, in a
             moved checkout, for other files and arrays of the same type, another seed of a shuffle, and other numbers
-            of parallel calls; it is another once a stage, an argument or what a function computes is.
+            of parallel calls; it changes with a stage, an argument or what a function computes.
         keeps: the promise it was made under: ``"sequence"``, ``"elements"`` or ``"training"``.
         rules: the names of the rules applied, in order. They do not depend on the machine.
         places: for each of them the stage it changed, by its number in the pipeline as it was then, from the end. An
-            older plan has none, and then its rules are applied wherever they can be.
+            older plan has no places: its rules are applied wherever they can be.
         knobs: the value of each knob; -1, and 0 for a thread pool, leave it to TensorFlow. They were found on
-            ``machine``; on one with other cores, what is so many for each core is scaled.
+            ``machine``; on one with other cores, numbers per core are scaled.
         machine: the machine the numbers were found on: ``cores`` (may be a fraction), ``memory_bytes``,
             ``available_bytes`` and ``host``.
         measured: figures measured there, as the tuner gives them: ``objective`` (what was measured), ``before`` and
             ``after``, and as their spread ``lowest`` and ``highest``. ``ratio`` is what ``autopipe check --update``
             stores: how many times as fast as written the pipeline is (``median``, ``low``, ``high``, the
-            ``comparisons`` they are from, and the ``cores`` and ``host`` they were made on). ``machine`` is there if
-            the others were measured on another machine than that of the plan.
-        versions: those of ``autopipe``, ``keras``, ``python`` and ``tensorflow`` it was made with; a plan without
-            them is older.
+            ``comparisons`` they are from, and the ``cores`` and ``host`` they were made on). ``machine`` is present
+            if the figures were measured on another machine than that of the plan.
+        versions: the versions of ``autopipe``, ``keras``, ``python`` and ``tensorflow`` it was made with; older plans
+            have none.
         schema: the version of this format: 1.
-        carried: what became of a plan that was given to ``optimize()``; not stored.
+        carried: how a plan that was given to ``optimize()`` was applied; not stored.
 
     >>> plan = Plan(fingerprint="ab12", keeps="training", rules=("parallel_map",), knobs={"prefetch.buffer_size": 4})
     >>> Plan.from_json(plan.to_json()) == plan
@@ -70,20 +70,20 @@ class Plan:
     carried: Carried | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> str:
-        """Return the plan as JSON text. A figure that is no finite number becomes ``null``: JSON knows no other."""
+        """Return the plan as JSON text. A figure that is not finite becomes ``null``, since JSON has no other form."""
         content = {name: _plain(getattr(self, name)) for name in _STORED}
         return json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the plan; a plan that was there is replaced whole or not at all, and a link to one stays a link.
+        """Write the plan; an existing plan is replaced atomically, and a link to one stays a link.
 
         Raises:
-            ArgumentError: if ``path`` is no file in a folder that can be written to.
+            ArgumentError: if ``path`` is not a file in a writable folder.
             OSError: if it cannot be written after all, as on a full disk.
         """
         target = file_to_write("path", path)
         if target.exists() and not target.is_file():
-            # A device or a pipe, as /dev/null, must stay what it is.
+            # A device or a pipe, such as /dev/null, must not be replaced.
             target.write_text(self.to_json(), encoding="utf-8")
             return
         target = target.resolve()
@@ -142,15 +142,15 @@ _STORED = tuple(each.name for each in fields(Plan) if each.name != "carried")
 
 @dataclass(frozen=True)
 class Carried:
-    """What became of a plan that was given to ``optimize()``: what holds here too, and what was scaled.
+    """How a plan that was given to ``optimize()`` was applied here: what still holds, and what was scaled.
 
     Attributes:
         given: the plan.
         machine: the machine it was applied on.
         refused: its rules that were not applied here.
-        scaled: its numbers that are others here, by knob: there and here.
-        left_out: its knobs whose stages are not here, since its rules did not apply as they did there.
-        versions: what is of another version here, by name: there and here.
+        scaled: its numbers that differ here, by knob: there and here.
+        left_out: its knobs whose stages do not exist here, since its rules did not apply as they did there.
+        versions: the versions that differ here, by name: there and here.
     """
 
     given: Plan
@@ -162,7 +162,7 @@ class Carried:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Those of its rules that hold here too."""
+        """Its rules that hold here too."""
         return tuple(rule for rule in self.given.rules if rule not in self.refused)
 
     @property
@@ -172,7 +172,7 @@ class Carried:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether its figures are from another machine, as far as it says."""
+        """Whether its figures are from another machine, as far as the plan says."""
         there = self.measured_on
         return any(there[name] != self.machine.get(name) for name in ("host", "cores") if name in there)
 
@@ -191,7 +191,7 @@ def _plain(value: Any) -> Any:
 
 def _text_of(file: Path) -> str:
     if not stat.S_ISREG(file.stat().st_mode):
-        raise OSError("it is no file")
+        raise OSError("it is not a file")
     with file.open("rb") as opened:
         content = opened.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
@@ -213,7 +213,7 @@ def _finite(digits: str) -> float:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number that JSON has")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _law(where: str, received: str) -> str:

@@ -1,4 +1,4 @@
-"""Whether the fields of a plan are what they must be: it may come from anywhere."""
+"""Whether the fields of a plan are valid: it may come from anywhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def first_wrong(content: dict[str, Any], known: Sequence[str]) -> str | None:
 
     Args:
         content: what its JSON holds.
-        known: the fields there may be.
+        known: the fields it may have.
 
     >>> first_wrong({"fingerprint": "ab12", "knobs": {"prefetch.buffer_size": "many"}}, ["fingerprint", "knobs"])
     'its knobs are not all whole numbers'
@@ -42,7 +42,7 @@ def first_wrong(content: dict[str, Any], known: Sequence[str]) -> str | None:
             return f"its {name} are not all texts"
     elsewhere = content.get("measured", {}).get("machine", {})
     if not isinstance(elsewhere, dict):
-        return "the machine in its measured is no object"
+        return "the machine in its measured is not an object"
     wrong = _flaw(content, _DEEPEST) or _wrong_place(content) or _wrong_knob(content.get("knobs", {}))
     return wrong or _wrong_machine(content.get("machine", {})) or _wrong_machine(elsewhere)
 

@@ -1,4 +1,4 @@
-"""The choice among legal plans: the rewritten pipeline as a whole must not be slower than the one that was given."""
+"""The choice among legal plans: the rewritten pipeline as a whole must not be slower than the given one."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from autopipe.sentences import one_sentence
 
 __all__ = ["plan"]
 
-# What two runs of one pipeline differ by on a busy machine.
+# Two runs of one pipeline may differ by this ratio on a busy machine.
 _NOISE = 0.97
 _SAME = (1.0, 1.0, 1.0)
-# A cache that holds more is worth the time to see whether it is missed, where it saves less of each element.
+# For a cache that holds more than this, and saves less than this per element, it is worth measuring whether it is
+# needed.
 _MUCH_MEMORY = 64 * 2**20
 _MUCH_WORK = 500e-6
-# Of an epoch, on one core.
+# A cache that saves less than this share of an epoch, on one core, gains little.
 _LITTLE_GAIN = 0.03
 
 
@@ -60,21 +61,21 @@ def plan(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Sa
     """Return the best rewriting of a pipeline that does not measure slower than the pipeline itself.
 
     Each rule is judged on the stages it changes. Together they may still lose: two stages that were fast alone may
-    want the same cores. So the whole is measured against the whole. A cache must be faster than the same work done by
-    the batch; one on disk must be faster than an earlier one in memory with the rest of the work. If what is left lost
-    to the pipeline as it is, the same is done with fewer kinds of rules, and the fastest that did not lose is taken;
-    if all lost, nothing is changed.
+    need the same cores. So the whole is measured against the whole. A cache must be faster than the same work done by
+    the batch; one on disk must be faster than an earlier one in memory plus the rest of the work. If the result loses
+    to the pipeline as it is, rewritings with fewer kinds of rules are tried, and the fastest that does not lose is
+    taken; if all lose, nothing is changed.
 
     Args:
         tree: the pipeline as it was written.
         rules: the rules to try.
         keeps: what must be kept.
-        measurements: what obligations ask about the user's elements.
+        measurements: answers the questions of obligations about the user's elements.
 
     Returns:
-        The rewriting. Where the whole cannot be measured, or what was given does not fit memory, what each rule
-        proved must do; where only a sample fails, which stands without the shuffles and repeats of the pipeline, what
-        is certain without measuring.
+        The rewriting. If the whole cannot be measured, or the given pipeline does not fit in memory, the proofs of the
+        single rules must do. If only a sample fails, which has no shuffles and repeats, only what is certain without
+        measuring is applied.
 
     Raises:
         DatasetError: if every element tried raises.
@@ -90,7 +91,7 @@ def plan(tree: ir.Node, rules: Sequence[Rule], *, keeps: Keeps, measurements: Sa
 
 
 def _gives_nothing(tree: ir.Node) -> bool:
-    """Return whether no element comes out of a pipeline; of one whose run would show that is not known."""
+    """Return whether no element comes out of a pipeline; ``False`` if a run could be noticed, so that it is unknown."""
     if who_would_see(tree, draws_count=False):
         return False
     with undisturbed_generators(trees.functions(tree)):
@@ -112,10 +113,10 @@ def _best(tree: ir.Node, rules: Sequence[Rule], keeps: Keeps, measurements: Samp
 def _worth_its_disk(
     best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
 ) -> Rewriting:
-    """Return the rewriting, or one that keeps in memory what there is room for, in place of later results on disk.
+    """Return the rewriting, or one that caches earlier results in memory in place of later ones on disk.
 
-    Then the rest of the work is to be done in every epoch, which may take less than reading large results. Both are
-    priced by what an element costs from the second epoch on, up to where the later cache stands.
+    The rest of the work is then done in every epoch, which may take less than reading large results. Both are compared
+    by the cost of an element from the second epoch on, up to the later cache.
     """
     late = _new_cache(best)
     if late is None or late.in_memory:
@@ -152,7 +153,7 @@ def _in_memory(rules: Sequence[Rule]) -> list[Rule]:
 
 
 def _new_cache(rewriting: Rewriting) -> ir.Keeping | None:
-    """Return the cache that was added, if it is one."""
+    """Return the cache that was added, if there is exactly one."""
     caches = new_caches(rewriting.before, rewriting.after)
     return caches[0] if len(caches) == 1 else None
 
@@ -160,10 +161,10 @@ def _new_cache(rewriting: Rewriting) -> ir.Keeping | None:
 def _worth_its_memory(
     best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
 ) -> Rewriting:
-    """Return the rewriting, or one without new caches where that is as fast: it holds no memory.
+    """Return the rewriting, or one without new caches if that is as fast, since it holds no memory.
 
-    So it may be where the batch does the work, or where what is left of it takes many times as long. What it takes more
-    counts also where no consumer would wait for it: it takes cores.
+    It may be as fast if the batch does the work, or if the remaining work takes many times as long. Additional work
+    counts even if no consumer would wait for it, since it takes cores.
     """
     if not any(decides_caches(step.rule) for step in best.steps):
         return best
@@ -180,7 +181,7 @@ def _worth_its_memory(
 
 
 def _lower_of_two(before: ir.Node, after: ir.Node, measurements: SampleMeasurements) -> float:
-    """Return how many times as fast another pipeline is; a gain that would take a cache away has to be seen twice."""
+    """Return how many times as fast another pipeline is; dropping a cache takes two measurements that agree."""
     speed, _, _ = measurements.whole_speed(before, after, consumer_seconds=0.0)
     if speed < _NOISE:
         return speed
@@ -189,7 +190,7 @@ def _lower_of_two(before: ir.Node, after: ir.Node, measurements: SampleMeasureme
 
 
 def _saves_little(best: Rewriting, measurements: SampleMeasurements) -> bool:
-    """Return whether the new cache holds much and would not be missed: all that it saves is little of an epoch."""
+    """Return whether the new cache holds much memory but saves only a small share of an epoch."""
     cache = _new_cache(best)
     if not isinstance(cache, ir.Cache) or cache.on_disk or best.new_cache_bytes < _MUCH_MEMORY:
         return False
@@ -204,7 +205,7 @@ def _saves_little(best: Rewriting, measurements: SampleMeasurements) -> bool:
 
 
 def _times_read(cache: ir.Node, pipeline: ir.Node) -> float:
-    """Return how often a cache is read in an epoch, at the most."""
+    """Return how often a cache is read in an epoch at most."""
     repeats = (node for node in trees.walk(pipeline) if isinstance(node, ir.Repeat) and cache in trees.walk(node))
     return math.prod(math.inf if repeat.is_infinite else repeat.count for repeat in repeats)
 
@@ -212,13 +213,13 @@ def _times_read(cache: ir.Node, pipeline: ir.Node) -> float:
 def _has_more_work_for_batches(
     best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
 ) -> bool:
-    """Return whether a batch would do more without new caches; no later rule is tried to know that."""
+    """Return whether a batch would do more work without new caches, trying only rules up to the batch phase."""
     without = _without_caches(best, [rule for rule in rules if rule.phase <= Phase.BATCH], keeps, measurements)
     return bool(_by_batch(without, rules) - _by_batch(best, rules))
 
 
 def _by_batch(rewriting: Rewriting, rules: Sequence[Rule]) -> set[tuple[str, str, str]]:
-    """Return what became work of whole batches: by which rule, of what into what."""
+    """Return the steps that moved work to whole batches: rule, before and after."""
     names = {rule.name for rule in rules if rule.phase is Phase.BATCH}
     return {(step.rule, step.before, step.after) for step in rewriting.steps if step.rule in names}
 
@@ -256,13 +257,13 @@ def _standing(rewritings: Iterable[Rewriting], measurements: SampleMeasurements)
 
 
 def _was_above_memory(best: Rewriting, rules: Sequence[Rule]) -> bool:
-    """Return whether a cache was made smaller that does not fit: on a sample, where it does, it would seem faster."""
+    """Return whether a cache too large for memory was made smaller: on a sample, which fits, it would seem faster."""
     shrinking = {rule.name for rule in rules if rule.may_ask(OutgrowsMemory) and not rule.may_ask(FitsDisk)}
     return any(step.rule in shrinking for step in best.steps)
 
 
 def _within_budget(best: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements) -> Rewriting:
-    """Return the rewriting, or one without new caches where what measuring holds by now leaves them no room."""
+    """Return the rewriting, or one without new caches if the memory held by measuring leaves them no room."""
     beside = measurements.bytes_beside_caches(best.after)
     if not best.new_cache_bytes or best.new_cache_bytes + beside <= measurements.ram_budget:
         return best
@@ -277,7 +278,7 @@ def _measured(rewriting: Rewriting, measurements: SampleMeasurements) -> _Candid
     found = _Candidate(rewriting, measurements.whole_speed(rewriting.before, rewriting.after))
     if not found.slower:
         return found
-    # On a busy machine one comparison in some is wrong: what loses has to lose twice, where there is time for it.
+    # On a busy machine some comparisons are wrong: a rewriting has to lose twice, if there is time for it.
     with suppress(MeasurementError):
         again = _Candidate(rewriting, measurements.whole_speed(rewriting.before, rewriting.after))
         return max(found, again, key=lambda each: each.speed[2])
@@ -287,7 +288,7 @@ def _measured(rewriting: Rewriting, measurements: SampleMeasurements) -> _Candid
 def _alternatives(
     lost: Rewriting, rules: Sequence[Rule], keeps: Keeps, measurements: SampleMeasurements
 ) -> Iterator[Rewriting]:
-    """Yield what becomes of the pipeline without each kind of rules that had a part in what lost."""
+    """Yield the rewritings without each kind of rules that took part in the one that lost."""
     applied = {step.rule for step in lost.steps}
     seen = {lost.after}
     for kind in sorted({_kind(rule) for rule in rules if rule.name in applied}):
@@ -309,7 +310,7 @@ def _without_caches(
 
 
 def _keeping_nothing(rules: Sequence[Rule]) -> list[Rule]:
-    """Return the rules that decide nothing of caches."""
+    """Return the rules that do not decide about caches."""
     return [rule for rule in rules if not decides_caches(rule.name)]
 
 

@@ -1,4 +1,4 @@
-"""Doing again what a plan says was done, without timing again what it found to be faster."""
+"""Applying a plan again, without timing again what it found to be faster."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ _FASTER = (math.inf, math.inf, math.inf)
 _WORTH_CACHING = (math.inf, 0.0)
 _WAITS = (math.inf, 0.0)
 _GRANTED = "not measured: the rules are those of the plan"
-# Samples that prove something take little, but where elements take long.
+# Samples for proofs take little time, unless elements take long.
 _SECONDS = 2.0
 
 
 def replay(
     tree: ir.Node, plan: Plan, rules: Sequence[Rule], *, keeps: Keeps, measurements: SampleMeasurements
 ) -> Rewriting | None:
-    """Apply the rules of a plan wherever they are safe, and take for granted that they make this pipeline faster.
+    """Apply the rules of a plan wherever they are safe, assuming that they make this pipeline faster.
 
-    What is timed anew comes out differently now and then: on another machine, and where two are nearly as fast. The
-    numbers of the plan are for the stages it was made with, so that these must come out again: by the same rules in
-    the same order, at the same places. Where an older plan does not tell these, none of its rules may apply once more
-    after that. What must hold for safety (the same results on a sample, room in memory) is proved here as it was there,
-    also, for a moment, where no time is given to measure: nothing is timed, and samples are small.
+    Timing again sometimes gives another result: on another machine, or if two forms are nearly as fast. The numbers of
+    the plan are for the stages it was made with, so these must result again: by the same rules in the same order, at
+    the same places. If an older plan lacks the places, none of its rules may apply once more after that. What safety
+    requires (the same results on a sample, room in memory) is proved again, briefly even if no time is given to
+    measure: nothing is timed, and samples are small.
 
     Args:
         tree: the pipeline as it was written.
         plan: the plan, which is for this pipeline.
         rules: the rules it names.
         keeps: its promise.
-        measurements: what is asked about the user's elements.
+        measurements: answers questions about the user's elements.
 
     Returns:
-        The rewriting; ``None`` where it is not that of the plan: a rule is not safe here, or may apply where it was not
-        faster, or a knob of the plan is not there. Then all has to be measured.
+        The rewriting; ``None`` if it is not that of the plan: a rule is not safe here, or may apply where it was not
+        faster, or a knob of the plan does not exist. Then everything has to be measured.
     """
     seconds = measurements.seconds or _SECONDS
     granted = _AsPlanned(measurements.ram_budget, seconds, disk=measurements.disk)
@@ -65,20 +65,20 @@ class _AsPlanned(SampleMeasurements):
     """Times nothing: the plan says that it was worth it."""
 
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
-        """Return that what comes after is faster."""
+        """Return that the later form is faster."""
         return _FASTER
 
     def caching(self, node: ir.Node, *, on_disk: bool = False) -> tuple[float, float]:
-        """Return that a cache saves all the time there is."""
+        """Return that a cache saves all the time."""
         return _WORTH_CACHING
 
     def working(self, mapped: ir.Map) -> tuple[float, float]:
-        """Return that a call does nothing but wait."""
+        """Return that a call only waits."""
         return _WAITS
 
 
 def _as_planned(step: Step) -> Step:
-    """Return the step with the plan as the reason where the reason was a time."""
+    """Return the step with the plan as the reason in place of a measured time."""
     return replace(step, proofs=tuple(map(_granted, step.proofs)))
 
 

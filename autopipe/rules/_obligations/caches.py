@@ -1,4 +1,4 @@
-"""What must be proved about caches that are there, or could be."""
+"""What must be proved about existing or possible caches."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from autopipe.rules._obligations.reading import ReadToItsEnd
 
 __all__ = ["DiskNamed", "InMemory", "NoCacheServes", "NotCachedYet", "OneReader", "SoonShuffled"]
 
-# An epoch may begin later by this share of its shortest time. A shuffle takes a fifth of what is measured: nothing is
-# handed to Python.
+# An epoch may begin later by this share of its shortest time. A shuffle takes a fifth of the time measured, since
+# nothing is handed to Python.
 _MOST_WAITING = 0.1
 _MAY_KEEP = (ir.Keeping, ir.Opaque)
 
@@ -41,7 +41,7 @@ class NotCachedYet:
     stage: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look for a cache above; where there is one, there is nothing to say."""
+        """Look for a cache downstream; if there is one, there is nothing to report."""
         cached = any(self.stage in trees.walk(cache) for cache in trees.keeping(site.pipeline))
         return Proof(False, "") if cached else Proof(True, "no cache keeps its results yet")
 
@@ -51,13 +51,13 @@ class DiskNamed:
     """The user named a folder for caches."""
 
     def check(self, site: Site) -> Proof:
-        """Ask; where there is none, there is nothing to say."""
+        """Ask; if there is no folder, there is nothing to report."""
         return Proof(site.measurements.disk_free is not None, "")
 
 
 @dataclass(frozen=True)
 class OneReader:
-    """A stage is read in one place of the pipeline only."""
+    """A stage is read in only one place of the pipeline."""
 
     node: ir.Node = field(repr=False)
     why: str = "a file cache can be read once"
@@ -70,18 +70,18 @@ class OneReader:
 
 @dataclass(frozen=True)
 class NoCacheServes:
-    """No cache can keep the results of the same work: it would need what does not hold here.
+    """No cache can keep the results of the same work: its conditions do not hold here.
 
     Args:
         cached: what the cache would keep.
-        instead: what is needed to keep results by number instead.
+        instead: what keeping results by number needs.
     """
 
     cached: ir.Map = field(repr=False)
     instead: SameNumbers
 
     def check(self, site: Site) -> Proof:
-        """Check what a cache needs; where it holds, or where neither could be kept, there is nothing to say."""
+        """Check what a cache needs; if it holds, or if neither is possible, there is nothing to report."""
         for needed in (SameEveryEpoch(self.cached), NoErrorIsIgnored(), ReadToItsEnd(self.cached)):
             proof = needed.check(site)
             if not proof.holds:
@@ -94,7 +94,7 @@ class NoCacheServes:
 class SoonShuffled:
     """Reading all elements from a cache before an epoch begins takes far less time than making them did.
 
-    Or it takes no longer than making those that the author's shuffle needs before it gives the first.
+    Or it takes no longer than making the elements that the author's shuffle needs before it gives the first.
     """
 
     pipeline: ir.Node = field(repr=False)
@@ -113,7 +113,7 @@ class SoonShuffled:
     def _share_made_first(self, site: Site) -> float:
         """Return the least share of the elements that the author's shuffle needs before it gives one.
 
-        None, if there may be a cache of the author's: what that gives was not made in every epoch.
+        It is 0 if there may be a cache of the author's, whose elements were not made in every epoch.
         """
         written = site.node
         if not isinstance(written, ir.Shuffle) or any(isinstance(each, _MAY_KEEP) for each in trees.walk(written)):
@@ -127,7 +127,7 @@ class SoonShuffled:
 
 
 def _stages_at_once(pipeline: ir.Node) -> int:
-    """Return how many parts of a pipeline may work at the same time, at the most.
+    """Return how many parts of a pipeline may work at the same time at most.
 
     They are timed without the buffers between them, one after the other.
     """

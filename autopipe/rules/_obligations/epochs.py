@@ -74,7 +74,7 @@ _IN_ORDER = (
     ir.Tensors,
     ir.Zip,
 )
-# Stages that treat each element, and all that is made of it, alike, whichever came before.
+# Stages that treat each element, and all that is made of it, alike, whatever came before.
 _WHATEVER_CAME_BEFORE = (
     ir.Concatenate,
     ir.FilesReader,
@@ -135,7 +135,7 @@ class QuickOnesUnseen:
     """Elements that are made quickly are not taken more often than others.
 
     Args:
-        freed: the stage that is to hand on first what is ready first.
+        freed: the stage that may pass on elements in the order they are ready.
         shuffle: what mixes its elements.
     """
 
@@ -143,10 +143,10 @@ class QuickOnesUnseen:
     shuffle: ir.Shuffle
 
     def check(self, site: Site) -> Proof:
-        """Look for datasets without end, whose elements are never all taken, and for what leaves some out."""
+        """Look for endless datasets, whose elements are never all taken, and for stages that leave some out."""
         endless = op_without_end(self.freed.fn) if isinstance(self.freed, ir.Interleave) else None
         if endless is not None:
-            return Proof(False, f"{self.freed.fn} may make datasets without end ({endless}), the quickest's first")
+            return Proof(False, f"{self.freed.fn} may make endless datasets ({endless}), the quickest's first")
         early = who_stops_early(site)
         if early is not None and not 0 <= signature(self.shuffle.input).cardinality <= self.shuffle.capacity:
             return Proof(False, f"{stage(early)} downstream leaves some out, but none of those that are made quickly")
@@ -168,7 +168,7 @@ class SameEveryEpoch:
     def check(self, site: Site) -> Proof:
         """Look at every stage for shuffles, randomness, free order and unknown state.
 
-        What the author's memory cache holds is that of the first epoch, whatever comes before it.
+        The author's memory cache holds the elements of the first epoch, whatever comes before it.
         """
         if trees.frees_order(site.pipeline):
             return Proof(False, "options.deterministic=False frees the order of each repetition")
@@ -187,7 +187,7 @@ def keeps_order(node: ir.Node) -> bool:
 
 
 def who_fails_now_and_then(pipeline: ir.Node) -> str | None:
-    """Return what may fail for an element in one epoch and not in another; ``None`` if nothing in a pipeline does."""
+    """Return what may fail for an element in one epoch and not in another; ``None`` if there is nothing."""
     for node in trees.walk(pipeline):
         found = [effects(fn) for fn in trees.called_by(node)]
         if isinstance(node, ir.FilesReader | ir.Saved) or any(each.file_reads for each in found):
@@ -229,7 +229,7 @@ class SameElementsEveryEpoch:
     pipeline: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look for what depends on the order; where the order is the same too, there is nothing to say."""
+        """Look for what depends on the order; if the order is the same too, there is nothing to report."""
         if SameEveryEpoch(self.pipeline).check(site).holds:
             return Proof(False, "")
         endless = next((each for each in trees.walk(self.pipeline) if signature(each).is_infinite), None)
@@ -242,7 +242,7 @@ class SameElementsEveryEpoch:
 
 @dataclass(frozen=True)
 class NoRepeatAfter:
-    """Each epoch has an iterator of its own: none reads on from a cache that it filled itself."""
+    """Each epoch has its own iterator: no iterator reads on from a cache that it filled itself."""
 
     cached: ir.Node = field(repr=False)
 
@@ -257,7 +257,7 @@ class NoRepeatAfter:
 
 
 def _other_elements(node: ir.Node, site: Site) -> str | None:
-    """Return what may give an epoch other elements than the one before; ``None`` if nothing does."""
+    """Return what may make elements differ between epochs; ``None`` if nothing does."""
     if not _is_reordered(node, site) and all(
         what_differs_between_epochs(each, site) is None for each in trees.walk(node)
     ):
@@ -275,15 +275,15 @@ def _other_elements(node: ir.Node, site: Site) -> str | None:
 
 
 def _is_reordered(pipeline: ir.Node, site: Site) -> bool:
-    """Return whether an option frees the order of what comes through any stage, no matter which."""
+    """Return whether an option frees the order of any stage with an input."""
     return trees.frees_order(site.pipeline) and any(node.inputs for node in trees.walk(pipeline))
 
 
 def _since_a_memory_cache(pipeline: ir.Node, site: Site) -> Iterator[ir.Node]:
-    """Yield the stages after a cache that each epoch fills, or else all.
+    """Yield the stages after a cache that each epoch fills, or else all stages.
 
-    Where two readers fill one of the author's caches at once, each has an order of its own in the first epoch, and both
-    have the same one from then on.
+    If two readers fill one of the author's caches at once, each has its own order in the first epoch, and both have the
+    same order from then on.
     """
     since = [pipeline]
     while isinstance(since[-1], _READING_TO_THE_END):

@@ -58,12 +58,12 @@ class ErrorsEndEpoch:
 
 @dataclass(frozen=True)
 class ZipErrorsEndEpoch:
-    """An error of one of several sides ends the epoch, also now that it comes from all of them."""
+    """An error of one of several sides ends the epoch, even though it now comes from all of them."""
 
     def check(self, site: Site) -> Proof:
         """Look between here and the consumer for ``ignore_errors``, and for a ``parallel_interleave``.
 
-        With the error of a batch, a zip also reports its end, and a ``parallel_interleave`` sees the end only.
+        With the error of a batch, a zip also reports its end, and a ``parallel_interleave`` sees only the end.
         """
         hearing = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.LegacyInterleave))
         found = next((node for node in hearing if site.node in trees.walk(node)), None)
@@ -85,7 +85,7 @@ class NoErrorIsIgnored:
 
 @dataclass(frozen=True)
 class AllAreTaken:
-    """Nothing leaves out elements, as ``take`` does: one that was never asked for might fail."""
+    """No stage leaves out elements, as ``take`` does: an element that was never asked for might fail."""
 
     lets_differ: ClassVar[str] = "an error may come sooner"
 
@@ -117,20 +117,20 @@ class NoErrorIsLeftOver:
     """Every element whose function fails still fails, even if whole batches leave it over.
 
     Args:
-        fn: what is then called for batches.
-        batch: how these are made.
+        fn: the function that is then called for batches.
+        batch: the stage that makes the batches.
     """
 
     fn: Function
     batch: ir.Batch = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Count what is left over; where that may be something, do as :class:`NoErrorIsLost`."""
+        """Count the elements left over; if there may be any, do as :class:`NoErrorIsLost`."""
         return (NoErrorIsLost if leaves_some_over(self.batch) else ErrorsSurface)(self.fn).check(site)
 
 
 def leaves_some_over(batch: ir.Batch) -> bool:
-    """Return whether there may be elements at the end that make no whole batch, and are dropped."""
+    """Return whether elements at the end may be dropped because they do not make a whole batch."""
     elements = signature(batch.input)
     if not batch.drop_remainder or elements.is_infinite:
         return False
@@ -138,7 +138,7 @@ def leaves_some_over(batch: ir.Batch) -> bool:
 
 
 def _is_mixed(site: Site) -> bool:
-    """Return whether an element that is made ahead may be another than the one that is given next."""
+    """Return whether an element that is made ahead may not be the one that is given next."""
     return any(isinstance(node, ir.Shuffle) for node in trees.walk(site.node))
 
 

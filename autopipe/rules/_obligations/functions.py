@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class CallsUnseen:
-    """On which elements, and in which order, the function runs cannot be observed."""
+    """It cannot be observed on which elements, and in which order, the function runs."""
 
     fn: Function
 
@@ -96,7 +96,7 @@ class DrawnInTurn:
     one_by_one: bool
 
     def check(self, site: Site) -> Proof:
-        """Look for two that may share a generator: with whole batches, each side drew for all elements at once."""
+        """Look for two that may share a generator: for whole batches, each side drew for all elements at once."""
         drawing = [fn for fn in self.functions if effects(fn).generator]
         if self.one_by_one or len(drawing) < 2:
             return Proof(True, "")
@@ -138,7 +138,7 @@ class NoSideEffects:
     fn: Function
 
     def check(self, site: Site) -> Proof:
-        """Allow what only computes, reads or draws: called as often, in the same order, it gives the same results."""
+        """Allow what only computes, reads or draws: called as often, in the same order, results are the same."""
         found = effects(self.fn)
         if found.has_side_effects:
             return Proof(False, f"{self.fn} {found.describe()}, which other code may see earlier or later than now")
@@ -147,7 +147,7 @@ class NoSideEffects:
 
 @dataclass(frozen=True)
 class OrderUnseen:
-    """In which order, how far ahead and how often the function runs can be observed by its results only."""
+    """The order, the read-ahead and the number of calls of the function can be observed only by its results."""
 
     fn: Function
 
@@ -173,17 +173,17 @@ def _assigned_elsewhere(fn: Function, site: Site) -> Proof:
         if found.has_side_effects:
             traces = Effects(python=found.python, other=found.other).describe()
             return Proof(False, f"{fn} reads a variable, and {other} {traces}, which may assign it")
-    because = f"{fn} reads a variable: one assigned in mid-epoch reaches elements up to some dozens later"
+    because = f"{fn} reads a variable: one assigned during an epoch takes effect up to some dozens of elements later"
     return Proof(True, because, Keeps.TRAINING)
 
 
 @dataclass(frozen=True)
 class WorkOnSides:
-    """A function of zipped elements does work that needs one side only, the same in every epoch.
+    """A function of zipped elements does work that needs only one side and is the same in every epoch.
 
     Args:
         fn: the function.
-        parts: what it does with each side.
+        parts: its work on each side.
     """
 
     fn: Function
@@ -200,7 +200,7 @@ class RoundingUnseen:
     """Nothing downstream turns a rounding difference into a larger one.
 
     Args:
-        jump: an op of what is rewritten that might, after the place that rounds differently.
+        jump: an op of the rewritten part that might, after the place that rounds differently.
         where: where that place is.
     """
 
@@ -245,13 +245,13 @@ class SameBits:
     """Ops that replace others give the same bits.
 
     Args:
-        instead: which replaced which.
+        instead: which ops replace which.
     """
 
     instead: str
 
     def check(self, site: Site) -> Proof:
-        """Name them; only such are swapped."""
+        """Name the ops; only such ops are replaced."""
         return Proof(True, f"each value is the result of the same operation on the same values: {self.instead}")
 
 

@@ -30,25 +30,25 @@ __all__ = [
     "WorthCachingOnDisk",
 ]
 
-# What an unbounded buffer may hold; how much does not matter where only sizes of elements are compared.
+# Stands for the elements of an unbounded buffer; the number does not matter if only sizes of elements are compared.
 WHOLE_EPOCH = 10**12
 
 _MEBIBYTE = 2**20
-# The rest is left to other users of the disk.
+# The share of the free disk that caches may take; the rest is left to other users.
 _SHARE_OF_DISK = 0.8
 _LEAST_GAIN = 1.05
-# Larger elements come from memory, where the sample, smaller than the data, may still come from a core's cache.
+# Elements larger than this come from memory; a sample, smaller than the data, may still fit a core's cache.
 _CACHE_OF_CORE = 4 * _MEBIBYTE
 _LEAST_GAIN_OF_LARGE = 1.3
-# Less than this per element is the cost of a call, which a batch pays once: no reason to hold elements in memory.
-# Without a batched form, each element pays it.
+# A smaller saving per element is the cost of a call, which a batch pays once: no reason to hold elements in memory.
+# Without a batched form, each element pays for its call.
 _CALL_SECONDS = 20e-6
 _LEAST_OF_EACH = 5e-6
 _LEAST_CACHING_GAIN = 2.0
 _LITTLE_MEMORY = 16 * _MEBIBYTE
 # Of ten functions tried with results of 300 to 432 KiB, eight were slower by the batch; with 192 KiB most were faster.
 _HEAVY_RESULT = 256 * 1024
-# Of the RAM budget, for elements that are made at once.
+# The share of the RAM budget for elements that are made at once.
 _SHARE_AT_ONCE = 0.25
 _WAITING_SHARE = 0.5
 # A call of a function that does nothing takes about a tenth of this.
@@ -61,9 +61,9 @@ class Faster:
 
     Args:
         before: a part of the pipeline.
-        after: what becomes of it.
-        over: the stage that both read from, of which a sample is taken; ``None`` if they have no end and already differ
-            in their sources.
+        after: what replaces it.
+        over: the stage that both read from, which is sampled; ``None`` if they are endless and already differ in their
+            sources.
     """
 
     measures: ClassVar[bool] = True
@@ -93,11 +93,11 @@ class Faster:
 
 @dataclass(frozen=True)
 class NotSlower(Faster):
-    """The rewritten stage is not slower on the user's own elements; its gain shows only beside other stages."""
+    """The rewritten stage is not slower on the user's own elements; its gain shows only together with other stages."""
 
     @refuses_unmeasured("it could not be timed")
     def check(self, site: Site) -> Proof:
-        """Time both, interleaved; a stage alone has all cores also for the threads within an op."""
+        """Time both, interleaved; a stage alone can also use all cores within an op."""
         median, low, high = site.measurements.speed(self.before, self.after, self.over)
         figures = f"alone it measured {median:.2f}x ({low:.2f}-{high:.2f}) the speed on your elements"
         return Proof(high >= 1, figures, timed=True)
@@ -105,7 +105,7 @@ class NotSlower(Faster):
 
 @dataclass(frozen=True)
 class LightResults:
-    """The results of a map are so small that the cost of a call counts beside its work."""
+    """The results of a map are so small that the cost of a call matters compared to its work."""
 
     measures: ClassVar[bool] = True
     mapped: ir.Map = field(repr=False)
@@ -147,7 +147,7 @@ class OutgrowsMemory:
     pipeline: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Run the pipeline on a sample and multiply; where there is room for it, there is nothing to say."""
+        """Run the pipeline on a sample and multiply; if there is room for it, there is nothing to report."""
         try:
             fits, needed, budget = _against_budget(self.pipeline, site)
         except MeasurementError:
@@ -156,7 +156,7 @@ class OutgrowsMemory:
 
 
 def _against_budget(pipeline: ir.Node, site: Site, others: Sequence[ir.Node] = ()) -> tuple[bool, str, str]:
-    """Return whether a cache of a pipeline fits beside those of others, and both sizes in words."""
+    """Return whether a cache of a pipeline fits beside those of others, with its size and the budget in words."""
     own = site.measurements.cache_bytes(pipeline)
     elsewhere = _held_elsewhere(site) + sum(map(site.measurements.cache_bytes, others))
     needed = own + elsewhere
@@ -242,7 +242,7 @@ def _allowed_at_once(site: Site) -> float:
 class LittleMoreAtOnce:
     """The elements that are made at once take little more memory than before, or little more of the RAM budget.
 
-    Where their types tell how large they are, nothing is run, so this needs no time to measure.
+    If their types tell their size, nothing is run, so this needs no time to measure.
     """
 
     pipeline: ir.Node = field(repr=False)
@@ -279,14 +279,14 @@ class FewerBytes:
 
 @dataclass(frozen=True)
 class Waits:
-    """A call of a map spends most of its time waiting, and needs no core meanwhile."""
+    """A call of a map spends most of its time waiting, during which it needs no core."""
 
     measures: ClassVar[bool] = True
     mapped: ir.Map
 
     @refuses_unmeasured("it is not known whether it waits")
     def check(self, site: Site) -> Proof:
-        """Call it for one element after the other; where it works most of the time, there is no more to say."""
+        """Call it for one element after the other; if it works most of the time, there is nothing to report."""
         taken, worked = site.measurements.working(self.mapped)
         waits = taken - worked >= max(_LEAST_WAIT_SECONDS, _WAITING_SHARE * taken)
         figures = f"{taken * 1e3:.2f} ms, and needs a core for {worked * 1e3:.2f} ms of that"
@@ -304,7 +304,7 @@ class WorthCaching:
 
     @refuses_unmeasured("it is not known what it would save")
     def check(self, site: Site) -> Proof:
-        """Time both on a sample; a cache of what costs little only takes memory."""
+        """Time both on a sample; a cache of cheap elements only takes memory."""
         return _worth(self.pipeline, site, self.least_saved_seconds, on_disk=False)
 
 
@@ -350,14 +350,14 @@ def _is_called_for_each(node: ir.Node) -> bool:
 
 @dataclass(frozen=True)
 class FitsDisk:
-    """All elements of a pipeline fit on the disk that the user named, and it can be told when they change."""
+    """All elements of a pipeline fit on the disk that the user named, and changes of them can be detected."""
 
     measures: ClassVar[bool] = True
     pipeline: ir.Node = field(repr=False)
 
     @refuses_unmeasured("it cannot be kept on disk")
     def check(self, site: Site) -> Proof:
-        """Run the pipeline on a sample and multiply; look at all that decides its elements."""
+        """Run the pipeline on a sample and multiply; look at everything that decides its elements."""
         needed = site.measurements.cache_bytes(self.pipeline)
         site.measurements.keep_on_disk(self.pipeline)
         free = _SHARE_OF_DISK * (site.measurements.disk_free or 0)

@@ -1,4 +1,4 @@
-"""What must be proved where results are kept by the numbers of elements."""
+"""What must be proved to keep results by the numbers of elements."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from autopipe.rules._obligations.functions import Deterministic
 
 __all__ = ["NotSameTogether", "SameNumbers"]
 
-# An element takes one number in each of these, whether it fails or not.
+# Stages in which each element takes one number, whether it fails or not.
 _ONE_NUMBER_EACH = (ir.Concatenate, ir.Enumerate, ir.Map, ir.MemoizedMap, ir.Options, ir.Prefetch, ir.Zip)
 
 
 @dataclass(frozen=True)
 class SameNumbers:
-    """The number of an element, and what the function gives for it, are the same whenever the pipeline runs.
+    """The number of an element, and the result of the function for it, are the same whenever the pipeline runs.
 
     Args:
         fn: the function.
-        elements: the elements with their numbers; their order may be any.
+        elements: the elements with their numbers, in any order.
     """
 
     fn: Function
     elements: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look at what was numbered, and at what opens the files if their elements were."""
+        """Look at the numbered elements, and at the stage that opens files if their elements are numbered."""
         found = list(_up_to_numbers(self.elements))
         opening = (node.fn for node in found if isinstance(node, ir.FlatMap | ir.Interleave))
         proofs = [Deterministic(fn).check(site) for fn in (self.fn, *opening)]
@@ -50,18 +50,18 @@ class SameNumbers:
 
 @dataclass(frozen=True)
 class NotSameTogether:
-    """Elements of several sides have no numbers together that are the same in every epoch, or no end.
+    """Elements of several sides together have no numbers that are the same in every epoch, or have no end.
 
     Args:
-        together: what is asked of them for their results to be kept by number.
-        source: all that would be numbered.
+        together: what keeping their results by number needs.
+        source: all elements that would be numbered.
     """
 
     together: SameNumbers
     source: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Ask; where they have, more is kept of them together than of each side, and there is nothing to say."""
+        """Ask; if they have, more is kept for them together than for each side, and there is nothing to report."""
         return Proof(signature(self.source).is_infinite or not self.together.check(site).holds, "")
 
 
@@ -77,7 +77,7 @@ def _up_to_numbers(node: ir.Node) -> Iterator[ir.Node]:
 def _no_number_shifts(source: ir.Node) -> Proof:
     """Return whether an element that fails in some epochs only still takes exactly one number in all of them.
 
-    It does not where a batch fails, or what would have been read from an element: one number is lost for several.
+    It does not if a batch fails, or an element from which several are read: numbers of later elements then shift.
     """
     for node in trees.walk(source):
         reason = who_fails_now_and_then(node) if _may_shift(node) else None
@@ -87,7 +87,7 @@ def _no_number_shifts(source: ir.Node) -> Proof:
 
 
 def _may_shift(node: ir.Node) -> bool:
-    """Return whether there may be another number of elements after a stage if one of those before it fails."""
+    """Return whether a failing input element may change the number of elements after a stage."""
     if isinstance(node, ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave):
         # What is missing from the last file shifts nothing.
         one_each = isinstance(node, ir.FilesReader) or (opens_one_file(node.fn) and not op_that_ignores(node.fn))
@@ -96,9 +96,9 @@ def _may_shift(node: ir.Node) -> bool:
 
 
 def _same_order(source: ir.Node, site: Site) -> Proof:
-    """Return whether a pipeline gives its elements in the same order each time, also where an option frees it.
+    """Return whether a pipeline gives its elements in the same order each time, even if an option frees it.
 
-    Results are kept from the first element on: what an author's cache fixes later does not count.
+    Results are kept from the first element on: an order that an author's cache fixes later does not count.
     """
     freed = trees.frees_order(site.pipeline)
     for node in trees.walk(source):

@@ -12,25 +12,25 @@ from autopipe.rules._base import Proof, Site
 
 __all__ = ["ReadToItsEnd", "who_stops_early"]
 
-# Each gives as many elements as it takes.
+# Stages that give as many elements as they take.
 _AS_MANY = (ir.AssertCardinality, ir.Cache, ir.Enumerate, ir.Options, ir.Prefetch, ir.Scan, ir.Shuffle, ir.ThreadPool)
 
 
 @dataclass(frozen=True)
 class ReadToItsEnd:
-    """No stage downstream stops before the end of what is cached: TensorFlow throws away a cache that is not full.
+    """No stage downstream stops before the end of what is cached: TensorFlow discards a cache that is not full.
 
     Args:
         cached: what is cached.
-        one_pass: what the site gives while the cache is read once; by default the stage there, on what is cached.
+        one_pass: what the site gives while the cache is read once; by default its stage over what is cached.
     """
 
     cached: ir.Node = field(repr=False)
     one_pass: ir.Node | None = field(default=None, repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look for stages that leave out the end of what they read, and count."""
-        # Elements of the site's own type: those of the cache may be such that nothing downstream could be built.
+        """Look for stages that leave out the end of their input, and count elements."""
+        # Elements of the site's own type: later stages might not accept those of the cache.
         one_pass = self.one_pass or site.node.on(*self.cached.inputs)
 
         def once(node: ir.Node) -> ir.Node:
@@ -44,7 +44,7 @@ class ReadToItsEnd:
         early = who_stops_early(site, passing)
         if early is None:
             return Proof(True, "every epoch reads it to its end")
-        return Proof(False, f"{stage(early)} may stop before its end, and a cache that is not full is thrown away")
+        return Proof(False, f"{stage(early)} may stop before its end, and a cache that is not full is discarded")
 
 
 def who_stops_early(
@@ -53,8 +53,8 @@ def who_stops_early(
     """Return a stage that may leave out the end of what comes from a site; ``None`` if there is none.
 
     Args:
-        site: where.
-        passing: how many elements reach the end of a pipeline that holds the site; by default all.
+        site: the site.
+        passing: returns how many elements reach the end of a pipeline that contains the site; by default all.
     """
     return next((node for node, read in _readers(site) if _stops_early(node, read, passing)), None)
 
@@ -84,7 +84,7 @@ def _stops_early(node: ir.Node, read: ir.Node, passing: Callable[[ir.Node], int]
 
 
 def _lasts(other: ir.Node, read: ir.Node, passing: Callable[[ir.Node], int]) -> bool:
-    """Return whether a pipeline has no fewer elements than one beside it."""
+    """Return whether a pipeline has at least as many elements as another one."""
     there = signature(other)
     if there.is_infinite or _numbered(other) == _numbered(read):
         return True

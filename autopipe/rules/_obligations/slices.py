@@ -1,4 +1,4 @@
-"""What must be proved where slices of batches are handed on without a copy."""
+"""What must be proved to pass on slices of batches without a copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autopipe.rules._obligations.measured import WHOLE_EPOCH, NotMuchLarger
 
 __all__ = ["HoldsFewWhole"]
 
-# They hand on all slices, or copy them.
+# Stages that pass on all slices, or copy them.
 _HOLDING_NEIGHBOURS = (
     ir.AssertCardinality | ir.Batch | ir.Cache | ir.Concatenate | ir.End | ir.Enumerate | ir.IgnoreErrors | ir.Map
     | ir.MemoizedMap | ir.Options | ir.PaddedBatch | ir.Prefetch | ir.Rebatch | ir.Repeat | ir.ThreadPool | ir.Zip
@@ -19,20 +19,20 @@ _HOLDING_NEIGHBOURS = (
 
 @dataclass(frozen=True)
 class HoldsFewWhole:
-    """Where slices of batches are held, and keep whole batches alive, these take little more memory.
+    """If slices of batches are held, the whole batches they keep alive take little more memory.
 
-    Where nothing holds any, this needs no time to measure.
+    If no stage holds any, this needs no time to measure.
 
     Args:
-        batches: what is handed on in parts, without a copy.
-        parts: those parts.
+        batches: the batches that are passed on in slices, without a copy.
+        parts: the slices.
     """
 
     batches: ir.Node = field(repr=False)
     parts: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look downstream for what holds some slices and not their neighbours; only then is a sample run."""
+        """Look downstream for stages that hold some slices and not their neighbours; only then is a sample run."""
         downstream = (node for node in trees.walk(site.pipeline) if site.node in list(trees.walk(node))[1:])
         most = max(map(_most_held_apart, downstream), default=0)
         return NotMuchLarger(self.batches, than=self.parts, count=most).check(site) if most else Proof(True, "")
@@ -45,5 +45,5 @@ def _most_held_apart(node: ir.Node) -> int:
             return int(min(node.capacity, WHOLE_EPOCH))
         case ir.Take() | ir.TakeWhile() | ir.Skip():
             return 1
-    # A cache, the author's or one that a rule adds, may hold all that others, as filters and windows, let pass.
+    # A cache, the author's or one that a rule adds, may hold all slices that other stages, such as filters, let pass.
     return 0 if isinstance(node, _HOLDING_NEIGHBOURS) else WHOLE_EPOCH

@@ -32,14 +32,14 @@ __all__ = [
     "WholeBatches",
 ]
 
-# Registered as stateful, but TensorFlow passes over them, or looks into their branches, before it calls a map at once.
+# Ops registered as stateful that TensorFlow ignores, or whose branches it checks, before it makes a map parallel.
 _NOT_COUNTED = frozenset("Assert If While".split())
 _RARE_TYPES = frozenset("float8_e4m3fn float8_e5m2 int2 int4 qint16 quint16 uint2 uint4".split())
 
 
 @dataclass(frozen=True)
 class AsWellKnown:
-    """TensorFlow knows the type and the number of the elements as well after the rewrite as before."""
+    """TensorFlow knows the type and number of elements as precisely after the rewrite as before."""
 
     after: ir.Node = field(repr=False)
     before: ir.Node = field(repr=False)
@@ -56,7 +56,7 @@ class AsWellKnown:
 
 
 def _number(known: Signature) -> str:
-    return "without end" if known.is_infinite else f"{known.cardinality:,}" if known.is_counted else "unknown"
+    return "infinite" if known.is_infinite else f"{known.cardinality:,}" if known.is_counted else "unknown"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class DrawsNoLess:
 
 @dataclass(frozen=True)
 class NoNewReadAhead:
-    """A parallel map takes no element earlier than TensorFlow does by itself, or that cannot be observed."""
+    """A parallel map takes no element earlier than TensorFlow does by itself, or this cannot be observed."""
 
     mapped: ir.Map
 
@@ -92,7 +92,7 @@ class NoNewReadAhead:
 
 @dataclass(frozen=True)
 class NoOrderDrawnEarly:
-    """After an epoch that is abandoned halfway, the next one has the order that was next for its seed."""
+    """After an epoch that is abandoned midway, the next one has the order that its seed would have given next."""
 
     pipeline: ir.Node = field(repr=False)
 
@@ -101,7 +101,7 @@ class NoOrderDrawnEarly:
         if repeats_a_seeded_shuffle(self.pipeline):
             return Proof(
                 False,
-                "each repetition draws its order from a seed: with more read-ahead, an epoch that is abandoned halfway "
+                "each repetition draws its order from a seed: with more read-ahead, an epoch that is abandoned midway "
                 "would have drawn one order more",
             )
         return Proof(True, "no order is drawn from a seed while an iterator reads on")
@@ -130,7 +130,7 @@ class OrdinaryTypes:
     pipeline: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look at the type of the elements: for some, such as ``quint16``, there is no kernel for that."""
+        """Look at the type of the elements: for some, such as ``quint16``, conditionals have no kernel."""
         for part in tf.nest.flatten(signature(self.pipeline).element_spec, expand_composites=True):
             kind = getattr(part, "dtype", None)
             if kind is not None and kind.name in _RARE_TYPES:
@@ -145,7 +145,7 @@ class OneShape:
     pipeline: ir.Node = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Look at the type of the elements: a batch of others may fail, pad, or be no tensor."""
+        """Look at the type of the elements: a batch of others may fail, pad, or not be a tensor."""
         plain = PlainTensors(self.pipeline).check(site)
         if not plain.holds:
             return plain
@@ -157,7 +157,7 @@ class OneShape:
 
 @dataclass(frozen=True)
 class ReadAheadUnseen:
-    """That elements are made before they are asked for cannot be observed."""
+    """It cannot be observed that elements are made before they are asked for."""
 
     pipeline: ir.Node = field(repr=False)
 
@@ -188,12 +188,12 @@ class RepeatedAtOnce:
 
 @dataclass(frozen=True)
 class WholeBatches:
-    """All elements can be batched; where batches must be whole, the first elements fill up the last one.
+    """All elements can be batched; if batches must be whole, the first elements fill up the last one.
 
     Args:
-        batch: how they are batched as written.
-        elements: what is to be batched.
-        functions: what is called for the batches. It must not fail on elements that the written batch leaves over.
+        batch: the batch as written.
+        elements: the elements to batch.
+        functions: called for the batches. They must not fail on elements that the written batch leaves over.
     """
 
     batch: ir.Batch
@@ -201,7 +201,7 @@ class WholeBatches:
     functions: tuple[Function, ...] = field(repr=False)
 
     def check(self, site: Site) -> Proof:
-        """Where batches must be whole, count: their functions take no others."""
+        """If batches must be whole, count elements: their functions accept no others."""
         if not self.batch.drop_remainder:
             return Proof(True, "")
         if signature(self.elements).cardinality < self.batch.batch_size:

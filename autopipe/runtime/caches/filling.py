@@ -23,14 +23,14 @@ _PASSING_ON = ir.AssertCardinality | ir.Options | ir.Prefetch
 
 
 def while_filling(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node:
-    """Return the pipeline for an iterator that fills memory caches; itself, if that is the same.
+    """Return the pipeline for an iterator that fills memory caches; the same object if nothing has to change.
 
     A shuffle that was moved after a cache stands where its author wrote it, before the work that is cached: otherwise
-    the first element would wait for the last. The cache then holds elements in a drawn order, but no later epoch shows
+    the first element would wait for the last. The cache then holds elements in a random order, but no later epoch shows
     it, since the shuffle mixes all of them. Any other shuffle of all elements mixes as many as its author wrote.
 
-    The pipeline stays itself where a repeat after the cache lets one iterator go on for more epochs: those too would be
-    mixed no better than the first.
+    The pipeline is unchanged where a repeat after the cache lets one iterator go on for more epochs: the later epochs
+    would be mixed no better than the first.
 
     Args:
         tree: the pipeline.
@@ -67,8 +67,8 @@ def passing(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node | None:
 def may_run_as_written(written: ir.Node, after: Sequence[ir.Node] = ()) -> bool:
     """Return whether an iterator that will be abandoned midway may run a pipeline as it was written.
 
-    It may where its first element fills a cache of the author's, which is then filled once. Not where another iterator
-    would begin with the orders of the first epoch again, or where one goes on for more epochs.
+    It may if its first element fills a cache of the author's, which is then filled once. It may not if another
+    iterator would repeat the orders of the first epoch, or if one iterator goes on for more epochs.
     """
     seeded = any(isinstance(node, ir.Shuffle) and node.seeded for node in trees.walk(written))
     return fills_at_once(written, after) and not seeded and not _goes_on(written, after)
@@ -117,7 +117,7 @@ def looked_at(tree: ir.Node) -> ir.Node:
 def keeping_nothing(tree: ir.Node) -> ir.Node:
     """Return a pipeline for one partial pass: without the caches that autopipe added.
 
-    Where a cache is read at several places all stay: what reads it there belongs together.
+    Where a cache is read at several places, all caches stay: its readers belong together.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -143,7 +143,7 @@ def _before_the_work(tree: ir.Node, filled: ir.Node | None) -> ir.Node:
 
 
 def _filling(shuffle: ir.Shuffle, tree: ir.Node | None) -> ir.Node:
-    """Return what takes the place of a shuffle; without a tree that is to be filled, whatever caches would hold."""
+    """Return what replaces a shuffle; if no tree is to be filled, without regard to what caches would hold."""
     if shuffle.while_filling is not None:
         return replace(shuffle, buffer_size=shuffle.while_filling, while_filling=None)
     if not shuffle.from_before_the_work:

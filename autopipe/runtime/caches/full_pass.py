@@ -30,8 +30,8 @@ def may_give_nothing_for_ever(tree: ir.Node) -> bool:
 def taken_in_a_pass(tree: ir.Node, in_memory: Sequence[int], on_disk: Sequence[int] = ()) -> int | None:
     """Return how many elements show that caches hold all there are; ``None`` if that is not known.
 
-    It is one more than one pass over the caches gives: had an element failed, and so be missing, the consumer would
-    have got its error before that many elements.
+    It is one more than one pass over the caches gives: if an element had failed, and so were missing, the consumer
+    would have got its error before that many elements.
 
     Args:
         tree: a pipeline, repeated without end.

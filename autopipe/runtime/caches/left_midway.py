@@ -11,7 +11,7 @@ from autopipe.runtime.requests import Requests
 
 __all__ = ["Departures", "answer", "read_to_end"]
 
-# A fit of one epoch makes two iterators, and some look at the first batch before that.
+# A fit of one epoch makes two iterators, and some users look at the first batch before that.
 _IN_A_ROW = 4
 _PATIENCE_SECONDS = 0.02
 
@@ -45,28 +45,28 @@ class Departures:
 
         Args:
             iterator: the iterator.
-            ended: whether it was read to its end; ``None`` as long as that is not known. For one that fills caches it
-                is not needed: once they are full, no iterators are counted.
+            ended: whether it was read to its end; ``None`` as long as that is not known. It is not needed for an
+                iterator that fills caches: once they are full, no iterators are counted.
             asked: is done once that is known, if it is being found out.
         """
         self._watched.append(_Watched(weakref.ref(iterator), ended, asked))
 
     def forget(self, iterator: Any) -> None:
-        """Count an iterator no more."""
+        """Stop watching an iterator."""
         self._watched = [each for each in self._watched if each.iterator() is not iterator]
 
     def may_be_all(self, given: int | None) -> bool:
-        """Return whether so many elements may be all there are, where the number is unknown; 0 never is."""
+        """Return whether this many elements may be all there are, where the number is unknown; 0 never is."""
         return given is None or given > self._not_all
 
     def note(self, given: int | None, ended: bool) -> None:
-        """Note whether so many are all."""
+        """Note whether an iterator that gave this many elements had reached its end."""
         if given is not None and not ended:
             self._not_all = max(self._not_all, given)
 
     @property
     def are_usual(self) -> bool:
-        """Whether so many in a row were abandoned that the next one is expected to be, too."""
+        """Whether enough iterators in a row were abandoned to expect it of the next one, too."""
         self._count()
         asked = [each.asked for each in self._watched if each.asked is not None and each.iterator() is None]
         if asked and self._in_a_row >= _IN_A_ROW:
@@ -87,7 +87,7 @@ class Departures:
 
 
 def read_to_end(requests: Requests, number: int) -> bool:
-    """Return whether a consumer asked in vain for more, or got as many as there are, where that is known.
+    """Return whether a consumer asked for more in vain, or got all elements, if their number is known.
 
     >>> read_to_end(Requests(given=3), number=3), read_to_end(Requests(given=2), number=-2)
     (True, False)
@@ -96,7 +96,7 @@ def read_to_end(requests: Requests, number: int) -> bool:
 
 
 def answer(found: Future[bool]) -> bool | None:
-    """Return what was found out; ``None`` as long as nothing was.
+    """Return the result; ``None`` as long as there is none.
 
     >>> answer(Future()) is None
     True

@@ -19,7 +19,7 @@ __all__ = ["may_leave_out", "read_otherwise", "reads_further_ahead"]
 
 
 def may_leave_out(rewriting: Rewriting) -> bool:
-    """Return whether a memory cache may lack elements that failed, where as written none would."""
+    """Return whether a memory cache may lack elements that failed, though no cache would in the pipeline as written."""
     before, after = rewriting.before, rewriting.after
     if not _has_failing_cache(after):
         return False
@@ -30,7 +30,7 @@ def may_leave_out(rewriting: Rewriting) -> bool:
 
 
 def read_otherwise(rewriting: Rewriting) -> bool:
-    """Return whether rules moved a memory cache that may lack elements, or call ahead of it, where none would."""
+    """Return whether rules moved a memory cache that may lack elements, or added calls ahead of it."""
     moved = any(decides_caches(step.rule) for step in rewriting.steps)
     # The author's own caches have an origin, unless what they keep has changed.
     moved = moved or any(cache.origin is None for cache in memory_caches(rewriting.after))
@@ -43,7 +43,7 @@ def reads_further_ahead(tree: ir.Node, than: ir.Node) -> bool:
 
     Args:
         tree: a pipeline.
-        than: the same with the numbers before. AUTOTUNE counts as few there, since it begins with few.
+        than: the same pipeline with the numbers before. AUTOTUNE counts as few there, since it begins with few.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

@@ -23,8 +23,8 @@ from autopipe.runtime.repoint import state_of
 
 __all__ = ["Memories"]
 
-# Mostly one more element is there already. Where it takes longer, caches are filled anew; where they seem to be full,
-# it is waited for as long as this share of the time that filling them took.
+# One more element is mostly ready. If it takes longer than this, caches are filled anew; if they seem to be full, it
+# may take this share of the time that filling them took.
 _PATIENCE_SECONDS = 0.1
 _PATIENCE = 0.2
 _COUNTED_AT_ONCE = 4096
@@ -43,7 +43,7 @@ class Memories:
 
     Args:
         tree: the pipeline.
-        guarded: whether that is to be looked after; see :func:`autopipe.runtime.caches.lost_elements.may_leave_out`.
+        guarded: whether to check that; see :func:`autopipe.runtime.caches.lost_elements.may_leave_out`.
 
     Attributes:
         caches: their nodes, in the order they are built.
@@ -74,7 +74,7 @@ class Memories:
     def successor(self) -> Memories:
         """Return separate memories that hold what these do, once the state of an iterator is restored into them.
 
-        What a full cache holds is there at once. Only references are copied.
+        The elements of a full cache are there at once. Only references are copied.
         """
         made = copy(self)
         made._memories = [each.successor() for each in self._memories]
@@ -82,11 +82,11 @@ class Memories:
 
     @property
     def can_count(self) -> bool:
-        """Whether the number of their elements tells that none is missing, without a note of the end."""
+        """Whether the number of their elements shows that none is missing, without a note of the end."""
         return not Memories(self._tree, guarded=True).must_end
 
     def guarded_successor(self) -> Memories:
-        """Return a :meth:`successor` in which no element may be missing; what is full already is as it is."""
+        """Return a :meth:`successor` in which no element may be missing; memories that are full stay as they are."""
         made = Memories(self._tree, guarded=True)
         pairs = zip(self._memories, made._memories, strict=True)
         made._memories = [before.successor() if before.full else new for before, new in pairs]
@@ -103,7 +103,7 @@ class Memories:
             self._ended.assign(True)
 
     def note_whole(self) -> None:
-        """Note that an iterator that noted no end was restored into them: what it read, if any, was whole."""
+        """Note that an iterator that noted no end was restored into them: any cache it read was whole."""
         if self._ended is not None and self.are_filled:
             self._ended.assign(True)
 
@@ -112,7 +112,7 @@ class Memories:
 
         Args:
             gone: is done once the iterator is destroyed.
-            asked: is done once it was asked for one more element than its consumer took, if it will be.
+            asked: is done once it was asked for one more element than its consumer took; ``None`` if it never will be.
         """
         self._began = min(self._began, time.monotonic())
         self._gone = [gone, *(each for each in self._gone if not each.done())]
@@ -128,7 +128,7 @@ class Memories:
         self._began, self._asked, self._gone = other._began, other._asked, other._gone
 
     def await_readers(self) -> None:
-        """Wait a moment for what the iterators show whose consumers are gone."""
+        """Wait a moment for the iterators whose consumers are gone: they may show that the caches are whole."""
         if self.must_end and not self._full:
             self.await_answers(lambda: self.are_filled)
 
@@ -187,7 +187,7 @@ class _Memory:
 
     Args:
         cache: the cache.
-        whole: what it holds where no element failed; ``None`` if that is not known, or need not be checked.
+        whole: what it holds if no element failed; ``None`` if that is not known, or need not be checked.
 
     Attributes:
         lacks: whether it was seen to hold fewer.
@@ -196,14 +196,14 @@ class _Memory:
     def __init__(self, cache: ir.Cache, whole: Whole | None) -> None:
         self._cache = cache
         self._whole = whole
-        # What frees the memory when it goes is the second.
+        # The second one frees the memory when it is deleted.
         self.handle, self._deleter = tf.raw_ops.AnonymousMemoryCache()
         self._full = self.lacks = False
         self._longer_than: dict[int, bool] = {}
 
     @property
     def full(self) -> bool:
-        """Whether it holds all elements: one that does not asks its input, and here that fails."""
+        """Whether it holds all elements: a cache that does not asks its input, and here that fails."""
         if not self._full and not self.lacks:
             with contextlib.suppress(tf.errors.FailedPreconditionError):
                 next(iter(self._alone), None)
@@ -214,7 +214,7 @@ class _Memory:
     @cached_property
     def count(self) -> int:
         """How many elements it holds; it must be full."""
-        # To call a function for each would take longer than to read them.
+        # Calling a function for each would take longer than reading them.
         numbers = self._alone.enumerate().map(_number_of, synchronous=True).batch(_COUNTED_AT_ONCE)
         return int(numbers.reduce(tf.constant(0, tf.int64), _more))
 
@@ -235,7 +235,7 @@ class _Memory:
 
     @cached_property
     def _alone(self) -> Any:
-        """A dataset of what it holds; where that is not everything, its first element fails."""
+        """A dataset of what it holds; if that is not everything, its first element fails."""
         failing = build(self._cache.input).take(0).apply(tf.data.experimental.assert_cardinality(1))
         alone = self._cache.on(ir.Source(dataset=failing))
         return as_built(build(alone, iter([self.handle])))

@@ -14,15 +14,15 @@ __all__ = ["LookingDataset"]
 
 
 class LookingDataset(tf.data.Dataset):
-    """What a small ``take`` makes of an optimized dataset whose first element waits for all that a cache will hold.
+    """A small ``take`` of an optimized dataset whose first element waits for all that a cache will hold.
 
-    Until those caches are full, each pass runs the pipeline as it is written, and fills no cache. After ``passes`` of
-    them it has taken as many elements as there are, and is likely to be read for many epochs: from then on it fills
+    Until those caches are full, each pass runs the pipeline as it is written, and fills no cache. After ``passes``
+    passes it has taken as many elements as there are, and is likely to be read for many epochs: from then on it fills
     caches as any other dataset does.
 
     Args:
-        derive: makes the dataset, over what is full by now.
-        look: returns the iterator of a pass; ``None`` where no cache is to be waited for.
+        derive: makes the dataset, which reads the caches that are full by now.
+        look: returns the iterator of a pass; ``None`` if no cache would make it wait.
         passes: how many passes may fill no cache; ``math.inf`` for all.
 
     >>> taken = LookingDataset(lambda: tf.data.Dataset.range(2), look=lambda: iter([0, 1]), passes=1)

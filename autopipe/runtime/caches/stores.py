@@ -1,4 +1,4 @@
-"""Where the caches of an optimized dataset keep their elements: what its iterators share, and what is their own."""
+"""Where the caches of an optimized dataset keep their elements: those that iterators share, and those of each."""
 
 from __future__ import annotations
 
@@ -89,9 +89,10 @@ class Stores:
         return build(kept_in_order(with_files(keeping_nothing(tree), ())))
 
     def guard(self) -> None:
-        """From now on, let only an iterator that is read to its end fill memories; those already filling some go on.
+        """From now on, let only an iterator that is read to its end fill memories; those that fill some already go on.
 
-        Not where none has an end: without end and without a number of elements, every iterator would fill them anew.
+        This does nothing where no iterator has an end and the number of elements is unknown: every iterator would then
+        fill them anew.
         """
         endless = (node for node in trees.walk(self._tree) if isinstance(node, ir.Repeat) and node.is_infinite)
         nobody_ends = any(memory_caches(node) for node in endless)
@@ -126,12 +127,12 @@ class Stores:
 
     @property
     def filled_in_vain(self) -> bool:
-        """Whether an iterator filled memories that serve no other one, since they are not known to be whole."""
+        """Whether an iterator filled memories that serve no other iterator, since they are not known to be whole."""
         return self._filled_in_vain
 
     @property
     def must_end(self) -> bool:
-        """Whether only the end of an iterator tells that what its caches hold is whole."""
+        """Whether only the end of an iterator shows that its caches are whole."""
         return self._memories.must_end or bool(self._files)
 
     def next_memories(self, in_use: Sequence[Memories]) -> Memories:
@@ -146,10 +147,10 @@ class Stores:
                 each.await_readers()
         full = self._full(*in_use, self._derived)
         if full is not None:
-            # No other copy of what these hold is needed.
+            # No other copy of these elements is needed.
             self._memories, self._as_written = full, None
         elif self._memories in in_use or self._will_lack_elements():
-            # Keras makes the iterator of the next epoch while it holds the last one, whose end is looked for later.
+            # Keras makes the iterator of the next epoch while it holds the last one, whose end shows only later.
             self._filled_in_vain = self._filled_in_vain or self._memories.some_are_filled
             self._before = [weakref.ref(each) for each in before if each in in_use]
             self._memories = self.empty_memories()
@@ -157,7 +158,7 @@ class Stores:
         return self._memories
 
     def derived_memories(self, in_use: Sequence[Memories]) -> Memories:
-        """Return the memories for derived datasets: those that are full, or some of their own.
+        """Return the memories for derived datasets: those that are full, or separate ones.
 
         Iterators over derived datasets are not known here. While they fill memories, no other iterator may. Where one
         of them read on after an element that failed, and the number of elements shows it, later ones get new memories.
@@ -185,13 +186,13 @@ class Stores:
         return next((each for each in (self._memories, *others) if each.full), None) if self.has_memories else None
 
     def succeed(self, memories: Memories, successor: Memories) -> None:
-        """Give the next iterator what holds the same, where it would have been given ``memories``."""
+        """Replace ``memories``, for the next iterators, by a successor that holds the same."""
         self._before = [weakref.ref(successor) if known() is memories else known for known in self._before]
         if self._memories is memories:
             self._memories = successor
 
     def adopt(self, memories: Memories, restored: Memories) -> None:
-        """Give later iterators what was restored in place of ``memories``, unless they read full ones already."""
+        """Give later iterators the restored memories in place of ``memories``, unless they read full ones already."""
         if restored.caches and restored.full and not self._memories.full:
             self._memories = restored
         self.succeed(memories, restored)
@@ -201,10 +202,10 @@ class Stores:
 
         Args:
             in_use: those of the other iterators.
-            filling: the memories of those: an iterator that is still referenced is not asked for its end.
+            filling: the memories of the other iterators: one that is still referenced is not asked for its end.
 
         Returns:
-            None, with a warning, where the folder cannot be written to any more: elements then bypass its caches. Once
+            No files, with a warning, if the folder cannot be written to any more: elements then bypass its caches. Once
             the disk is full, they do so for good, and the files that were begun are removed.
         """
         if self._disk is None or self._disk_is_full:
@@ -222,8 +223,8 @@ class Stores:
                 if file not in in_use and not self._disk.holds(file):
                     self._disk.remove(file)
             warnings.warn(
-                f"The folder of a disk cache must stay one that can be written to, but {folder!r} is not any more "
-                f"({error.strerror}). Training goes on without what is kept there.",
+                f"The folder of a disk cache must stay writable, but {folder!r} is not any more "
+                f"({error.strerror}). Training goes on without this cache.",
                 stacklevel=2,
             )
             return ()
@@ -239,12 +240,12 @@ class Stores:
         return self._disk is None or all(map(self._disk.holds, files))
 
     def note_answer(self, memories: Memories) -> None:
-        """Note that an iterator that was asked for its end is gone: what it filled may serve others now."""
+        """Note that an iterator that was asked for its end is gone: the memories it filled may serve others now."""
         if memories.caches and memories.full and not self._memories.full:
             self._memories = memories
 
     def need_be_told(self, memories: Memories, files: Sequence[str]) -> bool:
-        """Return whether only their reader can tell that memories or files are whole."""
+        """Return whether only the end of their reader can show that memories or files are whole."""
         return memories.must_end or (self._disk is not None and not all(map(self._disk.counts_tell, files)))
 
     def note_end(self, memories: Memories, files: Sequence[str]) -> None:
@@ -256,7 +257,7 @@ class Stores:
     def note_taken(self, tree: ir.Node, memories: Memories, files: Sequence[str], given: int) -> None:
         """Note how many elements a consumer got of a pipeline without end, if that shows that caches are whole.
 
-        None must have failed.
+        No element must have failed.
         """
         if not memories.are_filled or not self._are_written(files) or len(files) < len(caches_on_disk(tree)):
             return

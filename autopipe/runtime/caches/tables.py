@@ -10,11 +10,12 @@ from autopipe.pipeline import ir, trees
 
 __all__ = ["Tables"]
 
-# Where each epoch takes other elements of a shuffle, the last of all may come only after many epochs.
+# At most this share of the results may be new in tables that count as full: if each epoch takes other elements of a
+# shuffle, the last result may come only after many epochs.
 _FEW_NEW = 0.05
-# Keras makes an iterator when an epoch ends, and another when the next one begins: between three starts is an epoch.
+# Keras makes an iterator when an epoch ends, and another when the next one begins: three starts span an epoch.
 _STARTS = 3
-# More than are made ahead.
+# At least this many elements must be given before results can settle: more than are made ahead.
 _FEWEST_GIVEN = 64
 
 
@@ -43,7 +44,7 @@ class Tables:
 
     @property
     def are_full(self) -> bool:
-        """Whether the last epoch or two found nearly all results there."""
+        """Whether the last epoch or two found nearly all results in the tables."""
         if not self._tables:
             return True
         return len(self._at_starts) == _STARTS and _hardly_grew(self._at_starts[0], self._at_starts[-1])
@@ -51,10 +52,10 @@ class Tables:
     def have_settled(self, given: int) -> bool:
         """Return whether hardly any new result came with the later half of an iterator's elements.
 
-        For an iterator that serves all epochs. It is to be called again and again.
+        This is for an iterator that serves all epochs. Call it again and again.
 
         Args:
-            given: how many elements that was so far.
+            given: how many elements it has given so far.
         """
         enough = _FEWEST_GIVEN if self._asked is None else 2 * self._asked[0]
         if not self._settled and given >= enough:

@@ -1,1 +1,1 @@
-"""Tuning inside training: searches while ``fit`` goes on, and changes to the iterators it reads."""
+"""Tuning inside training: searches while ``fit`` runs, and changes to the iterators it reads."""

@@ -1,4 +1,4 @@
-"""The memory that tuning may add, looked at while training runs."""
+"""The memory that tuning may add, checked while training runs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from autopipe.planning.memory.machine import Machine, resident_bytes
 __all__ = ["MemoryGuard"]
 
 _LOOK_SECONDS = 0.05
-# A look in mid-training takes 0.3 ms: nothing that is in a processor's cache is needed for it.
+# A look during training takes 0.3 ms: nothing it needs is in the processor's caches.
 _SECONDS_WHERE_NOTHING_IS_TRIED = 0.5
 _SHARE_OF_AVAILABLE = 0.5
 
 
 class MemoryGuard:
-    """Says when a process has grown by more than its budget.
+    """Detects that the process has grown by more than its budget.
 
     Args:
-        budget: bytes it may grow; by default half of what it can still get.
-        promised: bytes it may grow besides, as caches do that are not full yet.
+        budget: bytes it may grow by; by default half of what it can still get.
+        promised: bytes it may grow by in addition, for caches that are not full yet.
 
     >>> MemoryGuard(budget=2**40).is_exceeded()
     False
@@ -34,7 +34,7 @@ class MemoryGuard:
         self._looked = 0.0
 
     def is_exceeded(self, *, trying: bool = True) -> bool:
-        """Look, twenty times a second at the most, or twice if nothing is being tried; in between it says no."""
+        """Look at most twenty times a second, or twice if nothing is being tried; in between return ``False``."""
         if not self._is_time_to_look(_LOOK_SECONDS if trying else _SECONDS_WHERE_NOTHING_IS_TRIED):
             return False
         self._seen = resident_bytes()
@@ -42,7 +42,7 @@ class MemoryGuard:
 
     @property
     def room(self) -> int:
-        """The bytes of its budget by which the process has not grown yet.
+        """The bytes of the budget that are left.
 
         >>> 0 < MemoryGuard(budget=2**40).room <= 2**40
         True
@@ -50,10 +50,10 @@ class MemoryGuard:
         return min(max(self._limit - resident_bytes(), 0), self.budget)
 
     def leave_out(self) -> None:
-        """Allow what the process grew by since the last look: others did, as a validation dataset that is cached.
+        """Allow the growth since the last look: it is due to something else, such as a cached validation dataset.
 
-        The buffers of an iterator that starts meanwhile do too, epoch by epoch, and others go. So only what is more
-        than after any such time before is allowed, or the limit would rise with each.
+        The buffers of an iterator that starts meanwhile also grow the process, in each epoch, while other buffers are
+        freed. So only growth beyond the highest level seen here before is allowed, or the limit would rise each time.
 
         >>> guard = MemoryGuard(budget=0)
         >>> others = bytearray(2**26)

@@ -15,19 +15,19 @@ __all__ = ["NextEpoch"]
 
 
 class NextEpoch:
-    """Starts the iterator of the next epoch as long before its time as it takes to make it and get a first element.
+    """Starts the iterator of the next epoch early, by the time it takes to make it and get a first element.
 
-    A new iterator is cold: TensorFlow rewrites its pipeline, its shuffle buffers are to be filled, its files to be
-    opened. How long that takes, and how long an epoch is, is known from the epochs before. It is made on a thread of
-    its own, so that no step within ``fit`` waits for it; in a loop of one's own, where nobody tells that an epoch is
-    over, one step waits until it can be offered. Where one iterator serves several epochs there is nothing to do.
+    A new iterator is cold: TensorFlow has to rewrite its pipeline, fill its shuffle buffers and open its files. How
+    long that takes, and how long an epoch is, is known from the epochs before. It is made on a separate thread, so that
+    no step within ``fit`` waits for it; in a custom training loop, where nothing signals that an epoch is over, one
+    step waits until it can be offered. Where one iterator serves several epochs there is nothing to do.
 
     Args:
-        executor: runs what makes it; by default one with a thread.
+        executor: makes it; by default one with a thread.
     """
 
     def __init__(self, executor: Executor | None = None) -> None:
-        # Made where it is needed: callbacks are copied, which a pool of threads cannot be.
+        # Made when it is needed: callbacks are copied, and a pool of threads cannot be.
         self._executor = executor
         self._dataset: OptimizedDataset | None = None
         self._starting: Future[Any] | None = None
@@ -43,14 +43,14 @@ class NextEpoch:
 
     @property
     def seconds_to_come(self) -> float | None:
-        """How long the epoch under way goes on, as the one before was; ``None`` in the first."""
+        """How long the epoch under way goes on, if it is as long as the one before; ``None`` in the first."""
         if not self._steps_of_epoch:
             return None
         return (self._steps_of_epoch - self._steps) * self._seconds_of_epoch / self._steps_of_epoch
 
     @property
     def seconds_to_start(self) -> float | None:
-        """After how long the next iterator is to be started, 0 if a step later is too late; ``None`` if it is not."""
+        """The seconds until the next iterator must be started, 0 if one step later is too late; ``None`` for never."""
         to_come = self.seconds_to_come
         if to_come is None or not self._is_asked_for or self._was_tried:
             return None
@@ -58,11 +58,11 @@ class NextEpoch:
         return max(to_come - step_seconds - self._cold_seconds - self._start_seconds, 0.0)
 
     def step(self, reading: Reading, *, steps: int = 1, start: bool) -> None:
-        """Note that training steps have ended; to be told of them when :attr:`seconds_to_start` has gone by.
+        """Note that training steps have ended. Call it when :attr:`seconds_to_start` has passed.
 
         Args:
-            reading: what gave their batches.
-            steps: how many, since this was called last.
+            reading: the reading that gave their batches.
+            steps: how many have ended since the last call.
             start: whether to start the next iterator if it is time to.
         """
         if reading is not self._reading:
@@ -90,7 +90,7 @@ class NextEpoch:
         try:
             iterator = reading.dataset.start_early(reading.after)
         except (MemoryError, RuntimeError, tf.errors.OpError):
-            # Two at once may be too many. What is wrong with one alone is told by the next one, at its time.
+            # Two iterators at once may be too many. Any other error is raised by the next iterator, when it starts.
             iterator = None
         self._start_seconds = time.perf_counter() - began
         return iterator
@@ -99,7 +99,7 @@ class NextEpoch:
         return None if self._starting is None else self._starting.result()
 
     def _begin(self, reading: Reading) -> None:
-        """Note a new iterator, how long the one before gave elements, and how long it kept training waiting."""
+        """Note a new iterator, how long the one before was read, and how long the new one kept training waiting."""
         assert reading.stall is not None
         if self._reading is not None:
             self._steps_of_epoch, self._seconds_of_epoch = self._steps, self._latest - self._began

@@ -1,4 +1,4 @@
-"""What the searches of a training came to: in one line, and in figures for a plan."""
+"""The outcome of the searches of a training: in one line, and in figures for a plan."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def trials_of(searches: Sequence[Search]) -> list[Trial]:
 
 
 def in_one_line(searches: Sequence[Search], most_loss: float) -> str:
-    """Return what the searches did.
+    """Return what the searches did, in one line.
 
     Args:
         searches: in the order they were made.
-        most_loss: the share of the time that their trials may have lost.
+        most_loss: the share of the time that their trials were allowed to lose.
 
     >>> in_one_line([], 0.02)
     'autopipe: too few steps to measure anything (of an epoch the first three, and within fit the last, do not count); \
@@ -42,7 +42,7 @@ the pipeline runs with the knobs it had'
             "count); the pipeline runs with the knobs it had"
         )
     latest, trials = searches[-1], trials_of(searches)
-    # A driver may be lost in between.
+    # A GPU driver may be lost in between.
     name = pick_objective(latest.objective, first, last)
     before, after = (OBJECTIVES[name](window) for window in (first, last))
     if not trials and latest.too_early:
@@ -68,7 +68,7 @@ the pipeline runs with the knobs it had'
 
 
 def _knobs(searches: Sequence[Search], trials: Sequence[Trial]) -> str:
-    """Return which knobs are others than before the first search, or why none is."""
+    """Return which knobs differ from those before the first search, or why none does."""
     original, latest = searches[0].original, searches[-1]
     changed = {key: value for key, value in latest.incumbent.items() if value != original[key]}
     if changed:
@@ -81,7 +81,7 @@ def _knobs(searches: Sequence[Search], trials: Sequence[Trial]) -> str:
 
 
 def measured(searches: Sequence[Search]) -> dict[str, Any]:
-    """Return the figures before the first search and after the last one; none where nothing was measured.
+    """Return the figures before the first search and after the last one; empty if nothing was measured.
 
     >>> measured([])
     {}

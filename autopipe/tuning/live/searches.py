@@ -1,4 +1,4 @@
-"""The searches of a training: what is to run next, from the steps that have ended."""
+"""The searches of a training: they choose which knobs run next from the steps that have ended."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 __all__ = ["LiveSearch", "Settings", "live_space"]
 
 _MOST_SEARCHES = 4
-# A window that only looks whether all is as it was need not be short.
+# A window that only checks that nothing has changed need not be short.
 _WATCHING_SECONDS = 2.0
-# What a challenger holds is let go beside the training, after it was taken back.
+# The memory of a challenger is freed by another thread after it was taken back; that takes at most this long.
 _SECONDS_TO_LET_GO = 1.0
-# The first of the driver's samples in a window may be of what ran before, and the latest may not be told yet.
+# The driver's first sample in a window may be of what ran before, and the latest may not be available yet.
 _LEAST_GPU_SAMPLES_IN_WINDOW = 5
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user asks of the searches of a training; ``PipelineTuner`` tells what each means."""
+    """What a user asks of the searches of a training; ``PipelineTuner`` documents each."""
 
     trials: int
     space: SearchSpace
@@ -55,14 +55,14 @@ class Settings:
 
 
 def live_space(space: SearchSpace, dataset: OptimizedDataset) -> dict[str, Any]:
-    """Return what those knobs of a dataset may be that are searched while it is read.
+    """Return the distributions of the knobs of a dataset that are searched while it is read.
 
     Raises:
         ArgumentError: if the space does not suit the pipeline.
     """
-    # One that waits for the next iterator would stop the search until the epoch ends.
+    # A knob that waits for the next iterator would stop the search until the epoch ends.
     searched = {knob.name for knob in used_knobs(dataset.tree) if knob.live}
-    # As they were made, so that a study may go on in the next training, whatever the one before has found.
+    # Asked for the original values, so that a study may continue in the next training, whatever this one finds.
     distributions = ask(space, read_knobs(dataset.explain().rewriting.tunable), Machine.here())
     now = dataset.knobs
     if not all(fits(now[name], distribution) for name, distribution in distributions.items()):
@@ -71,16 +71,16 @@ def live_space(space: SearchSpace, dataset: OptimizedDataset) -> dict[str, Any]:
 
 
 class LiveSearch:
-    """Searches while a dataset is read, looks on when that is over, and begins anew if training waits again for good.
+    """Searches while a dataset is read, then keeps watching, and searches again if training waits again for good.
 
     Args:
-        dataset: the one whose knobs are searched.
-        settings: what is asked of the searches.
+        dataset: the dataset whose knobs are searched.
+        settings: what the user asks of the searches.
         study: an Optuna study for the first of them; by default one in memory.
-        guard: says when the process has grown too much.
-        next_epoch: knows how long iterators go on.
+        guard: detects that the process has grown too much.
+        next_epoch: knows how long iterators last.
         gpu: samples the GPUs, if there are any.
-        in_loop: whether a training loop takes the iterators, of which the next one is the next epoch's.
+        in_loop: whether a custom training loop takes the iterators, so that the next one is that of the next epoch.
 
     Attributes:
         searches: in the order they began.
@@ -121,7 +121,7 @@ class LiveSearch:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is tried now, nor soon."""
+        """Whether nothing is tried now or soon."""
         return self.search.finished or self.search.seconds_to_wait > 0
 
     @property
@@ -130,14 +130,14 @@ class LiveSearch:
         return self._windows.least_seconds
 
     def pause(self) -> None:
-        """Leave out the time since the last step and until the next, and what the process grew by meanwhile."""
+        """Leave out the time between the last step and the next, and the growth of the process meanwhile."""
         self._windows.pause()
         self._guard.leave_out()
 
     def iterator_started(self, reading: Reading, *, epoch_begins: bool) -> None:
-        """Note a new iterator; a challenger has it too if an epoch begins with it."""
+        """Note a new iterator; if an epoch begins with it, it gets the knobs of a running challenger."""
         if epoch_begins and reading.dataset is self._dataset and self.search.challenging:
-            # Somebody else may have taken the one that was to have them. Before buffers fill, a change takes less.
+            # Another reader may have taken the iterator meant for them. Before buffers fill, a change is cheaper.
             self._is_switched(reading)
             if self._in_loop:
                 self.try_out_next()
@@ -146,9 +146,9 @@ class LiveSearch:
     def try_out_next(self, *, take_back: bool = False) -> None:
         """Have the next iterator start with the knobs of a challenger, if one runs.
 
-        Within ``fit`` that is the one with which an epoch begins. Nobody tells that an exception has ended training,
-        and the iterators after it are to be as if there were no tuner; where one serves several epochs, it is taken
-        back.
+        Within ``fit`` that is the one with which an epoch begins. Nothing signals that an exception has ended training,
+        and the iterators after it must be as if there were no tuner; if one iterator serves several epochs, this is
+        taken back.
         """
         if self.search.challenging:
             self._dataset.try_out_next({} if take_back else self.search.running)
@@ -167,7 +167,7 @@ class LiveSearch:
         if window is None:
             return
         if self._cold:
-            # While the first step was traced, buffers filled that then take a while to drain.
+            # While the first step was traced, buffers filled, which then take a while to drain.
             self._cold = False
             return
         if self.search.finished:
@@ -219,13 +219,13 @@ class LiveSearch:
         self._windows = WindowMeter(self._watching_seconds if search.finished else self._window_seconds)
 
     def _most(self, machine: Machine) -> dict[str, int]:
-        """Return the most that knobs may be, as far as threads and memory are left for them."""
+        """Return the largest values of knobs for which threads and memory are left."""
         tree = self._dataset.tree
         threads, held = most_threads(read_knobs(tree), threads_left(), machine), most_held(tree, self._guard.room)
         return {name: min(each[name] for each in (threads, held) if name in each) for name in {**threads, **held}}
 
     def _is_switched(self, reading: Reading) -> bool:
-        """Return whether an iterator runs with what is to run now, and see to it that it does if it can.
+        """Return whether an iterator runs with the knobs that should run now, after changing it if that is possible.
 
         A window that is longer than an epoch goes on in the next one.
         """
@@ -241,7 +241,7 @@ class LiveSearch:
         return so_far if so_far is not None and self.search.is_hopeless(so_far) else None
 
     def _give_memory_back(self, reading: Reading) -> None:
-        """Take back what made the process cross its budget: the challenger, or else all that tuning changed."""
+        """Undo what made the process exceed its budget: the challenger, or else all that tuning changed."""
         self.memory_is_short = True
         self._next_epoch.let_go()
         why = f"the process grew by more than the budget of {bytes_text(self._guard.budget)}"
@@ -250,7 +250,7 @@ class LiveSearch:
             self.search.give_up(why)
         elif self.search.incumbent != before.original and self._challengers_are_gone:
             self.search.retreat(before.original, before.first, why)
-            # Training waits more with the knobs of before, and is not to be tuned into the same again.
+            # Training waits more with the original knobs, and must not be tuned into the same again.
             self._watch = None
         else:
             return
@@ -262,14 +262,14 @@ class LiveSearch:
         return time.perf_counter() - self._challenged > _SECONDS_TO_LET_GO
 
     def _look_on(self, window: Window) -> None:
-        """Search again if training waits for good where it did not."""
+        """Search again if training lastingly waits more than it did."""
         if self._watch is None or len(self.searches) >= _MOST_SEARCHES or not self._watch.fell(window):
             return
         self._begin(self._watch.objective, None)
 
 
 def _that_fits(study: Any, space: Mapping[str, Any]) -> Any:
-    """Return a study that can propose what is in a space; for another warn, since training need not end for that."""
+    """Return a study if it can propose what is in a space; otherwise warn: training need not end for that."""
     if study is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Training steps are counted, and few of them looked at."""
+"""Counting training steps, and looking at few of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["StepCounter"]
 
 
 class StepCounter:
-    """Counts steps, and says which of them is worth a look.
+    """Counts steps, and decides which of them is worth a look.
 
-    There is little to do for a step, but in the middle of training it takes ten times as long as by itself. A look is
-    due when its time has come, and sooner where epochs are short.
+    There is little to do for a step, but during training it takes ten times as long as by itself. A look is due after
+    a time, and sooner if epochs are short.
 
     >>> counter = StepCounter()
     >>> counter.count()
@@ -34,7 +34,7 @@ class StepCounter:
         return self._unseen >= self._most_unseen or time.perf_counter() >= self._next_look
 
     def take(self) -> int:
-        """Return how many steps have ended since this was called before."""
+        """Return how many steps have ended since the last call."""
         steps, self._unseen = self._unseen, 0
         self._steps += steps
         return steps
@@ -44,10 +44,10 @@ class StepCounter:
         self._next_look = 0.0
 
     def look_after(self, seconds: float, looks_in_epoch: int) -> None:
-        """Have none looked at for so long, but for so many in the longer of this epoch and the one before."""
+        """Look next after this many seconds, but this often in the longer of this epoch and the one before."""
         self._next_look = time.perf_counter() + seconds
         self._most_unseen = max(self._most_unseen, self._steps // looks_in_epoch)
 
     def end_epoch(self, looks_in_epoch: int) -> None:
-        """Take the epoch that is over, with the steps taken of it, as the one before."""
+        """Note that an epoch has ended, with the steps taken of it."""
         self._most_unseen, self._steps = self._steps // looks_in_epoch, 0

@@ -1,4 +1,4 @@
-"""How iterators come to run with the knobs that a search wants: at once, or from the next one on."""
+"""How iterators get the knobs that a search wants: at once, or from the next iterator on."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from autopipe.tuning.search.search import Search
 
 __all__ = ["Switch"]
 
-# As was seen: the first waits for the next iterator if it may not be worth that.
+# The slowest swap seen in measurements. The first change waits for the next iterator if it may not be worth this.
 _SLOWEST_SWAP_SECONDS = 0.1
 
 
 class Switch:
-    """Changes a live iterator where that is worth what it takes, and else sees to it that the next one has the knobs.
+    """Changes a live iterator if that is worth its cost; otherwise the next iterator gets the knobs.
 
     The best values are set for good, and a challenger for single iterators: training may end at any moment.
 
     Args:
-        search: says what is to run, and is told what it took.
-        next_epoch: knows how long an iterator goes on.
+        search: decides what should run, and counts what changes cost.
+        next_epoch: knows how long an iterator lasts.
         most_loss: the share of the rest of its time that may be lost in any case.
-        in_loop: whether a training loop takes the iterators, of which the next one is the next epoch's.
+        in_loop: whether a custom training loop takes the iterators, so that the next one is that of the next epoch.
     """
 
     def __init__(self, search: Search, next_epoch: NextEpoch, most_loss: float, *, in_loop: bool) -> None:
@@ -35,19 +35,19 @@ class Switch:
         self._goes_on_as_it_is: Reading | None = None
 
     def runs(self, reading: Reading) -> bool:
-        """Return whether an iterator runs with what is to run now; one that does not yet is changed, if it can be."""
+        """Return whether an iterator runs with the knobs that should run now, after changing it if that is possible."""
         if reading.knobs != self._search.running and reading is not self._goes_on_as_it_is:
             self.at_once(reading)
         return reading.knobs == self._search.running
 
     def waits_for_next(self, reading: Reading) -> bool:
-        """Return whether what is to run now comes with the next iterator only."""
+        """Return whether the knobs that should run now come only with the next iterator."""
         return reading is self._goes_on_as_it_is and reading.knobs != self._search.running
 
     def when_worth_it(self, reading: Reading) -> None:
-        """Change an iterator, or leave it to the next one where going on costs less; so it is in short epochs."""
+        """Change an iterator, or leave it to the next one if continuing costs less, as in short epochs."""
         seconds = self._next_epoch.seconds_to_come
-        # Longer than the epoch before is as unknown as the first.
+        # An epoch longer than the one before is as unknown as the first.
         if seconds is None or seconds < 0 or self._swap_seconds <= max(self._search.losing, self._most_loss) * seconds:
             self.at_once(reading)
             return
@@ -60,7 +60,7 @@ class Switch:
         self._goes_on_as_it_is = reading
 
     def at_once(self, reading: Reading) -> None:
-        """Change an iterator; one that cannot be changed is followed by one that has the values."""
+        """Change an iterator; if it cannot be changed, the next one gets the values."""
         began = time.perf_counter()
         if self._search.running == self._search.incumbent:
             reading.dataset.retune(self._search.running)

@@ -1,4 +1,4 @@
-"""Looking on after the search: when the accelerator waits for good where it did not, it is time to search again."""
+"""Watching after the search: when the accelerator lastingly waits more than it did, it is time to search again."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _FOR_GOOD = 5
 
 @dataclass
 class Watch:
-    """Compares windows with what the search ended at.
+    """Compares windows with the last window of the search.
 
     Args:
         objective: which figure of a window counts.
-        reference: the last window of the search; ``None`` while there is none: then the first one fed.
+        reference: the last window of the search; if ``None``, the first window fed.
     """
 
     objective: str
@@ -27,7 +27,7 @@ class Watch:
     _latest: deque[float] = field(default_factory=lambda: deque(maxlen=_FOR_GOOD))
 
     def fell(self, window: Window) -> bool:
-        """Take one window more; return whether the last five all were more than a tenth below the reference.
+        """Take one more window; return whether the last five were all more than a tenth below the reference.
 
         >>> watch = Watch("busy", Window(100, 1.0, 0.1))
         >>> [watch.fell(Window(100, 1.0, 0.4)) for _ in range(5)]

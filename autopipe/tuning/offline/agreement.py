@@ -1,6 +1,6 @@
-"""What all who search one study agree on: the pipelines there are, and what reads them.
+"""What all processes that search one study agree on: the pipelines, and their consumer.
 
-Each would measure other pipelines now and then.
+Otherwise each might derive other pipelines from its own measurements.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Agreement:
 
     Attributes:
         keeps: the promise that was asked for.
-        numbers_only: whether one structure was.
-        consumer: what reads the pipelines, as the options of the command say it; empty for what reads as fast as it
-            can. What is fastest for one consumer may not be for another.
-        plans: by the name of each structure, its plan.
+        numbers_only: whether only one structure was asked for.
+        consumer: what reads the pipelines, as the options of the command say it; empty for one that reads as fast as
+            it can. What is fastest for one consumer may not be for another.
+        plans: the plan of each structure, by its name.
     """
 
     keeps: str
@@ -47,7 +47,7 @@ class Agreement:
 
     @classmethod
     def of_study(cls, study: Any) -> Agreement | None:
-        """Return what a study began with; ``None`` where nothing is agreed on yet.
+        """Return what a study began with; ``None`` if nothing is agreed on yet.
 
         Raises:
             PlanError: if this release cannot read it.
@@ -64,8 +64,8 @@ class Agreement:
     def propose(self, study: Any) -> Agreement:
         """Propose this, and return what was proposed first.
 
-        It is kept in a failed trial of its own: of all that storages of Optuna keep, only trials are in an order that
-        everybody sees.
+        It is kept in a failed trial of its own: of all that Optuna's storages keep, only trials have an order that all
+        processes see.
 
         Raises:
             StorageError: if the storage cannot be reached.
@@ -81,7 +81,7 @@ class Agreement:
         asked = {"keeps": self.keeps, "numbers_only": self.numbers_only, "consumer": self.consumer}
         text = json.dumps({**asked, "plans": plans})
         with reaching_storage():
-            # Of one that is added as failed, Optuna before 5.0 takes all that were added before for known.
+            # When a trial is added as failed, Optuna before 5.0 takes all earlier ones as known.
             study.add_trial(create_trial(state=TrialState.RUNNING, user_attrs={_KEPT_AS: text}))
             first = self.of_study(study)
             for trial in study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
@@ -91,16 +91,16 @@ class Agreement:
         return first
 
     def refuse_another(self, identity: str, keeps: str, *, numbers_only: bool, consumer: str) -> None:
-        """Raise where another search than this is asked for.
+        """Raise if another search than this is asked for.
 
         Args:
             identity: the fingerprint of the pipeline.
             keeps: the promise asked for.
-            numbers_only: whether one structure is.
+            numbers_only: whether only one structure is asked for.
             consumer: what is to read it.
 
         Raises:
-            ArgumentError: if it is another.
+            ArgumentError: if it is another search.
         """
         began = self.plans[OPTIMIZED].fingerprint
         if began != identity:
@@ -124,13 +124,13 @@ class Agreement:
 def agreed_pipelines(
     study: Any, dataset: Any, *, keeps: str, numbers_only: bool, consumer: str = ""
 ) -> dict[str, OptimizedDataset]:
-    """Return the pipelines that a study chooses among, by their names; who comes first finds them.
+    """Return the pipelines that a study chooses among, by their names; the first process finds them.
 
     Args:
-        study: an Optuna study that others may share.
+        study: an Optuna study that other processes may share.
         dataset: the pipeline as it was written.
         keeps: the promise that every one of them keeps.
-        numbers_only: whether there is to be one structure only.
+        numbers_only: whether there is to be only one structure.
         consumer: what reads them, as the options of the command say it.
 
     Raises:

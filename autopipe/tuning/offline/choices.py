@@ -1,4 +1,4 @@
-"""What an offline search chooses among: structures of the pipeline, and the numbers each leaves open."""
+"""What an offline search chooses among: structures of the pipeline, and the knobs of each."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Choices:
 
     Attributes:
         datasets: the structures, by name; the first is the pipeline as it was given.
-        spaces: what the knobs of each may be.
-        most: of each, the most that knobs may be on this machine, whatever a study proposes.
+        spaces: what the knobs of each structure may be.
+        most: the largest values of the knobs of each structure on this machine, whatever a study proposes.
     """
 
     datasets: Mapping[str, OptimizedDataset]
@@ -69,7 +69,7 @@ class Choices:
         return len(self.datasets) == 1 and not self.spaces[OPTIMIZED]
 
     def ask(self, trial: Any) -> Choice:
-        """Let a trial of Optuna choose. Each structure has parameters of its own, since its knobs have."""
+        """Let a trial of Optuna choose. Each structure has its own parameters, since it has its own knobs."""
         names = list(self.datasets)
         structure = trial.suggest_categorical(_STRUCTURE, names) if len(names) > 1 else names[0]
         chosen = {
@@ -79,7 +79,7 @@ class Choices:
         return self._possible(structure, chosen)
 
     def of_trial(self, trial: Any) -> Choice | None:
-        """Return what a trial chose; ``None`` if it is of a structure, or has knobs, that there are not here."""
+        """Return what a trial chose; ``None`` if its structure or its knobs do not exist here."""
         structure = trial.params.get(_STRUCTURE, OPTIMIZED)
         if structure not in self.datasets:
             return None
@@ -93,7 +93,7 @@ class Choices:
         return Choice(structure, {**self.datasets[structure].knobs, **possible})
 
     def to_try_first(self) -> list[dict[str, Any]]:
-        """Return, as parameters of Optuna, each other structure as it stands, and the numbers that help most often."""
+        """Return, as Optuna parameters, each other structure as it stands, and the numbers that help most often."""
         machine = Machine.here()
         first = [self._parameters(name, each.knobs) for name, each in self.datasets.items() if name != OPTIMIZED]
         for name, each in self.datasets.items():
@@ -102,7 +102,7 @@ class Choices:
         return first
 
     def refuse_other_choices(self, study: Any) -> None:
-        """Raise where trials of a study chose among something else by the same name: Optuna can go on with none.
+        """Raise if trials of a study chose among something else by the same name: Optuna cannot continue such a study.
 
         Raises:
             ArgumentError: if one did.

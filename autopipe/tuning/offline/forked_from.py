@@ -1,4 +1,4 @@
-"""Imported by the process that trials are forked from: TensorFlow takes seconds, once for all of them."""
+"""Imported by the process that trials are forked from: TensorFlow takes seconds to import, but only once."""
 
 from autopipe.quiet import load_tensorflow
 

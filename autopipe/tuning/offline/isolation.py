@@ -1,4 +1,4 @@
-"""Trials in processes of their own: one that takes all memory, hangs or crashes is a failed trial, not the end."""
+"""Trials in separate processes: one that takes all memory, hangs or crashes is a failed trial, not the end."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["IsolatedWorkbench", "Job"]
 
 @dataclass(frozen=True)
 class Job:
-    """All that a process needs to make the same pipelines again; it can be pickled.
+    """What a process needs to make the same pipelines again; it can be pickled.
 
     Attributes:
         make_choices: makes the pipelines.
         make_consumer: makes what reads them.
         seconds: the length of a turn.
-        pairs: how many to send back.
+        pairs: how many pairs to send back.
     """
 
     make_choices: Callable[[], Choices]
@@ -38,7 +38,7 @@ class Job:
 
 @dataclass(frozen=True)
 class IsolatedWorkbench:
-    """Compares each two settings in a new process.
+    """Compares any two settings in a new process.
 
     Attributes:
         job: what the process does.
@@ -76,18 +76,18 @@ class IsolatedWorkbench:
 
 
 def _compare(job: Job, reference: Choice, challenger: Choice, answer: Any) -> None:
-    # An interrupt reaches all processes of the search; this one is ended by the one that waits for it.
+    # An interrupt reaches all processes of the search; this one is ended by the process that waits for it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     load_tensorflow()
     try:
-        # The output is that of the program that searches.
+        # Standard output belongs to the program that searches.
         with redirect_stdout(sys.stderr):
             bench = LocalWorkbench(job.make_choices(), job.make_consumer(), job.seconds)
             found: list[Pair] | str = list(islice(bench.pairs(reference, challenger), job.pairs))
     except Exception as error:
         found = f"it raised {type(error).__name__}: {error}"
-    # Nobody waits any more where the search was ended meanwhile.
+    # The pipe has no reader any more if the search was ended meanwhile.
     with suppress(BrokenPipeError):
         answer.send(found)
 

@@ -12,10 +12,10 @@ __all__ = ["end_with_parent", "fresh_processes"]
 
 
 def fresh_processes() -> Any:
-    """Return what starts a process of its own for each.
+    """Return a context that starts fresh processes.
 
-    They are forked from one that has imported TensorFlow and done nothing else; elsewhere than on Linux that is not
-    safe, and each imports it.
+    They are forked from one that has imported TensorFlow and done nothing else. That is safe only on Linux; elsewhere
+    each process imports it.
     """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
@@ -25,7 +25,7 @@ def fresh_processes() -> Any:
 
 
 def end_with_parent() -> None:
-    """Have this process end as soon as the one that started it has: a killed process ends no others.
+    """Make this process end as soon as its parent has: a killed process does not end its children.
 
     >>> end_with_parent()
     """

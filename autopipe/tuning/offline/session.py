@@ -21,30 +21,31 @@ __all__ = ["PAIRS", "Session"]
 PAIRS = 3
 _FINALISTS = 3
 _MOST_FINAL_PAIRS = 21
-# What is so much faster as machines often scatter must not seem slower by chance.
+# The speedup that is stated is the median of this many pairs, so that a gain within the usual scatter of machines does
+# not seem a loss by chance.
 _PAIRS_TO_STATE = 7
-# So many more pairs are won than lost by what wins a final, and so many more are lost by what loses it.
+# A challenger wins a final when it leads by this many pairs, and loses it when it trails by this many.
 _WINNING_LEAD, _LOSING_LEAD = 5, 2
-# The least gain that noise does not make in one pair; in so many, the square of their number divides it.
+# The least gain in one pair that cannot be noise; for n pairs it is divided by n squared.
 _CLEAR_GAIN = 2.0
 # A challenger at less than this share of the reference's speed needs no second turn.
 _HOPELESS = 0.7
 _LEAST_GAIN = 0.01
-# So many in a row are not bad luck, where none comes to an end.
+# This many failed trials are not bad luck if no trial has come to an end.
 _MOST_FAILED = 5
-_TAKEN_FOR_GONE = "another process took this one for gone"
+_TAKEN_FOR_GONE = "another process took this one for dead"
 
 
 @dataclass
 class Session:
-    """The part that this process has in a study that others may share.
+    """The part of this process in a study that others may share.
 
     Attributes:
         choices: what to choose among.
         given: the reference that every challenger is compared with.
         bench: where they are compared.
         study: an Optuna study.
-        on_trial: told of each trial that comes to an end here.
+        on_trial: called with each trial that comes to an end here.
         seeded: whether a new study begins with what helps most often.
     """
 
@@ -57,11 +58,11 @@ class Session:
     _failures: list[str] = field(default_factory=list, init=False)
 
     def search(self, trials: int, deadline: float) -> None:
-        """Run trials until so many have ended in the study, in all processes, or the time is up.
+        """Run trials until this many have ended in the study, in all processes, or the time is up.
 
         Raises:
             ArgumentError: if the study chose among something else before.
-            SearchError: if trials failed here, and none came to an end anywhere.
+            SearchError: if trials failed here, and no trial came to an end anywhere.
         """
         from optuna.exceptions import UpdateFinishedTrialError
         from optuna.trial import TrialState
@@ -85,12 +86,12 @@ class Session:
     def final(self, deadline: float) -> tuple[Choice, dict[str, Any]]:
         """Compare the best of the study again, with what was given and with each other; return the winner.
 
-        They are the best of many by chance too, so each has to win a match against the best so far. It is a sequential
-        test (Wald, "Sequential Tests of Statistical Hypotheses", 1945) of who wins the pairs: what makes 4% fewer steps
-        on a machine that scatters by 10% wins one such match in thirty. What is undecided at the end has not won.
+        They are also the best of many by chance, so each has to win a match against the best so far. It is a sequential
+        test (Wald, "Sequential Tests of Statistical Hypotheses", 1945) of which setting wins the pairs: one that makes
+        4% fewer steps on a machine that scatters by 10% wins one such match in thirty. An undecided match is not won.
 
         Returns:
-            The winner, or what was given, and what was measured of it.
+            The winner, or what was given, and its measurements.
         """
         best = self.given
         for choice in self._finalists():
@@ -98,7 +99,7 @@ class Session:
             if won and statistics.median(won) > 1 + _LEAST_GAIN:
                 best = choice
         tried = {"objective": "speed", "trials": complete(self.study)}
-        # A match ends once it is won: its pairs flatter who won it.
+        # A match ends once it is won: its pairs flatter the winner.
         ratios = [] if best == self.given else self._against_given(best, deadline)
         if not ratios or statistics.median(ratios) < 1:
             return self.given, tried
@@ -106,7 +107,7 @@ class Session:
         return best, {**tried, "before": 1.0, "after": statistics.median(ratios), **spread}
 
     def _goes_on(self, trials: int, deadline: float) -> bool:
-        """Mark what was left by processes that are gone, and return whether another trial is to run."""
+        """Mark the trials of dead processes as failed, and return whether another trial is to run."""
         fail_abandoned(self.study)
         ended = complete(self.study)
         all_fail = not ended and len(self._failures) >= _MOST_FAILED
@@ -144,7 +145,7 @@ class Session:
         best = max((each.value for each in self._completed()), default=0.0)
         kept = not failure and 1 + gain >= max(best, 1 + _LEAST_GAIN)
         knobs = {name: value for name, value in choice.knobs.items() if value != self.given.knobs.get(name)}
-        # Among the trials of all processes that ended; one that failed is tried again.
+        # Counted among the ended trials of all processes; a failed trial is repeated under its number.
         number = complete(self.study) + bool(failure)
         return Trial(number, knobs, gain, noise, kept, seconds, failure=failure, structure=choice.structure)
 
@@ -164,7 +165,7 @@ class Session:
         return found[:_FINALISTS]
 
     def _won_match(self, best: Choice, choice: Choice, deadline: float) -> list[float]:
-        """Return the pairs of a match that was won; none if it was lost, or is undecided."""
+        """Return the pairs of a match that was won; empty if it was lost, or is undecided."""
         ratios: list[float] = []
         with suppress(TrialFailedError):
             for pair in islice(self.bench.pairs(best, choice), _MOST_FINAL_PAIRS):
@@ -176,7 +177,7 @@ class Session:
         return []
 
     def _against_given(self, best: Choice, deadline: float) -> list[float]:
-        """Return some pairs of what has won: one at least, or none if it cannot be measured any more."""
+        """Return pairs of the winner against the original: at least one, or none if it cannot be measured any more."""
         ratios: list[float] = []
         with suppress(TrialFailedError):
             for pair in islice(self.bench.pairs(self.given, best), _PAIRS_TO_STATE):

@@ -18,10 +18,10 @@ OPTIMIZED, AS_WRITTEN = "optimized", "as written"
 
 
 def structures(dataset: OptimizedDataset) -> dict[str, OptimizedDataset]:
-    """Return the pipelines to choose among, by a name each; two of the same stages are one.
+    """Return the pipelines to choose among, by name; those with the same stages count as one.
 
     Args:
-        dataset: the pipeline with all rules that hold; it is the first.
+        dataset: the pipeline with all rules that hold; it comes first.
 
     >>> import tensorflow as tf, autopipe
     >>> list(structures(autopipe.optimize(tf.data.Dataset.range(64).map(lambda x: x + 1).batch(4))))[0]
@@ -45,11 +45,11 @@ def structures(dataset: OptimizedDataset) -> dict[str, OptimizedDataset]:
 
 
 def as_planned(dataset: Any, plans: Mapping[str, Plan]) -> dict[str, OptimizedDataset]:
-    """Return the pipelines of plans by the same names: elsewhere they are the same, where measuring might find others.
+    """Return the pipelines of plans by the same names, so that all processes have the same, whatever they measure.
 
     Args:
         dataset: the pipeline as it was written.
-        plans: by the name of each structure, its plan.
+        plans: the plan of each structure, by its name.
 
     >>> import tensorflow as tf, autopipe
     >>> written = tf.data.Dataset.range(64).map(lambda x: x + 1).batch(4)

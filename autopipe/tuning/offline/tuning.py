@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["TURN_SECONDS", "tune", "tune_choices"]
 
 TURN_SECONDS = 0.25
-# The share of the time that is kept for comparing the best again.
+# The share of the time that is reserved for comparing the best again.
 _FOR_FINAL = 0.3
 
 
@@ -48,16 +48,16 @@ def tune(
         model: a compiled Keras model: the consumer is its real training step. Its weights change.
         step_seconds: without a model, the time a stand-in takes for a step; ``None`` reads as fast as it can.
         trials: how many settings to try.
-        seconds: time for trials, at the most; one under way is finished.
-        space: what the knobs may be; see ``autopipe.search_spaces``. One of those may be given by its name.
-        on_trial: told of each trial.
+        seconds: time for trials, at most; a trial under way is finished.
+        space: what the knobs may be: a space of ``autopipe.search_spaces``, or its name.
+        on_trial: called with each trial.
 
     Returns:
         The plan: the rules applied, the best knobs, and what was measured.
 
     Raises:
         ArgumentError: if an argument breaks its law.
-        SearchError: if trials failed, and none came to an end.
+        SearchError: if trials failed, and no trial came to an end.
 
     >>> import autopipe, tensorflow as tf
     >>> dataset = autopipe.optimize(tf.data.Dataset.range(64).batch(4))
@@ -92,25 +92,25 @@ def tune_choices(
 ) -> Plan:
     """Search the structure and the numbers with which a consumer makes the most steps per second.
 
-    Each trial is compared with the pipeline as it is given, in turns side by side. The best few are compared again at
-    the end, and what does not win leaves the pipeline as it was.
+    Each trial is compared with the pipeline as it is given, in alternating turns. The best few are compared again at
+    the end; if none of them wins, the pipeline stays as it was.
 
     Args:
         choices: what to choose among.
-        consumer: what reads the pipelines in this process; ``None`` for one that reads as fast as it can, and where a
+        consumer: what reads the pipelines in this process; ``None`` for one that reads as fast as it can, or if a
             workbench has its own.
         trials: how many must end in the study, in all processes together.
-        seconds: time for trials, at the most; one under way is finished. Caches are filled besides.
+        seconds: time for trials, at most; a trial under way is finished. Filling caches takes additional time.
         study: an Optuna study, also one that other processes share; by default one in memory.
         workbench: where settings are compared; by default in this process.
-        on_trial: told of each trial that comes to an end here.
+        on_trial: called with each trial that comes to an end here.
 
     Returns:
         The plan of the best: its rules, its knobs, and what was measured.
 
     Raises:
         ArgumentError: if the study chose among something else before.
-        SearchError: if trials failed, and none came to an end.
+        SearchError: if trials failed, and no trial came to an end.
         StorageError: if its storage cannot be reached any more.
     """
     given = choices.given
@@ -123,14 +123,14 @@ def tune_choices(
             session.search(trials, time.monotonic() + seconds * (1 - _FOR_FINAL))
             chosen, found = session.final(time.monotonic() + seconds * _FOR_FINAL)
     except BaseException:
-        # Those of a challenger may be in it.
+        # The dataset may have the knobs of a challenger.
         choices.datasets[OPTIMIZED].retune(given.knobs)
         raise
     return _plan(choices, given, chosen, found)
 
 
 def _plan(choices: Choices, given: Choice, choice: Choice, measured: Mapping[str, Any]) -> Plan:
-    """Return the plan of a choice; the pipeline that was given has its best knobs, or those it had."""
+    """Return the plan of a choice; the given pipeline gets these knobs if the choice is of its structure."""
     dataset = choices.datasets[choice.structure]
     choices.datasets[OPTIMIZED].retune(choice.knobs if choice.structure == OPTIMIZED else given.knobs)
     return replace(dataset.plan, knobs=dict(choice.knobs), machine=asdict(Machine.here()), measured=dict(measured))

@@ -1,4 +1,4 @@
-"""Where settings are compared: a consumer reads one after the other, in short turns."""
+"""Where settings are compared: a consumer reads them one after the other, in short turns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalWorkbench", "Pair", "TrialFailedError", "Workbench"]
 
-# An epoch that takes so many turns is not short any more.
+# An epoch of more than this many turns is not short any more.
 _LONGEST_EPOCH = 8
 
 
@@ -30,11 +30,11 @@ class TrialFailedError(Exception):
 
 @dataclass(frozen=True)
 class Pair:
-    """A turn of a challenger beside those of its reference.
+    """A turn of a challenger, compared with those of its reference.
 
     Attributes:
-        ratio: how many times as many steps the consumer made in it.
-        seconds: how long it took; caches were full before.
+        ratio: how many times as many steps per second the consumer made in it.
+        seconds: how long it took, with caches that were full before.
     """
 
     ratio: float
@@ -57,8 +57,7 @@ class Workbench(Protocol):
 class LocalWorkbench:
     """Compares settings in this process.
 
-    Epochs that are short, as most are that come from memory, are read as wholes: what their start takes counts for
-    much then.
+    Short epochs, as most that come from memory, are read as a whole: the time of their start then matters.
 
     Attributes:
         choices: the pipelines.
@@ -86,7 +85,7 @@ class LocalWorkbench:
         return self.consumer.steps_per_second(dataset, self.seconds, whole_epochs=self._whole_epochs[choice.structure])
 
     def _ready(self, choice: Choice) -> OptimizedDataset:
-        """Return the pipeline of a setting, with its numbers, and its caches full."""
+        """Return the pipeline of a setting, with its knobs set and its caches full."""
         dataset = self.choices.datasets[choice.structure]
         dataset.retune(choice.knobs)
         if choice.structure not in self._whole_epochs:
@@ -106,7 +105,7 @@ class LocalWorkbench:
     def _prepare(self, dataset: Any) -> bool:
         """Fill the caches, and return whether an epoch is short.
 
-        What is held in memory from the second epoch on says nothing about the first.
+        Measurements must not mix the first epoch, which fills caches, with later ones, which read them.
         """
         if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
             return False
@@ -120,6 +119,6 @@ class LocalWorkbench:
             return True
         endless = self.consumer.endless(dataset)
         if cached and endless is not dataset:
-            # Of what is derived from a dataset, its caches know nothing.
+            # The caches of a dataset know nothing of datasets derived from it, so fill those, too.
             elements_within(endless.take(filled), math.inf)
         return False

@@ -1,4 +1,4 @@
-"""The matches of one challenger with the best so far, until it is decided whether it is kept."""
+"""The matches of one challenger against the best so far, until it is decided whether to keep it."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from autopipe.tuning.search.trial import Values
 __all__ = ["LEAST_GAIN", "Contest"]
 
 LEAST_GAIN = 0.02
-"""What a challenger must gain to be kept; of several matches, the root of their number less."""
-# By so much one match may come out wrong, though its neighbours are alike.
+"""What a challenger must gain in one match to be kept; for n matches it is divided by the root of n."""
+# The error that the gain of one match may have even if its neighbours are alike.
 _UNSURE = 0.05
-# Giving resources back may cost so much of the objective, and no more.
+# Giving resources back may cost at most this share of the objective.
 _UNNOTICED = 0.005
-# A challenger meets the incumbent so often at the most.
+# A challenger meets the incumbent at most this many times.
 _MOST_MATCHES = 5
 
 
 @dataclass
 class Contest:
-    """A challenger, and what came out of its matches so far.
+    """A challenger, and the results of its matches so far.
 
     Attributes:
         values: its knobs.
         is_seed: whether there are reasons for it.
-        leaner: the knob that is smaller in it, where it is to give resources back; ``None`` where it is to gain.
-        matches: those that ended.
+        leaner: the knob that is smaller in it, if it is to give resources back; ``None`` if it is to gain.
+        matches: the matches that have ended.
 
     >>> better, surely_better = Match(0.03, 0.05, 0.03, 0.0, 1.0), Match(0.03, 0.0, 0.03, 0.0, 1.0)
     >>> contest = Contest({"calls": 2}, matches=[better])
@@ -46,7 +46,7 @@ class Contest:
 
     @property
     def wanted(self) -> float:
-        """What the first of its windows must gain to be worth a second look."""
+        """What its first window must gain to be worth a second look."""
         return LEAST_GAIN if self.leaner is None else -_UNNOTICED
 
     @property
@@ -64,7 +64,7 @@ class Contest:
 
     @property
     def is_decided(self) -> bool:
-        """Whether other matches are not worth their time."""
+        """Whether more matches are not worth their time."""
         enough = self.leaner is not None or len(self.matches) >= _MOST_MATCHES
         return enough or self.is_won or not self._may_be_better
 

@@ -1,4 +1,4 @@
-"""What a knob may be, asked in one way of the two kinds of distributions that spaces are made of."""
+"""What a knob may be: the same questions for both kinds of distributions that spaces are made of."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 __all__ = ["AUTOMATIC", "SWITCH", "fits", "listed", "suggest"]
 
 AUTOMATIC = frozenset({-1, 0})
-"""What leaves a number to TensorFlow; of a switch, 0 is off."""
+"""The values that leave a number to TensorFlow; for a switch, 0 is off."""
 
 SWITCH = frozenset({0, 1})
-"""What a switch may be."""
+"""The values of a switch."""
 
 
 def fits(value: int | None, distribution: Any) -> bool:
@@ -29,7 +29,7 @@ def fits(value: int | None, distribution: Any) -> bool:
 
 
 def listed(distribution: Any) -> set[int]:
-    """Return the values that a distribution lists; none if it is a range.
+    """Return the values that a distribution lists; empty if it is a range.
 
     >>> from optuna.distributions import CategoricalDistribution, IntDistribution
     >>> listed(CategoricalDistribution((1, 4))), listed(IntDistribution(1, 4))

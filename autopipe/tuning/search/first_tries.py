@@ -9,20 +9,20 @@ from autopipe.planning.memory.machine import Machine
 
 __all__ = ["first_tries"]
 
-# A stage that waits gains most from the first; one that computes from the others.
+# A stage that waits gains most from the first pair; a stage that computes, from the others.
 _CALLS_AND_THREADS_PER_CORE = ((32, 32), (16, 2), (1, 1))
-# Threads of the pool where each map brings its own, as TensorFlow sets AUTOTUNE's limit by them.
+# Threads of the pool per core if each map brings its own: TensorFlow derives AUTOTUNE's limit from the pool.
 _THREADS_PER_CORE = 8
 
 
 def first_tries(knobs: Sequence[Knob], machine: Machine) -> list[dict[str, int]]:
-    """Return the settings a search should try first: ever fewer calls and threads at once, and then a lean one.
+    """Return the settings a search should try first: fewer and fewer calls and threads at once, then a lean one.
 
-    Where computing is the limit, calls to spare keep a few threads busy, and more threads than that get into each
-    other's way. The second leaves the calls to AUTOTUNE, each map with threads of its own: then TensorFlow makes up to
-    ten times as many calls as the pool has threads, and where computing is the limit it makes fewer.
+    Where computing is the limit, spare calls keep a few threads busy, and more threads get into each other's way. The
+    second setting leaves the calls to AUTOTUNE, with separate threads for each map: TensorFlow then makes up to ten
+    times as many calls as the pool has threads, and fewer where computing is the limit.
 
-    Each names all knobs, also those that stay as they are. None is what the pipeline has already.
+    Each setting names all knobs, also those that stay unchanged. The setting that the pipeline already has is left out.
 
     >>> machine = Machine(cores=2, memory_bytes=2**34, available_bytes=2**33, host="here")
     >>> calls = Knob("map[load].num_parallel_calls", "num_parallel_calls", -1)
@@ -54,7 +54,7 @@ def _at_once(knobs: Sequence[Knob], calls: int, threads: int) -> Iterator[tuple[
 
 
 def _threads_of_their_own(knobs: Sequence[Knob], cores: int) -> Iterator[tuple[str, int]]:
-    """Yield AUTOTUNE calls without a limit by the pool, where there is a map that can bring its own threads."""
+    """Yield AUTOTUNE calls that the pool does not limit, if there is a map that can bring its own threads."""
     if not any(knob.field == "use_unbounded_threadpool" for knob in knobs):
         return
     for knob in knobs:
@@ -67,7 +67,7 @@ def _threads_of_their_own(knobs: Sequence[Knob], cores: int) -> Iterator[tuple[s
 
 
 def _lean(knobs: Sequence[Knob]) -> Iterator[tuple[str, int]]:
-    """Yield one call of each stage, and one element ahead."""
+    """Yield one call for each stage, and one element ahead."""
     for knob in knobs:
         if knob.field == "num_parallel_calls" or knob.name.startswith("prefetch"):
             yield knob.name, knob.clipped(1)

@@ -1,4 +1,4 @@
-"""Giving back what training does not need: fewer calls, threads and buffers, where it does not wait for them anyway."""
+"""Giving back what training does not need: fewer calls, threads and buffers, if it does not wait for them anyway."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def _smaller(name: str, now: int, choices: set[int]) -> list[int]:
         return [value for value in choices if value < now]
     if now not in AUTOMATIC:
         return [value for value in choices - AUTOMATIC if value < now]
-    # A buffer that TensorFlow sizes grows up to what memory allows; it has as many calls and threads as processors.
+    # TensorFlow lets a buffer grow up to what memory allows, and makes as many calls and threads as there are
+    # processors.
     most = math.inf if name.endswith("buffer_size") else processors()
     return [value for value in choices - AUTOMATIC if value <= most]

@@ -1,4 +1,4 @@
-"""How much of a proposal there may be on this machine: the threads it starts, and the elements it holds."""
+"""How much of a proposal this machine allows: the threads it starts, and the elements it holds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from autopipe.tuning.search.distributions import AUTOMATIC, listed
 
 __all__ = ["most_held", "most_threads", "within"]
 
-# Each iterator has threads of its own: there is that of the training, of its next epoch, and of a validation, and one
-# that is on its way out.
+# Each iterator has its own threads. There may be this many: those of the training, of its next epoch, of a validation,
+# and one that is being destroyed.
 _ITERATORS = 4
-# Where each map has threads of its own, AUTOTUNE makes so many calls for each of the pool's, of which there are up to
-# so many for each core.
+# If each map has its own threads, AUTOTUNE makes up to this many calls per thread of the pool, which has up to this
+# many threads per core.
 _CALLS_PER_THREAD = 10
 _THREADS_PER_CORE = 32
 _STARTS_THREADS = frozenset({"cycle_length", "num_parallel_calls", "size"})
@@ -28,15 +28,15 @@ _HOLDS_ELEMENTS = frozenset({"buffer_size", "cycle_length", "num_parallel_calls"
 
 
 def most_threads(knobs: Sequence[Knob], left: int, machine: Machine) -> dict[str, int]:
-    """Return, by its name, the most that each knob may be which decides how many threads there are.
+    """Return the largest value of each knob that decides how many threads there are, by its name.
 
-    All may be at their most together, in all iterators. TensorFlow ends the process where it cannot start one. What a
-    knob is already it may be, and one of each.
+    All knobs may have these values at once, in all iterators: TensorFlow ends the process if it cannot start a thread.
+    The value that a knob has already, and 1, are always allowed.
 
     Args:
         knobs: those of the pipeline.
         left: how many threads the process can still start.
-        machine: the cores there really are.
+        machine: this machine, with its real number of cores.
 
     >>> machine = Machine(cores=2, memory_bytes=2**34, available_bytes=2**33, host="here")
     >>> knobs = [
@@ -58,11 +58,11 @@ def most_threads(knobs: Sequence[Knob], left: int, machine: Machine) -> dict[str
 
 
 def most_held(tree: ir.Node, room: int) -> dict[str, int]:
-    """Return, by its name, the most that each knob may be which decides how many elements are held.
+    """Return the largest value of each knob that decides how many elements are held, by its name.
 
-    All may be at their most together. A step that ends only when all of them are made would be too late to see that
-    they do not fit. Elements whose size the types do not tell are left out. What a knob is already it may be, and one
-    of each.
+    All knobs may have these values at once: a step that ends only when all elements are made would be too late to see
+    that they do not fit. Elements whose types do not tell their size are left out. The value that a knob has already,
+    and 1, are always allowed.
 
     Args:
         tree: the pipeline.
@@ -83,7 +83,7 @@ def most_held(tree: ir.Node, room: int) -> dict[str, int]:
 
 
 def _bytes_at_once(stage: ir.Node) -> int:
-    """Return what a stage holds for each that its knob counts: what it makes, and what a call takes; 0 if unknown."""
+    """Return the bytes a stage holds for each unit of its knob: the result and input of a call; 0 if unknown."""
     if isinstance(stage, ir.FilesReader):
         return 0
     made = _element_bytes(stage)
@@ -92,7 +92,7 @@ def _bytes_at_once(stage: ir.Node) -> int:
 
 
 def _element_bytes(node: ir.Node) -> int:
-    """Return the bytes of an element, of a batch if it is full; 0 if the type does not tell."""
+    """Return the bytes of an element, for a batch those of a full one; 0 if the type does not tell."""
     rows = next((each.batch_size for each in trees.walk(node) if isinstance(each, ir.Batch)), None)
     total = 0
     for part in signature(node).flat_specs:
@@ -107,7 +107,7 @@ def _element_bytes(node: ir.Node) -> int:
 
 
 def within(most: Mapping[str, int], values: Mapping[str, int], space: Mapping[str, Any]) -> dict[str, int]:
-    """Return the values, each that is above its limit as the largest below that its knob may be; none if there is none.
+    """Return the values, with each above its limit lowered to the largest value allowed, or left out if there is none.
 
     >>> from optuna.distributions import CategoricalDistribution
     >>> space = {"calls": CategoricalDistribution((-1, 1, 4, 64)), "size": CategoricalDistribution((0, 16, 64))}

@@ -1,4 +1,4 @@
-"""How much time trials may cost: what they lost must stay a small share of the whole, or be won back."""
+"""How much time trials may cost: what they lose must stay a small share of the whole, or be won back."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from autopipe.tuning.search.window import Window
 
 __all__ = ["LossBudget"]
 
-# What the two swaps of a trial take, in seconds; measured as 0.02 to 0.1 each, and as nothing between two epochs.
+# The seconds that the two swaps of a trial take; measured as 0.02 to 0.1 each, and as nothing between two epochs.
 _FIRST_PRICE = 0.075
-# A training that waits for so much of its time may lose all of the share; one that waits less can win less, and may
-# lose as much less of it, but for what giving resources back takes.
+# A training that waits for this share of its time may lose the whole share allowed. One that waits less can win less,
+# and may lose proportionally less, down to what giving resources back takes.
 _MUCH_WAITING = 0.1
 _LEAST_OF_SHARE = 0.2
 
@@ -49,7 +49,7 @@ class LossBudget:
 
     @property
     def share(self) -> float:
-        """The share of all time that may be lost: less than ``most_loss`` where training waits for little to end.
+        """The share of all time that may be lost: less than ``most_loss`` if training waits little.
 
         >>> budget = LossBudget(most_loss=0.01, ends_waiting=True)
         >>> budget.ran(Window(100, 10.0, 0.5))
@@ -63,7 +63,7 @@ class LossBudget:
 
     @property
     def seconds_to_wait(self) -> float:
-        """How long, at the most, until one more trial may begin: it is expected to cost what those before did."""
+        """The longest time until another trial may begin: it is expected to cost as much as earlier ones did."""
         share = self.share
         if math.isinf(share):
             return 0.0
@@ -79,24 +79,24 @@ class LossBudget:
         return self.seconds_to_wait <= 0
 
     def lose(self, seconds: float) -> None:
-        """Count time in which there was nothing else, such as what it took to change the knobs."""
+        """Count time that was spent on nothing else, such as changing the knobs."""
         self.elapsed += seconds
         self.lost += seconds
 
     def sped_up(self, gain: float) -> None:
-        """Note that other knobs are the best now, which make so many more steps; how they wait is yet to be seen."""
+        """Note new best knobs, which make this share more steps; how long they wait is not yet known."""
         self._speedup *= 1 + gain
         self._seconds = self._waiting_seconds = 0.0
 
     def ran(self, window: Window) -> None:
-        """Count a window of the best knobs so far: what they make more than the first ones is won."""
+        """Count a window of the best knobs so far: the steps they make beyond those of the first knobs are won."""
         self.elapsed += window.seconds
         self.won += max(window.seconds * (self._speedup - 1.0), 0.0)
         self._seconds += window.seconds
         self._waiting_seconds += window.waiting_seconds
 
     def tried(self, window: Window, neighbours_rate: float) -> None:
-        """Count the window of a challenger, whose neighbours made so many steps per second."""
+        """Count the window of a challenger, whose neighbours made this many steps per second."""
         self.trials += 1
         self.elapsed += window.seconds
         if neighbours_rate > 0:

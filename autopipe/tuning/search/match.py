@@ -1,4 +1,4 @@
-"""A challenger between two windows of the best so far: how much better it is, and how sure that is."""
+"""A challenger between two windows of the incumbent: how much better it is, and how certain that is."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Match", "compare", "together"]
 
 @dataclass(frozen=True)
 class Match:
-    """What came out, as ratios to the mean of the two neighbours, less one.
+    """The result of a match, as ratios to the mean of the two neighbours, less one.
 
     Attributes:
         gain: of the objective.
-        noise: how much the neighbours differ in it.
+        noise: how much the neighbours differ in the objective.
         rate: of the steps per second.
-        drift: how much the neighbours differ in these.
+        drift: how much the neighbours differ in steps per second.
         seconds: time spent in the challenger's window.
     """
 
@@ -31,7 +31,7 @@ class Match:
     seconds: float
 
     def is_no_slower(self, but_for: float) -> bool:
-        """Return whether there were no fewer steps per second, but for so many and what the neighbours differ by.
+        """Return whether steps per second fell by no more than ``but_for`` plus the spread of the incumbent windows.
 
         >>> Match(0.0, 0.0, -0.04, 0.03, 1.0).is_no_slower(0.02), Match(0.0, 0.0, -0.06, 0.03, 1.0).is_no_slower(0.02)
         (True, False)
@@ -64,9 +64,9 @@ def compare(before: Window, challenge: Window, after: Window, measure: Callable[
 
 
 def together(matches: Sequence[Match]) -> Match:
-    """Return several matches of one challenger as one: their median, whose noise is less by the root of their number.
+    """Return several matches of one challenger as one: their median, with the noise over the root of their number.
 
-    The machine may change in the midst of a match, which says nothing then, whatever came out.
+    The median ignores a match in which the machine changed midway, whatever its result.
 
     >>> matches = [Match(gain, noise, gain, noise, 1.0) for gain, noise in ((0.1, 0.02), (0.04, 0.04), (-0.5, 0.9))]
     >>> two, three = together(matches[:2]), together(matches)

@@ -1,4 +1,4 @@
-"""The settings one step away from another: a sampler that has seen few trials seldom proposes those."""
+"""The settings one step away from another: a sampler that has seen few trials seldom proposes them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["neighbours"]
 def neighbours(knobs: Mapping[str, int], space: Mapping[str, Any]) -> Iterator[dict[str, int]]:
     """Yield the knobs with one of them changed: switched, the next number up or down, or left to TensorFlow.
 
-    What TensorFlow chooses by itself lies beside the middle one of the numbers, the largest and the smallest. There may
-    be no time for all, so one step of each knob comes first.
+    The neighbours of TensorFlow's own choice are the middle, the largest and the smallest number. There may not be time
+    for all, so one step of each knob comes first.
 
     >>> from optuna.distributions import CategoricalDistribution
     >>> space = {"calls": CategoricalDistribution((-1, 1, 2, 8)), "unbounded": CategoricalDistribution((0, 1))}

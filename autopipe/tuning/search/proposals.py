@@ -1,4 +1,4 @@
-"""What a study proposes to a search inside training, which does not end where the study cannot be reached any more."""
+"""The proposals of a study for a search inside training, which goes on if the study cannot be reached any more."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from autopipe.tuning.studies import open_study, quiet_optuna, reaching_storage, 
 
 __all__ = ["Proposals"]
 
-# What Optuna says where a sampler that has proposed all there is would stop a search of Optuna's.
+# Optuna's message has this if a sampler has proposed everything and would stop a search of Optuna's own.
 _EXHAUSTED = "Study.stop"
 
 
 class Proposals:
-    """Asks a study, one proposal at a time, and tells it what came of that; one that fails is only warned of.
+    """Asks a study for one proposal at a time, and tells it the result; if the study fails, this only warns.
 
     Args:
-        study: an Optuna study; by default one of its own, in memory.
+        study: an Optuna study; by default a new one in memory.
         space: what each knob may be, as Optuna distributions.
-        seed: for the sampler of its own study.
-        most: by its name, the most that a knob may be on this machine. The study may propose more, since the space is
-            the same wherever it goes on, and is told what the most came to.
+        seed: for the sampler of a new study.
+        most: the largest value of each knob on this machine, by its name. The study may propose more, since its space
+            is the same on all machines; it is then told the result of the largest value.
     """
 
     def __init__(self, study: Any, space: Mapping[str, Any], seed: int | None, most: Values | None = None) -> None:
@@ -39,10 +39,10 @@ class Proposals:
         self._is_over = False
 
     def begin(self, known: Values, score: float, first: Sequence[Values]) -> float:
-        """Tell what runs already, and have the study propose some values before others.
+        """Tell the study what runs already, and make it propose some values before others.
 
         Returns:
-            What that scored: in a study that goes on, what it was told to.
+        The score of what runs: in a study that is continued, the score it was told before.
         """
         with quiet_optuna(), self._reaching_study():
             if self._study is None:
@@ -54,7 +54,7 @@ class Proposals:
         return score
 
     def _told(self, current: dict[str, int], score: float) -> float:
-        """Return what the study was told of some values; told now, where it was not yet."""
+        """Return the score that the study was told for some values; tell it now if it was not yet."""
         import optuna
 
         completed = self._study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
@@ -65,7 +65,7 @@ class Proposals:
         return score
 
     def enqueue(self, values: Values) -> None:
-        """Have the study propose values next, if nothing else waits to be tried."""
+        """Make the study propose these values next, if no others wait to be tried."""
         from optuna.trial import TrialState
 
         if self._is_over:
@@ -75,7 +75,7 @@ class Proposals:
                 self._study.enqueue_trial(values)
 
     def ask(self) -> Values | None:
-        """Return the next proposal; ``None`` where there are no more."""
+        """Return the next proposal; ``None`` if there are no more."""
         if self._is_over:
             return None
         with self._reaching_study():
@@ -83,11 +83,11 @@ class Proposals:
         return None if self._asked is None else self.within_limits(self._asked.params)
 
     def within_limits(self, values: Values) -> dict[str, int]:
-        """Return the values as far as the machine allows them."""
+        """Return the values, lowered to what the machine allows."""
         return within(self._most, values, self._space)
 
     def tell(self, value: float | None) -> None:
-        """Tell what the last proposal came to, ``None`` for nothing, if that was not told yet."""
+        """Tell the result of the last proposal, ``None`` if it failed, unless it was told already."""
         asked, self._asked = self._asked, None
         if asked is not None:
             with self._reaching_study():

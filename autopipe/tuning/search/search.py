@@ -1,14 +1,16 @@
-"""The search: Optuna proposes, and each proposal is measured between two windows of the best so far.
+"""The search: Optuna proposes settings, and each is measured between two windows of the incumbent, the best so far.
 
-Machines drift, so a window is only ever compared with its neighbours: the incumbent is measured, then the challenger,
-then the incumbent again. The challenger is kept if it beats the mean of its neighbours by more than they differ from
-each other, and never if it takes fewer steps per second, but for so many and 2%; one that may be better by less meets
-them again, since what comes out of several such matches differs by less. A seed, for which there are reasons, is not
-sent away for one match that it lost by little. Every other challenger is one step from the incumbent: a sampler needs
-more trials than training has time for before it finds the last few hundredths. What a live swap hands on was made by
-the knobs before: a challenger that may be kept is measured once more, and so is an incumbent that seems to be another
-than before. Where the consumer does not wait any more, smaller numbers are tried instead, and kept if nothing is lost
-by them. What was kept meets the first knobs again in the end, or as soon as it makes far fewer steps than they made.
+- Propose: seeds, the settings that help most often, come first. Then every other challenger is one step from the
+  incumbent: a sampler would need more trials than training has time for to find the last few percent. Once the consumer
+  hardly waits, smaller numbers are tried instead, to give resources back.
+- Judge: machines drift, so a window is only compared with its neighbours: incumbent, challenger, incumbent.
+- Repeat: a swap hands on buffers that were filled with the knobs before, so a window is measured again if its
+  challenger may be kept, or if the incumbent seems to have changed. A challenger that may be better by less than the
+  noise gets more matches, whose median is less noisy. A seed is not rejected for one match that it narrowly lost.
+- Keep: a challenger is kept if it beats the mean of its neighbours by more than they differ and by 2%, less for several
+  matches, and if its steps per second fell by no more than that plus the difference between its neighbours. A smaller
+  number is kept if nothing noticeable is lost. Knobs that were kept meet the first knobs again at the end, or as soon
+  as they make far fewer steps.
 """
 
 from __future__ import annotations
@@ -31,29 +33,29 @@ __all__ = ["Search"]
 
 _NOTHING_TO_GAIN = 0.98
 _HOPELESS = 0.6
-# An incumbent that differs from itself by more is measured again, so often at the most.
+# An incumbent whose steps per second changed by more than this share is measured again, at most this many times.
 _UNSTEADY = 0.2
 _MOST_AGAIN = 2
-# Of three matches, so many decide.
+# The winner of a rematch has won this many of three matches.
 _DECIDING = 2
 _REPEATED_PROPOSALS = 10
 
 
 class Search:
-    """Finds knobs by ask and tell. It is fed windows, and says which knobs should run in the next one.
+    """Finds knobs by ask and tell. It is fed windows, and returns which knobs should run in the next one.
 
     Args:
-        knobs: the values the pipeline runs with now: the first incumbent.
+        knobs: the values the pipeline runs with now; they are the first incumbent.
         space: what each knob may be, as Optuna distributions.
-        first_tries: values to try first, in this order; what of them is not in the space is left as it is.
-        trials: challengers to measure at the most.
+        first_tries: values to try first, in this order; knobs whose value is not in the space keep theirs.
+        trials: the largest number of challengers to measure.
         objective: ``"auto"``, ``"gpu"``, ``"busy"`` or ``"rate"``.
         seed: for Optuna's sampler.
-        study: an Optuna study to ask and tell; by default one of its own, in memory.
-        most: by its name, the most that a knob may be on this machine, whatever the space says.
-        most_loss: the share of all time that trials may lose; a trial waits until those before are made good. Where
-            training waits for less than a tenth of its time, so much less of it, but never less than a fifth.
-        on_trial: told of each trial.
+        study: an Optuna study to ask and tell; by default a new one in memory.
+        most: the largest value of each knob on this machine, by its name, whatever the space says.
+        most_loss: the share of all time that trials may lose; a trial waits until earlier ones are made up for. If
+            training waits for less than a tenth of its time, the share shrinks in proportion, to no less than a fifth.
+        on_trial: called with each trial.
 
     Attributes:
         original: the values the pipeline ran with at first.
@@ -61,11 +63,11 @@ class Search:
         running: what should run now.
         trials: in the order they were made.
         first: the first window of all; ``None`` until it is there.
-        last: the latest of an incumbent.
+        last: the latest window of an incumbent.
         swap_seconds: what changing iterators took.
         finished: whether no other trial follows.
         unmeasured: whether the search ended while the first challenger had yet to be measured.
-        retreated: why what was kept was taken back; empty if it was not.
+        retreated: why the knobs that were kept were given up again; empty if they were not.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class Search:
         self._most_trials = trials
         self._objective = objective
         self._proposals = Proposals(study, space, seed, most)
-        # More steps a second may also come from cores that the pipeline leaves alone.
+        # The rate may also rise because the pipeline leaves cores to the model, so waiting is no bound for it.
         self._loss_budget = LossBudget(most_loss, ends_waiting=objective != "rate")
         self._on_trial = on_trial
         self._before: Window | None = None
@@ -134,29 +136,29 @@ class Search:
 
     @property
     def seconds_to_wait(self) -> float:
-        """How long no challenger can be paid yet; windows may be as long then, since they are no neighbours of one."""
+        """How long no trial can be afforded yet; windows may last as long, since none is a challenger's neighbour."""
         return self._loss_budget.seconds_to_wait if self._waiting and not self.finished else 0.0
 
     @property
     def losing(self) -> float:
-        """The share of its time that training loses as long as what ran in the last window runs on."""
+        """The share of its time that training loses as long as the knobs of the last window keep running."""
         if self._challenge is None or self._before is None:
             return max(1.0 - 1.0 / (1.0 + self._just_won), 0.0)
         return max(1.0 - self._challenge.rate / self._before.rate, 0.0)
 
     @property
     def too_early(self) -> bool:
-        """Whether no trial has begun yet because none could be paid."""
+        """Whether no trial has begun yet because the loss budget allows none."""
         return not self.trials and not self._loss_budget.allows_another
 
     @property
     def share_to_lose(self) -> float:
-        """The share of all time that trials may lose, as little as there is to win."""
+        """The share of all time that trials may lose; it is small if there is little to win."""
         return self._loss_budget.share
 
     @property
     def lost_seconds(self) -> float:
-        """What trials took, in slower windows, swaps and the study, that steps with the best knobs would not have."""
+        """The seconds that trials cost: slower windows, swaps and the study."""
         return self._loss_budget.lost
 
     def feed(self, window: Window) -> Values | None:
@@ -182,32 +184,32 @@ class Search:
             self._again = 0
             self._judge(after=window)
         if self.running != self.incumbent:
-            # What was kept is measured once more by itself: it is the neighbour of the next.
+            # A new incumbent is measured once more: that window is the neighbour of the next challenger.
             return self._run(self.incumbent)
         self._before = window
-        # After one that only waited, another one is the neighbour of the next challenger.
+        # A window that only waited may be long: another one must be the neighbour of the next challenger.
         waited, self._waiting = self._waiting, not self._loss_budget.allows_another
         return None if waited or self._waiting else self._next()
 
     def swapped(self, seconds: float) -> None:
-        """Count what it took to set the knobs that :meth:`feed` had returned: it is lost, as with a slow challenger."""
+        """Count the time it took to set the knobs that :meth:`feed` returned: it is lost, as with a slow challenger."""
         self.swap_seconds += seconds
         self._loss_budget.lose(seconds)
 
     def waited(self, seconds: float) -> None:
-        """Count what :meth:`feed` took, whose study may be in a database: no step runs meanwhile."""
+        """Count the time that :meth:`feed` took: its study may be in a database, and no step runs meanwhile."""
         self._loss_budget.lose(seconds)
 
     def ran_on(self, seconds: float) -> None:
-        """Count the time that the challenger of the last window runs on, until another iterator can take its place."""
+        """Count the time that the challenger of the last window keeps running until another iterator replaces it."""
         self._loss_budget.lose(self.losing * seconds)
 
     def is_hopeless(self, so_far: Window) -> bool:
-        """Return whether the challenger that runs is so slow already that the rest of its window would be wasted."""
+        """Return whether the running challenger is so slow that the rest of its window would be wasted."""
         return self.challenging and self._before is not None and so_far.rate < _HOPELESS * self._before.rate
 
     def give_up(self, why: str) -> None:
-        """End the trial under way because of what it does to the machine; the incumbent is to run at once."""
+        """End the trial under way because it harms the machine; the incumbent should run at once."""
         self._proposals.tell(None)
         if self.running == self.original:
             self._rematch.append(False)
@@ -217,14 +219,14 @@ class Search:
         self._run(self.incumbent)
 
     def retreat(self, knobs: Values, window: Window | None, why: str) -> None:
-        """End the search with knobs of before, whatever was kept since, and with what was measured of those."""
+        """End the search with earlier knobs and their window, whatever was kept since."""
         self.incumbent, self.last, self.retreated = dict(knobs), window, why
         self._end()
 
     def stop(self) -> Values:
-        """End the search; return the best knobs found: the first, where what was kept makes far fewer steps than they.
+        """End the search; return the best knobs found: the first ones, if those kept make far fewer steps.
 
-        A window of a challenger has many steps where a swap hands on much that was made before.
+        That may happen because a challenger's window has many steps if a swap hands on full buffers.
         """
         if self._is_doubtful and not self._met_again:
             self._go_back()
@@ -246,7 +248,7 @@ class Search:
         self._score = self._proposals.begin(self.incumbent, self._score, seeds)
 
     def _possible(self, seed: Values) -> dict[str, int]:
-        """Return the values of a seed that there can be; those not in the space are as in the incumbent, if that is."""
+        """Return the possible values of a seed; one outside the space becomes the incumbent's, if that is inside."""
         candidates = {name: (seed.get(name, self.incumbent[name]), self.incumbent[name]) for name in self._space}
         fitting = {
             name: [value for value in values if fits(value, self._space[name])] for name, values in candidates.items()
@@ -267,10 +269,10 @@ class Search:
         return self._begin(Contest(challenger, is_seed=self._key(challenger) in self._seeded))
 
     def _proposal(self) -> Values | None:
-        """Ask Optuna for what was not tried yet; ``None`` where all it proposes was.
+        """Ask Optuna for a setting that was not tried yet; ``None`` if all its proposals were.
 
-        Where seeds wait, it proposes those. Then every other trial is a step from the incumbent, and so are those for
-        which the sampler chose what it had chosen before.
+        Waiting seeds come first. Then every other trial is one step from the incumbent, and so is one for which the
+        sampler repeats itself.
         """
         for repeated in range(_REPEATED_PROPOSALS):
             if repeated or len(self.trials) % 2:
@@ -286,7 +288,7 @@ class Search:
         return None
 
     def _enqueue_step(self) -> None:
-        """Have the study propose a setting one step from the incumbent, if nothing else waits to be tried."""
+        """Make the study propose a setting one step from the incumbent, if no other setting waits to be tried."""
         for step in neighbours(self.incumbent, self._space):
             possible = self._possible(step)
             if self._key({**self.incumbent, **possible}) not in self._tried:
@@ -305,8 +307,8 @@ class Search:
     def _finish(self) -> Values | None:
         """Return the first knobs, to challenge the best ones again; at the end ``None``, with the incumbent running.
 
-        What was kept won a window each time, and by chance some do that are no better. So the first knobs are back if
-        they win two matches of three.
+        Some settings were kept because they won by chance. So the first knobs are restored if they win two matches of
+        three.
         """
         if self.incumbent == self.original or self._met_again:
             self.stop()

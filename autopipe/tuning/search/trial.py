@@ -1,4 +1,4 @@
-"""What a search tells of each challenger."""
+"""The report of a search on each challenger."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Trial:
     Attributes:
         number: counts from 1.
         knobs: its values.
-        gain: its objective as a ratio to its neighbours', less one; the median if it met them several times.
-        noise: how much those neighbours differed, as a ratio; of several matches, the mean over the root of their
-            number.
+        gain: its objective as a ratio to its neighbours', less one; the median if it had several matches.
+        noise: how much those neighbours differed, as a ratio; for several matches, the mean divided by the root of
+            their number.
         kept: whether it became the incumbent.
         seconds: time spent in its windows, without those of its neighbours.
-        leaner: whether it was tried for taking less, not for being faster.
+        leaner: whether it was tried to save resources, not time.
         failure: why it was given up before its end; empty if it was not.
-        structure: the name of the structure it has; empty where only numbers are searched.
+        structure: the name of its structure; empty if only numbers are searched.
     """
 
     number: int

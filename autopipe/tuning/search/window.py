@@ -1,4 +1,4 @@
-"""A short stretch of training, what was measured in it, and what a search looks at."""
+"""A short stretch of training, what was measured in it, and the objectives of a search."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from autopipe.telemetry.stall import StallCounter
 
 __all__ = ["OBJECTIVES", "Window", "WindowMeter", "measure_of", "pick_objective"]
 
-# A window has so many steps at the least.
+# A window has at least this many steps.
 _LEAST_STEPS = 8
-# Of a window, so much tells whether the rest is worth waiting for.
+# This share of a window shows whether the rest is worth waiting for.
 _TELLING_SHARE = 0.3
 # Steps not counted after a restart or a pause, while buffers made before it drain.
 _SKIPPED_STEPS = 3
-# To read the counter takes up to 100 us in the midst of training.
+# The counter is read this often in a window: during training, that takes up to 100 us.
 _READS_IN_WINDOW = 10
-# Of windows with fewer, one may have the start of an iterator by chance that its neighbour has not.
+# In windows with fewer starts of iterators, chance decides which of two neighbours has one more.
 _FEWEST_STARTS = 3
 
 
@@ -32,7 +32,7 @@ class Window:
         seconds: wall time.
         waiting_seconds: the part of it in which the consumer waited for a batch.
         gpu: mean utilization of the GPUs in use, 0 to 1; ``None`` where it cannot be measured.
-        start_steps: batches besides, with which iterators began; 0 where too few began in the window.
+        start_steps: further batches, with which iterators began; 0 if too few began in the window.
         start_seconds: wall time of those.
     """
 
@@ -50,7 +50,7 @@ class Window:
 
     @property
     def rate(self) -> float:
-        """Steps per second, those with which iterators began among them."""
+        """Steps per second, including those with which iterators began."""
         return (self.steps + self.start_steps) / (self.seconds + self.start_seconds)
 
 
@@ -59,11 +59,11 @@ OBJECTIVES: dict[str, Callable[[Window], float]] = {
     "gpu": lambda window: window.busy if window.gpu is None else window.gpu,
     "rate": lambda window: window.rate,
 }
-"""What a search may raise, by name; ``gpu`` falls back to ``busy`` in a window without a GPU reading."""
+"""What a search may maximize, by name; ``gpu`` falls back to ``busy`` in a window without a GPU reading."""
 
 
 def measure_of(objective: str, windows: Iterable[Window]) -> Callable[[Window], float]:
-    """Return what tells windows from each other: the GPU's utilization only where all of them have it.
+    """Return the function that windows are compared by: the GPU's utilization only if all of them have it.
 
     >>> with_gpu, without = Window(10, 1.0, 0.4, gpu=0.3), Window(10, 1.0, 0.4)
     >>> [measure_of("gpu", windows)(with_gpu) for windows in ([with_gpu, with_gpu], [with_gpu, without])]
@@ -73,7 +73,7 @@ def measure_of(objective: str, windows: Iterable[Window]) -> Callable[[Window], 
 
 
 def pick_objective(name: str, *windows: Window) -> str:
-    """Return the objective that ``name`` means: ``"busy"`` where a window lacks the GPU's utilization.
+    """Return the objective that ``name`` means: ``"busy"`` if a window lacks the GPU's utilization.
 
     >>> pick_objective("auto", Window(10, 1.0, 0.4))
     'busy'
@@ -84,13 +84,13 @@ def pick_objective(name: str, *windows: Window) -> str:
 
 
 class WindowMeter:
-    """Cuts a training run into windows. Steps just after a change, or after a pause, are left out of them.
+    """Cuts a training run into windows. Steps just after a change, or after a pause, are left out.
 
-    Those with which iterators start count for the rate, but not for the waiting: once training is tuned, iterators
-    start before their time, which hides the waiting and not the work.
+    The first steps of iterators count for the rate, but not for the waiting: once training is tuned, iterators start
+    early, which hides the waiting but not the work.
 
     Args:
-        least_seconds: a window lasts at least so long.
+        least_seconds: the least length of a window.
     """
 
     def __init__(self, least_seconds: float) -> None:
@@ -122,7 +122,7 @@ class WindowMeter:
         self._started = time.perf_counter()
 
     def so_far(self) -> Window | None:
-        """Return the window under way; ``None`` while it tells too little."""
+        """Return the window under way; ``None`` while it is too short to tell anything."""
         if self._stretch is None or self._stretch.steps < _LEAST_STEPS // 2:
             return None
         so_far = self._so_far.with_(self._stretch).window(self._stretch.gpu)
@@ -144,7 +144,7 @@ class WindowMeter:
             return None
         window = self._so_far.with_(self._stretch).window(gpu)
         if not window.steps:
-            # They were taken before, by a consumer that reads ahead, say: this says nothing about a pipeline.
+            # A consumer that reads ahead, say, took the batches before: this window says nothing about the pipeline.
             return None
         self._so_far = _Sums()
         self._stretch = self._begin(stall, gpu)
@@ -155,13 +155,13 @@ class WindowMeter:
 
 
 class _Stretch:
-    """Steps in a row from one iterator, up to when its counter was last read; what was read since is unknown.
+    """Steps in a row from one iterator, up to the last read of its counter; what happened since is unknown.
 
     Args:
         stall: its counter.
         gpu: samples the GPUs, if there are any.
-        seconds_between_reads: the counter is read no more often, but for the first reads: each is twice as late as the
-            one before, since nobody knows how long the iterator lasts.
+        seconds_between_reads: the least time between two reads of the counter, except for the first reads: each comes
+            twice as late as the one before, since it is unknown how long the iterator lasts.
     """
 
     def __init__(self, stall: StallCounter, gpu: Sampler | None, seconds_between_reads: float) -> None:
@@ -227,7 +227,7 @@ class _Sums:
         return _Sums(*(ours + theirs for ours, theirs in zip(astuple(self), astuple(stretch.sums()), strict=True)))
 
     def window(self, gpu: Sampler | None) -> Window:
-        # Only now: of a stretch that has just ended, the driver has yet to tell.
+        # Read only now: the driver's samples of a stretch that has just ended come late.
         mean = gpu.mean(*self.stretches) if gpu else None
         start = (self.start_batches, self.start_seconds) if self.starts >= _FEWEST_STARTS else (0, 0.0)
         return Window(self.batches, self.seconds, self.waiting, mean, *start)

@@ -164,7 +164,7 @@ def once():
 def test_what_gives_its_elements_only_once_is_no_reason_to_wait_for_ever(model, whole_epochs):
     columns = once().map(lambda x: (tf.fill((1, 3), tf.cast(x, tf.float32)), tf.ones((1, 1))))
     for consumer, dataset in ((StandIn(0.001), once()), (ModelSteps(model), columns)):
-        with pytest.raises(DatasetError, match="hand from_generator.. a function"):
+        with pytest.raises(DatasetError, match="pass from_generator.. a function"):
             consumer.steps_per_second(dataset, 30.0, whole_epochs=whole_epochs)
 
 

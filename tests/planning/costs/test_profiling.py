@@ -104,7 +104,7 @@ class TestWhatIsRead:
         assert cost.epochs > 0
         assert stages(cost)[-1] == "map(inverse)"
         assert cost.failed >= 10 * cost.epochs
-        assert f"{cost.failed:,} elements raised and were passed over, the first: no number" in str(cost)
+        assert f"{cost.failed:,} elements raised and were skipped, the first: no number" in str(cost)
         assert cost.to_dict()["failure"].startswith("no number")
 
     def test_elements_that_can_all_be_made_are_not_told_of(self):
@@ -124,7 +124,7 @@ class TestWhatIsRead:
 
     @pytest.mark.parametrize("reader", [tf.data.TextLineDataset, tf.data.TFRecordDataset])
     def test_a_reader_that_cannot_read_is_named_and_the_remedy_is_a_file(self, reader, tmp_path):
-        with pytest.raises(DatasetError, match=r"but \w+_files\(.* raised: .* See that the file is there") as caught:
+        with pytest.raises(DatasetError, match=r"but \w+_files\(.* raised: .* Check that the file exists") as caught:
             profile(reader(str(tmp_path / "nowhere")).batch(2), SECONDS)
         assert "ignore_errors" not in str(caught.value)
 

@@ -271,7 +271,7 @@ def test_there_is_no_key_of_an_op_whose_version_it_does_not_hold(monkeypatch):
     squared = Dataset.range(9).map(lambda x: x * x)
     assert key(squared)
     monkeypatch.delattr(tf.raw_ops, "Mul")
-    with pytest.raises(UnknownContentError, match="calls Mul, which is no op of TensorFlow"):
+    with pytest.raises(UnknownContentError, match="calls Mul, which is not an op of TensorFlow"):
         key(squared)
 
 

@@ -32,7 +32,7 @@ UNUSUAL = {
 @pytest.mark.parametrize("kind", UNUSUAL)
 def test_what_is_no_tensor_has_no_size_and_is_optimized_all_the_same(kind):
     dataset = Dataset.range(12).map(UNUSUAL[kind])
-    with pytest.raises(MeasurementError, match="hold .*, which is no plain tensor"):
+    with pytest.raises(MeasurementError, match="hold .*, which is not a plain tensor"):
         bytes_of(next(iter(dataset)))
     assert sum(1 for _ in autopipe.optimize(dataset)) == 12
 

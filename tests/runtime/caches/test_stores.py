@@ -164,7 +164,7 @@ def test_a_folder_that_is_gone_is_said_and_training_goes_on_without(tmp_path, mo
     )
     shutil.rmtree(folder)
     folder.write_text("no folder")
-    with pytest.warns(UserWarning, match=r"must stay one that can be written to, but '.*kept' is not any more"):
+    with pytest.warns(UserWarning, match=r"must stay writable, but '.*kept' is not any more"):
         assert list(map(int, dataset)) == [1, 1, 1, 1]
     folder.unlink()
     for _epoch in range(2):

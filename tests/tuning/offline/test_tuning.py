@@ -124,7 +124,7 @@ def test_a_trial_that_another_process_took_for_gone_is_a_failed_trial_and_not_th
     plan = tune_choices(
         choices(), StandIn(0.0), trials=2, seconds=30, study=study, workbench=bench, on_trial=told.append
     )
-    assert [trial.failure for trial in told] == ["another process took this one for gone", "", ""]
+    assert [trial.failure for trial in told] == ["another process took this one for dead", "", ""]
     assert plan.measured["trials"] == 2
 
 
@@ -174,7 +174,7 @@ def test_a_storage_that_is_lost_between_trials_is_told_in_words(tmp_path):
         with contextlib.closing(sqlite3.connect(tmp_path / "study.db")) as database:
             database.execute("DROP TABLE trial_params")
 
-    with pytest.raises(StorageError, match=r"must be reachable .* no such table: trial_params.* goes on from there"):
+    with pytest.raises(StorageError, match=r"must be reachable .* no such table: trial_params.* continues from there"):
         tune_choices(
             choices(),
             StandIn(0.0),
