@@ -96,6 +96,11 @@ class Measurements(Protocol):
         ...
 
     @property
+    def cores(self) -> float:
+        """How many cores may work at once."""
+        ...
+
+    @property
     def exhausted(self) -> str | None:
         """Why nothing more can be measured; ``None`` while something can."""
         ...

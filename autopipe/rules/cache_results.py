@@ -9,7 +9,7 @@ from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
-from autopipe.rules._caching import fixed_before_mixing, nothing_to_keep
+from autopipe.rules._caching import fixed_before_mixing, nothing_to_keep, shuffles_after_cache
 from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, memoized, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
@@ -20,6 +20,7 @@ from autopipe.rules._obligations import (
     OrdinaryTypes,
     RoundingUnseen,
     SameNumbers,
+    StartsSoon,
     WorkBeforeChange,
     WorthCaching,
 )
@@ -48,7 +49,7 @@ def cache_results(node: Node) -> Rewrite | None:
     same = SameNumbers(kept.memoized.fn, kept.memoized.input)
     safe: tuple[Obligation, ...] = (
         WorkBeforeChange(node.fn),
-        NoCacheServes(kept.cached, same),
+        NoCacheServes(StartsSoon(kept.cached, shuffles_after_cache(node)), same),
         NotCachedYet(node),
         same,
         OrdinaryTypes(results),

@@ -209,6 +209,33 @@ def test_refuses_what_does_not_fit():
     assert_refuses(RULE, JPEGS.map(augment), "above the RAM budget", answers=small)
 
 
+SLOW = Answers(caching=(0.1, 1e-5))
+NAMES = tf.data.Dataset.from_tensor_slices([str(number) for number in range(1000)])
+
+
+def parse(text):
+    return tf.strings.to_number(text)
+
+
+@pytest.mark.parametrize("shuffle", [{"buffer_size": 1000, "seed": 3}, {"buffer_size": 500}], ids=["seeded", "partial"])
+def test_refuses_where_the_first_element_would_wait_long_for_the_work_on_others(shuffle):
+    held, seconds = shuffle["buffer_size"], shuffle["buffer_size"] // 20
+    reason = f"no longer than 5 s, but this one waits {seconds} s for the work on the {held:,} that shuffle({held}"
+    assert_refuses(RULE, NAMES.shuffle(**shuffle).map(parse), reason, answers=SLOW)
+
+
+def test_says_how_long_the_first_element_waits_where_that_is_short():
+    done = apply(RULE, NAMES.shuffle(100, seed=3).map(parse), answers=Answers())
+    waits = "the first element of the first epoch waits 50 ms for the work on the 100 that shuffle(100, seed=3) holds"
+    assert waits in done.steps[0].reasons
+
+
+def test_a_shuffle_of_all_elements_stands_before_the_work_meanwhile_so_that_nothing_waits():
+    done = apply(RULE, NAMES.shuffle(1000).map(parse), answers=SLOW)
+    assert one_line(done.after) == "tensor_slices | map(parse) | cache() | shuffle(1000)"
+    assert not any("waits" in each for each in done.steps[0].reasons)
+
+
 def test_refuses_what_costs_no_more_than_memory():
     cheap = Answers(caching=(1e-5, 8e-6))
     assert_refuses(RULE, JPEGS.map(augment), "10 us to make an element, 8 us to read it", answers=cheap)

@@ -271,6 +271,15 @@ def test_what_is_in_free_order_before_it_can_be_numbered_is_refused():
     assert_refuses(RULE, dataset, "options.deterministic=False may free the order of unbatch()")
 
 
+def test_what_a_seeded_shuffle_would_have_to_wait_for_is_kept_by_number():
+    expected = "tensor_slices | enumerate() | shuffle(1000, seed=3) | memoized_map(parse, calls=AUTOTUNE)"
+    names = Dataset.from_tensor_slices([str(number) for number in range(1000)])
+    dataset, slow_to_make = names.shuffle(1000, seed=3).map(parse), Answers(caching=(0.1, 1e-5))
+    done = assert_rewrites(RULE, dataset, expected, keeps=Keeps.SEQUENCE, answers=slow_to_make)
+    assert any("a first element may wait no longer than 5 s" in each for each in done.steps[0].reasons)
+    assert_no_match(RULE, dataset)
+
+
 def test_of_what_forbids_a_cache_as_well_nothing_more_is_said():
     dataset = TEXTS.shuffle(40).batch(2).map(lambda pair: pair[0]).map(lambda x: tf.strings.length(x)).map(parse_length)
     assert_no_match(RULE, dataset)

@@ -106,6 +106,11 @@ class SampleMeasurements:
         return (grown if grown > _LITTLE_GROWTH else 0) + ahead
 
     @property
+    def cores(self) -> float:
+        """How many cores this process may use."""
+        return Machine.here().cores
+
+    @property
     def exhausted(self) -> str | None:
         """Why nothing more can be measured of a part; ``None`` while there is time."""
         return self._time.exhausted

@@ -8,6 +8,7 @@ from autopipe.rules._obligations.caches import (
     NotCachedYet,
     OneReader,
     SoonShuffled,
+    StartsSoon,
 )
 from autopipe.rules._obligations.epochs import (
     NoRepeatAfter,
@@ -132,6 +133,7 @@ __all__ = [
     "SameOnSample",
     "SharedWork",
     "SoonShuffled",
+    "StartsSoon",
     "Waits",
     "WholeBatches",
     "WholeWindows",

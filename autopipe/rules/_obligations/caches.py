@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from autopipe.figures import duration_text
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import MeasurementError, Proof, Site, refuses_unmeasured
 from autopipe.rules._obligations.epochs import SameEveryEpoch
@@ -13,12 +16,13 @@ from autopipe.rules._obligations.errors import NoErrorIsIgnored
 from autopipe.rules._obligations.numbers import SameNumbers
 from autopipe.rules._obligations.reading import ReadToItsEnd
 
-__all__ = ["DiskNamed", "InMemory", "NoCacheServes", "NotCachedYet", "OneReader", "SoonShuffled"]
+__all__ = ["DiskNamed", "InMemory", "NoCacheServes", "NotCachedYet", "OneReader", "SoonShuffled", "StartsSoon"]
 
 # An epoch may begin later by this share of its shortest time. A shuffle takes a fifth of the time measured, since
 # nothing is handed to Python.
 _MOST_WAITING = 0.1
 _MAY_KEEP = (ir.Keeping, ir.Opaque)
+_MOST_SECONDS_TO_FIRST_ELEMENT = 5.0
 
 
 @dataclass(frozen=True)
@@ -69,20 +73,58 @@ class OneReader:
 
 
 @dataclass(frozen=True)
+class StartsSoon:
+    """The first element of all does not wait long for the work on others that a shuffle after the cache needs first.
+
+    A shuffle that mixes all elements anew stands before the work while the cache fills, so that nothing waits. One with
+    a seed of its author's, or one that holds only some of the elements, cannot.
+
+    Args:
+        cached: what the cache would keep.
+        shuffles: those that it would stand before.
+    """
+
+    measures: ClassVar[bool] = True
+    cached: ir.Map = field(repr=False)
+    shuffles: tuple[ir.Shuffle, ...] = field(repr=False)
+
+    @refuses_unmeasured("it is not known how long the first element would wait")
+    def check(self, site: Site) -> Proof:
+        """Multiply what the shuffle holds by the time it takes to make one."""
+        waiting = [each for each in self.shuffles if self._waits(each)]
+        if not waiting:
+            return Proof(True, "")
+        most = max(waiting, key=lambda each: each.capacity)
+        held = min(most.capacity, site.measurements.most_elements(self.cached))
+        making, _ = site.measurements.caching(self.cached)
+        seconds = held * making / site.measurements.cores
+        waits = f"waits {duration_text(seconds)} for the work on the {held:,} that {stage(most)} holds"
+        if seconds <= _MOST_SECONDS_TO_FIRST_ELEMENT:
+            return Proof(True, f"the first element of the first epoch {waits}", timed=True)
+        law = f"a first element may wait no longer than {_MOST_SECONDS_TO_FIRST_ELEMENT:g} s"
+        return Proof(False, f"{law}, but this one {waits}", timed=True)
+
+    def _waits(self, shuffle: ir.Shuffle) -> bool:
+        mixes_all = 0 <= signature(self.cached).cardinality <= shuffle.capacity
+        return shuffle.mixes and not (mixes_all and shuffle.mixes_anew and not shuffle.seeded)
+
+
+@dataclass(frozen=True)
 class NoCacheServes:
     """No cache can keep the results of the same work: its conditions do not hold here.
 
     Args:
-        cached: what the cache would keep.
+        soon: what the cache would keep, and what its first element would wait for.
         instead: what keeping results by number needs.
     """
 
-    cached: ir.Map = field(repr=False)
+    soon: StartsSoon = field(repr=False)
     instead: SameNumbers
 
     def check(self, site: Site) -> Proof:
         """Check what a cache needs; if it holds, or if neither is possible, there is nothing to report."""
-        for needed in (SameEveryEpoch(self.cached), NoErrorIsIgnored(), ReadToItsEnd(self.cached)):
+        cached = self.soon.cached
+        for needed in (SameEveryEpoch(cached), NoErrorIsIgnored(), ReadToItsEnd(cached), self.soon):
             proof = needed.check(site)
             if not proof.holds:
                 forbids_both = self.instead.check(site).because == proof.because

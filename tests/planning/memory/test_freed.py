@@ -97,7 +97,7 @@ def test_a_container_with_a_share_of_the_cpus_has_heaps_for_all_of_them(monkeypa
 @pytest.mark.parametrize("ram_budget", [0, PLENTY], ids=["not kept", "kept"])
 def test_it_is_done_and_told_by_optimize_and_told_by_explain(monkeypatch, ram_budget):
     told = []
-    monkeypatch.setattr(freed, "keep_freed_memory", lambda: told.append("keep"))
+    monkeypatch.setattr("autopipe.api.keep_freed_memory", lambda: told.append("keep"))
     accounts = [
         autopipe.explain(elements_of(MEBIBYTE), ram_budget=ram_budget, seconds=0),
         autopipe.optimize(elements_of(MEBIBYTE), ram_budget=ram_budget, seconds=0).explain(),
