@@ -191,7 +191,7 @@ def _around_median(ratios: list[float]) -> Ratio:
 
 @contextmanager
 def _comparing(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
-    """Yield a function that compares two pipelines once, as in later epochs, on a sample that can be taken unnoticed."""
+    """Yield a function that compares two pipelines once as in later epochs, on a sample that can be taken unnoticed."""
     from autopipe.planning.measuring.measure import SampleMeasurements
     from autopipe.rules import MeasurementError
 
