@@ -80,10 +80,10 @@ def optimize(
         verify: also read two epochs of both pipelines, and of the written one again, and compare what was promised.
             Each reading takes 10 seconds at the most, or 10,000 elements of each epoch: half a minute on large data,
             and longer where a difference is found.
-        seconds: how long to measure on the pipeline's own elements, at the most; it mostly takes less. A measurement
-            that has begun is finished, so slow elements may take longer: at a second each, the dozen it needs take
-            twelve. With 0 nothing is measured, which takes a fraction of a second: only what is certain is done, and
-            what a plan says; samples still prove that the plan is safe here.
+        seconds: how long to measure on the pipeline's own elements at most; it mostly takes less. A measurement that
+            has begun is finished, so slow elements may take longer: at a second each, the dozen it needs take twelve.
+            With 0 nothing is measured, which takes a fraction of a second: only what is certain is done, and what a
+            plan says; samples still prove that the plan is safe here.
 
     Returns:
         A ``tf.data.Dataset`` with ``explain()``, ``plan``, ``knobs``, ``retune()`` and ``original``.
@@ -230,8 +230,8 @@ def _folder(disk_cache: str | os.PathLike[str]) -> str:
         raise ArgumentError(f"disk_cache must be the path of a folder, but got {disk_cache!r}.")
     if "://" in path:
         raise ArgumentError(
-            f"disk_cache must be a folder on a disk of this machine, but got {path!r}. What is kept there is locked "
-            "while it is written, which needs one."
+            f"disk_cache must be a folder on a disk of this machine, but got {path!r}. Its files are locked while they "
+            "are written, which needs such a disk."
         )
     return os.path.expanduser(path)
 
@@ -305,7 +305,7 @@ def _rewriting(
     keeps: Keeps,
     measurements: SampleMeasurements,
 ) -> Rewriting:
-    """Return what becomes of a pipeline: what a plan says if that is safe here too, or else what measures best."""
+    """Return the rewriting of a pipeline: by a plan if that is safe here too, or else the one that measures best."""
     tree = leave_shared_caches(tree, files_may_change=keeps is Keeps.SEQUENCE)
     if given is not None and rules is None:
         rules = given.rules

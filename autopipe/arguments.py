@@ -36,7 +36,7 @@ def whole_number(name: str, value: Any, what: str = "whole number") -> int:
     """Return a whole number, of Python or of NumPy.
 
     Raises:
-        ArgumentError: if it is none, or too small.
+        ArgumentError: if it is not a whole number, or too small.
 
     >>> whole_number("trials", 3)
     3
@@ -135,7 +135,7 @@ def number(name: str, value: Any, least: float = 0.0, *, above: bool = False, fi
     """Return a number that is not below ``least``, or is above it.
 
     Raises:
-        ArgumentError: if it is none, too small, or may not be without end.
+        ArgumentError: if it is not a number, too small, or infinite where that is not allowed.
 
     >>> number("seconds", 0.5, above=True)
     0.5

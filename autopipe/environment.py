@@ -22,7 +22,7 @@ def release() -> str | None:
 
 
 def boot_id() -> str:
-    """Return what names this machine until it is started again; empty where the kernel does not tell.
+    """Return an identifier of this machine until its next boot; empty if the kernel does not tell.
 
     >>> boot_id() == boot_id().strip()
     True

@@ -161,13 +161,13 @@ def _new_cache_bytes(before: ir.Node, after: ir.Node, measurements: Measurements
 
 
 def new_caches(before: ir.Node, after: ir.Node) -> list[ir.Keeping]:
-    """Return what keeps elements in a rewritten pipeline where its author did not write it."""
+    """Return the caches in a rewritten pipeline that its author did not write."""
     written = set(trees.walk(before))
     return [node for node in trees.keeping(after) if node not in written]
 
 
 def _checked(step: Step, before: Signature) -> Signature:
-    """Return the signature after a step: no rule may change it, but for what becomes known."""
+    """Return the signature after a step: no rule may change it, except to make it more precise."""
     now = signature(step.tree)
     if not now.refines(before):
         raise RewriteError(
@@ -312,7 +312,7 @@ def _demanded(state: ir.End, site: ir.Node, result: ir.Node, keeps: Keeps) -> tu
     kept = set(trees.walk(result))
     for node in (node for node in trees.walk(site) if node not in kept):
         if isinstance(node, ir.Shuffle) and node.seeded:
-            # Nobody can tell whether its author gave it, Keras did, or tf.random.set_seed.
+            # It is unknown whether the seed came from the author, from Keras, or from tf.random.set_seed.
             return Keeps.SEQUENCE, f"{stage(node)} has a seed"
         if getattr(node, "deterministic", None) is True:
             return Keeps.SEQUENCE, f"the author asked for deterministic=True in {stage(node)}"

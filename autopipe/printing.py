@@ -17,7 +17,7 @@ WIDTH = 110
 
 
 def as_text(drawn: Any, width: int) -> str:
-    """Return what can be printed as plain text in so many columns.
+    """Return a printable object as plain text of this width.
 
     >>> from rich.padding import Padding
     >>> as_text(Padding("busy", (0, 0, 0, 2)), width=20)
@@ -46,7 +46,7 @@ def show(*parts: Any) -> None:
         for part in parts:
             console.print(part, soft_wrap=isinstance(part, str), markup=False, highlight=False)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    # It may be none, closed, or lead to a full disk or to a reader that is gone.
+    # The output may be missing, closed, or lead to a full disk or a closed pipe.
     with suppress(AttributeError, OSError, ValueError):
         sys.stdout.write(captured.get().encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()

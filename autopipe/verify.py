@@ -47,7 +47,7 @@ _MOST_UNMATCHED = 100
 # Fewer rows than these may come in the same order twice by chance.
 _ROWS_THAT_DIFFER = 24
 _MOST_STANDARD_ERRORS = 6.0
-# Before a difference is believed, the pipeline as it was written is run so often again: two runs may agree by chance.
+# Before a difference counts, the pipeline as written is run again this many times: two runs may agree by chance.
 _RUNS_IN_DOUBT = 4
 
 
@@ -57,7 +57,7 @@ def compare(
     """Run two datasets and return the first difference that the promise does not allow.
 
     ``sequence`` compares values bit for bit and in order, each epoch. ``elements`` compares the multiset of each
-    epoch, but for the rounding of floats; elements are rows of a batch, so that a batch boundary does not count.
+    epoch, up to the rounding of floats; elements are rows of a batch, so that a batch boundary does not count.
     ``training`` compares the number and types of rows; where epochs of the first differ those of the second
     must, and the means of all numbers must agree within what their spread explains. Where one comes to its end, the
     other must not go on.
@@ -112,14 +112,14 @@ def verify(rewriting: Rewriting, *, run: Any = None, limit: int = 10_000, second
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads two epochs: so many elements of each, for so long, with rows that are examples of their own or not."""
+    """Reads two epochs: at most ``limit`` elements of each, within ``seconds``; ``batched`` if rows are examples."""
 
     limit: int
     seconds: float
     batched: bool
 
     def of(self, tree: ir.Node) -> list[EpochDigest]:
-        """Read a pipeline with caches of its own: what one wrote to a file is not what another one gives."""
+        """Read a pipeline with separate caches: a file that another pipeline wrote has other elements."""
         with OwnCaches(tree) as caches:
             return self.of_dataset(caches.build(tree))
 

@@ -29,7 +29,7 @@ __all__ = ["REFUSED", "USERS_OWN", "ends_with_exit_code", "print_error", "runnin
 REFUSED = 1
 USERS_OWN = 3
 _LIBRARIES = ("networkx", "numpy", "optuna", "psutil", "rich", "typer")
-# Set to anything, it leaves a traceback as it is.
+# If this variable is set, tracebacks are not shortened.
 _WHOLE = "AUTOPIPE_TRACEBACK"
 
 
@@ -52,12 +52,12 @@ def ends_with_exit_code(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def running_users_pipeline(origin: str) -> Iterator[None]:
-    """Tell what the user's pipeline or model raises, which comes out of TensorFlow or Keras, from autopipe's own.
+    """Tell errors of the user's pipeline or model, which TensorFlow or Keras raise, from those of autopipe.
 
-    What they print goes where errors go: the output is that of the command.
+    What they print goes to standard error: standard output is for the command.
 
     Raises:
-        UserCodeError: for the former.
+        UserCodeError: for the user's errors.
     """
     try:
         with redirect_stdout(sys.stderr):
@@ -71,7 +71,7 @@ def running_users_pipeline(origin: str) -> Iterator[None]:
 
 
 def save_plan(plan: Plan, file: Path) -> None:
-    """Write a plan to a file; where that fails after all, print it: it took long to find.
+    """Write a plan to a file; if that fails after all, print it, since it took long to find.
 
     Raises:
         PlanError: if it cannot be written, as on a full disk, or where the folder is gone by now.
@@ -100,7 +100,7 @@ def _print_user_error(error: UserCodeError) -> None:
 
 
 def print_error(message: str) -> None:
-    """Print a message where errors go."""
+    """Print a message to standard error."""
     Console(stderr=True).print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
 
 

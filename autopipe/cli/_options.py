@@ -37,7 +37,7 @@ def finite(value: float | None) -> float | None:
     """Return a number as it is.
 
     Raises:
-        typer.BadParameter: if it is none, which is neither too small nor too large, or without end.
+        typer.BadParameter: if it is NaN, which passes any bounds, or infinite.
     """
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"must be a finite number, but got {value}.")
@@ -79,7 +79,7 @@ Arguments = Annotated[
     typer.Option(
         "--arg",
         metavar="NAME=VALUE",
-        help="An argument for the function; repeat for more. A value that is no Python literal is text.",
+        help="An argument for the function; repeat for more. A value that is not a Python literal is text.",
         show_default=False,
     ),
 ]
@@ -132,7 +132,7 @@ def refuse_both(model: str | None, step_ms: float | None) -> None:
 
 
 def consumer_of(model: str | None, step_ms: float | None) -> Consumer:
-    """Return what takes the elements: the model that a target names, or a stand-in that takes so long for a step.
+    """Return the consumer of the elements: the model that a target names, or a stand-in with this time per step.
 
     Raises:
         TargetError: if the target returns no compiled model.
@@ -159,6 +159,6 @@ def parse_arguments(texts: list[str] | None) -> dict[str, Any]:
         try:
             arguments[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            # It raises each of them, by what is wrong.
+            # literal_eval raises any of these.
             arguments[name] = value
     return arguments

@@ -36,7 +36,7 @@ class _Output(io.FileIO):
 
 @contextmanager
 def output_apart() -> Iterator[None]:
-    """Keep the output for the command's own lines: what C code and other processes print goes where errors go."""
+    """Keep the output for the command's own lines: what C code and other processes print goes to standard error."""
     _open_error_output()
     try:
         own = os.dup(1)
@@ -49,7 +49,7 @@ def output_apart() -> Iterator[None]:
     encoding = getattr(was, "encoding", None) or "utf-8"
     raw = _Output(own, "w")
     buffered = io.BufferedWriter(raw)
-    # What a terminal has no sign for is printed as a question mark.
+    # A character that the encoding lacks is printed as a question mark.
     sys.stdout = io.TextIOWrapper(buffered, encoding=encoding, errors="replace", line_buffering=raw.isatty())
     try:
         yield
@@ -72,7 +72,7 @@ def _open_error_output() -> None:
 
 
 def draw(drawn: Any, *, soft_wrap: bool = False) -> None:
-    """Print a table or a tree; where no terminal says how wide, as wide as in Python, and no line ends in blanks."""
+    """Print a table or a tree; without a terminal, in the default width and without trailing blanks."""
     console = Console()
     if console.is_terminal:
         console.print(drawn, soft_wrap=soft_wrap)

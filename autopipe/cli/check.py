@@ -39,8 +39,8 @@ class Ratio:
 
     Attributes:
         median: of all comparisons.
-        low: what the true median is above, nineteen times in twenty.
-        high: what it is below.
+        low: the lower end of a 95% confidence interval of the median.
+        high: its upper end.
         comparisons: how many there were.
         cores: the cores they were made on.
         host: the machine.
@@ -70,15 +70,15 @@ def check(
     seconds: Annotated[
         float,
         typer.Option(
-            min=0, callback=finite, help="How long to compare, about, at the most; caches are filled besides."
+            min=0, callback=finite, help="About how long to compare at most; filling caches takes additional time."
         ),
     ] = 10.0,
     update: Annotated[bool, typer.Option("--update", help="Store the ratio measured now in the plan.")] = False,
 ) -> None:
-    """Exit with 1 if a pipeline with its plan has become slower, beside the pipeline as written, or another one.
+    """Exit with 1 if a pipeline with its plan became slower compared to the pipeline as written, or is another one.
 
-    Both are measured by turns in one run, so that a slow machine does not matter. It is slower only if all the
-    measurements say so: the stored ratio and the new one are intervals, which noise widens.
+    Both are measured in turns in one run, so that a slow machine does not matter. The stored ratio and the new one are
+    intervals, which noise widens: the pipeline counts as slower only if the new one is entirely below what is allowed.
     """
     arguments = parse_arguments(arg)
     # What is loaded may go to another folder.
@@ -99,7 +99,7 @@ def check(
     least = (1 - margin) * (comparable.low if comparable else 1.0)
     with running_users_pipeline(target):
         dataset = autopipe.optimize(written, plan=given)
-        # What is stored is worth all the time.
+        # A ratio to store is worth all the time given.
         found = replace(_measured(dataset, seconds, math.inf if update else least), cores=here.cores, host=here.host)
     slower = found.high < least and not update
     if update:
@@ -151,7 +151,7 @@ def _stored(plan: Plan, where: Path) -> Ratio | None:
 def _measured(dataset: OptimizedDataset, seconds: float, least: float) -> Ratio:
     """Compare a pipeline with what it was, until it is surely not slower, or the time is up.
 
-    That it is slower is never said of a few comparisons: on a busy machine two or three are easily wrong.
+    A few comparisons never show that it is slower: on a busy machine two or three are easily wrong.
     """
     from autopipe.rules import MeasurementError
 
@@ -165,7 +165,7 @@ def _measured(dataset: OptimizedDataset, seconds: float, least: float) -> Ratio:
             except MeasurementError as failed:
                 if len(ratios) < _FEWEST:
                     raise PlanError(
-                        f"A pipeline must be read several times to be compared, but this one was not ({failed}). Mend "
+                        f"A pipeline must be read several times to be compared, but this one was not ({failed}). Fix "
                         "what fails in it; single bad elements can be left out with ignore_errors()."
                     ) from failed
                 break
@@ -191,7 +191,7 @@ def _around_median(ratios: list[float]) -> Ratio:
 
 @contextmanager
 def _comparing(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
-    """Yield what compares two pipelines once: as in their later epochs, on a sample, if one can be taken unseen."""
+    """Yield a function that compares two pipelines once as in later epochs, on a sample that can be taken unnoticed."""
     from autopipe.planning.measuring.measure import SampleMeasurements
     from autopipe.rules import MeasurementError
 
@@ -207,7 +207,7 @@ def _comparing(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]
 
 @contextmanager
 def _reading(before: ir.Node, after: ir.Node) -> Iterator[Callable[[], float]]:
-    """Yield what compares two pipelines as they are, caches filled: their Python code, or a failing element, shows."""
+    """Yield a function that compares two pipelines by reading them, with caches filled."""
     from autopipe.pipeline import ir, trees
     from autopipe.planning.costs.own_caches import OwnCaches
     from autopipe.planning.measuring.stopwatch import compare_speeds

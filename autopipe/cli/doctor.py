@@ -146,7 +146,7 @@ def _freed(allocator: str, variable: str | None) -> Text:
     if variable is not None:
         return Text(f"kept as {variable} says")
     if allocator == "glibc":
-        kept = f"optimize() has it keep up to {bytes_text(KEPT_BYTES)} of each heap"
+        kept = f"optimize() makes it keep up to {bytes_text(KEPT_BYTES)} of each heap"
         return Text(f"mostly given back by the C library, where batches are large; {kept}")
     return Text("up to the C library")
 

@@ -34,7 +34,7 @@ LEAST_SECONDS = 0.2
 
 
 def _enough(seconds: float) -> float:
-    """Return the seconds to run a pipeline; fewer than some tell nothing of its costs."""
+    """Return the seconds to run a pipeline; a shorter run says nothing about its costs."""
     if finite(seconds) and seconds < LEAST_SECONDS:
         raise typer.BadParameter(f"must be at least {LEAST_SECONDS:g}, or 0 for no costs, but got {seconds:g}.")
     return seconds
@@ -78,7 +78,7 @@ def explain(
     sought = set(fail_on or ())
     _refuse_unsought(sought, has_consumer=has_consumer, has_costs=seconds > 0)
     given = Plan.load(plan) if plan else None
-    # What is loaded first may go to another folder.
+    # Code that is loaded first may change the working directory.
     of_model = model and anchored(model)
     dataset = load_dataset(target, arguments)
     consumer = consumer_of(of_model, step_ms) if has_consumer else None
@@ -102,7 +102,7 @@ def explain(
 
 
 def _refuse_unsought(codes: Set[str], *, has_consumer: bool, has_costs: bool) -> None:
-    """Refuse findings that there are not, and those that nothing would look for."""
+    """Refuse unknown findings, and those that would not be looked for."""
     from autopipe.report.findings import CODES, CODES_OF_CONSUMERS, CODES_OF_COSTS
 
     unknown = sorted(codes - set(CODES))
@@ -115,7 +115,7 @@ def _refuse_unsought(codes: Set[str], *, has_consumer: bool, has_costs: bool) ->
 
 
 def _refuse(codes: Set[str], needed: str) -> None:
-    """Refuse what would never be found, and so never fail."""
+    """Refuse findings that could never be found, and so never fail."""
     if codes:
         raise typer.BadParameter(
             f"must be a finding that is looked for, but {min(codes)} needs {needed}.", param_hint="--fail-on"

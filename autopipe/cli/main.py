@@ -28,7 +28,7 @@ _EXIT_CODES = (
     "[bold]Exit codes[/]  0: {}.  1: {}autopipe refused, and said why.  2: the command line is wrong.  "
     "3: your own code raised, and its traceback is shown."
 )
-# What 0 and 1 mean for a command that asks something.
+# What exit codes 0 and 1 mean for a command that checks something.
 _ANSWERS = {
     "check": ("it holds", "it became slower, or is another pipeline, or "),
     "diff": ("equal", "they differ, or "),

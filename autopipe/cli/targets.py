@@ -35,10 +35,10 @@ class UserCodeError(Exception):
 
 @contextmanager
 def user_code(origin: str) -> Iterator[None]:
-    """Run code of the user's: what it raises, a call of ``sys.exit()`` too, becomes a ``UserCodeError``.
+    """Run code of the user's: its errors, and a call of ``sys.exit()``, become a ``UserCodeError``.
 
-    What it prints goes where errors go: the output is that of the command, JSON perhaps. A script that parses arguments
-    when it is imported sees none.
+    What it prints goes to standard error: standard output is for the command, perhaps for JSON. A script that parses
+    arguments when it is imported sees none.
     """
     try:
         with redirect_stdout(sys.stderr), _without_own_arguments(origin):
@@ -59,7 +59,7 @@ def _without_own_arguments(origin: str) -> Iterator[None]:
 
 
 def anchored(text: str) -> str:
-    """Return a target that is found as well once what was loaded before it has gone to another folder."""
+    """Return a target that can still be found after code loaded before it has changed the working directory."""
     origin, _, name = text.rpartition(":")
     if origin and _is_file(origin):
         return f"{os.path.abspath(os.path.expanduser(origin))}:{name}"
@@ -208,7 +208,7 @@ def _is_found_by_name(path: Path) -> bool:
 
 
 def _load_apart(path: Path) -> ModuleType:
-    """Import a file under a private name, since its own is that of another module, or none."""
+    """Import a file under a private name, since its own belongs to another module, or is not a valid one."""
     name = f"_autopipe_target_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -237,7 +237,7 @@ def _load_module(origin: str) -> ModuleType:
             return importlib.import_module(origin)
     except UserCodeError as error:
         missing = error.__cause__
-        # A module that the user's module imports in vain is the user's to mend, with the traceback.
+        # If the user's module fails to import another one, the traceback shows what to fix.
         if isinstance(missing, ModuleNotFoundError) and f"{origin}.".startswith(f"{missing.name}."):
             near = get_close_matches(origin, [each.stem for each in Path.cwd().glob("*.py")])
             raise TargetError(

@@ -45,7 +45,7 @@ __all__ = ["tune"]
 
 _Made = TypeVar("_Made")
 _MINUTE = 60.0
-# Longer than the system can wait for an answer at once, in milliseconds, is nothing.
+# The longest timeout, well within the milliseconds that the system can wait at once.
 _MOST_ISOLATED = 86_400.0
 
 
@@ -92,8 +92,8 @@ def tune(
             min=1,
             max=_MOST_ISOLATED,
             callback=finite,
-            help="Run each trial in a process of its own and kill it after so long: if it takes all memory or hangs, "
-            "only that trial fails.",
+            help="Run each trial in a separate process and kill it after this many seconds: if it takes all memory or "
+            "hangs, only that trial fails.",
             show_default=False,
         ),
     ] = None,
@@ -170,7 +170,7 @@ def _told_if_interrupted(storage: str | None) -> Iterator[None]:
         kept = (
             "Its trials are gone, since they were in memory: with --storage sqlite:///study.db they are kept."
             if storage is None
-            else f"Its trials are in {shown(storage)}: the same command goes on from there."
+            else f"Its trials are in {shown(storage)}: the same command continues from there."
         )
         Console(stderr=True).print(Text(f"The search was interrupted, and no plan is written. {kept}"), soft_wrap=True)
         raise
@@ -234,7 +234,7 @@ def _isolated(make: Callable[[], Choices], consume: Callable[[], Consumer], time
 
 
 def _users(make: Callable[[], _Made]) -> _Made:
-    """Make something of the user's, in the process of a trial, which tells what their own code raises."""
+    """Make a pipeline or model of the user's in the process of a trial, and report what their code raises."""
     try:
         return make()
     except UserCodeError as error:

@@ -13,6 +13,6 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def without_autograph(function: _Function) -> _Function:
-    """Return a function that AutoGraph does not look at: there is nothing to convert, so nothing to spend on it."""
+    """Return a function that AutoGraph skips: there is nothing to convert, so it would only take time."""
     left: _Function = tf.autograph.experimental.do_not_convert(function)
     return left

@@ -24,14 +24,14 @@ def stateless(function: _Callable) -> _Callable:
     this declaration, a decorator, its results may be cached, and it may run in several threads at once, ahead of
     training, in another order or not at all.
 
-    Declare it only of a function that gives the same result for the same arguments (a generator: the same elements in
-    every epoch), has no side effects, and may be called from several threads. A function that draws from ``random`` or
-    ``numpy.random`` does not qualify, though it keeps no state itself: its first draws would be cached, and come again
-    in every epoch. For ``tf.numpy_function``, ``stateful=False`` says the same to TensorFlow, and autopipe relies on
+    Declare only a function that gives the same result for the same arguments (a generator: the same elements in every
+    epoch), has no side effects, and may be called from several threads. A function that draws from ``random`` or
+    ``numpy.random`` does not qualify, though it keeps no state itself: its first draws would be cached and repeated in
+    every epoch. For ``tf.numpy_function``, ``stateful=False`` declares the same to TensorFlow, and autopipe relies on
     that too.
 
     Args:
-        function: what is handed to TensorFlow, or to be handed. A method is declared for all objects of its class.
+        function: the function to pass to TensorFlow. A method is declared for all objects of its class.
 
     Returns:
         The same function.
@@ -48,7 +48,7 @@ def stateless(function: _Callable) -> _Callable:
     """
     target = _without_self(function)
     try:
-        # Itself, since functools.wraps copies the mark to wrappers, and those may keep state.
+        # The mark is the function itself: functools.wraps copies it to wrappers, which may keep state.
         setattr(target, _MARK, target)
     except (AttributeError, TypeError):
         raise ArgumentError(
@@ -76,19 +76,19 @@ def _is_marked(function: Any) -> bool:
 
 
 def _without_self(function: Any) -> Any:
-    """Return the function of a method, which stays the same when the method is asked for again."""
+    """Return the function of a bound method: each access makes another bound method, but the function is the same."""
     return getattr(function, "__func__", function)
 
 
 def _registered(token: bytes) -> Any:
-    """Return what TensorFlow calls for a token; it has no public reader."""
+    """Return the function that TensorFlow registered for a token; there is no public API for it."""
     from tensorflow.python.ops import script_ops
 
     return script_ops._py_funcs.get(token.decode())
 
 
 def _called(function: Any) -> Iterator[Any]:
-    """Yield what TensorFlow runs, then what that wraps, and so on to what it was given: a function or a generator."""
+    """Yield the function that TensorFlow runs, then what that wraps, down to the user's function or generator."""
     from tensorflow.python.data.ops.dataset_ops import DatasetV2
     from tensorflow.python.ops.script_ops import EagerFunc
 
@@ -105,10 +105,10 @@ def _called(function: Any) -> Iterator[Any]:
 
 
 def _held_by(function: Any) -> Any:
-    """Return what a function of TensorFlow's own runs: the state of a generator, or a function that it wraps."""
+    """Return what a function of TensorFlow runs: a generator, or a function that it wraps."""
     from tensorflow.python.data.ops.dataset_ops import DatasetV2
 
-    # Its module is no witness: TensorFlow's wrappers take on that of what they wrap.
+    # Not by its __module__: TensorFlow's wrappers take over that of what they wrap.
     if not getattr(function, "__globals__", {}).get("__name__", "").startswith("tensorflow."):
         return None
     held = inspect.getclosurevars(function).nonlocals

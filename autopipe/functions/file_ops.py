@@ -6,7 +6,7 @@ READERS = frozenset(
     "CSVDataset CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2 TFRecordDataset TFRecordDatasetV2 "
     "TextLineDataset".split()
 )
-"""Datasets of what files hold, in order, whatever the options; their first input is the names."""
+"""Ops of datasets that read files in order, whatever the options; their first input is the names."""
 
 READERS_OF_EACH = frozenset("FlatMapDataset LegacyParallelInterleaveDatasetV2 ParallelInterleaveDatasetV4".split())
-"""Those of several files: each calls a function for every name of a list."""
+"""Ops of datasets that call a function for every name of a list."""

@@ -21,13 +21,13 @@ class Function:
     Attributes:
         concrete: the ``tf.types.experimental.ConcreteFunction``; flat tensors in, flat tensors out.
         input_spec: the structure of one element that goes in.
-        output_spec: the structure of what comes out; a ``tf.data.DatasetSpec`` for ``flat_map`` and ``interleave``.
+        output_spec: the structure of the result; a ``tf.data.DatasetSpec`` for ``flat_map`` and ``interleave``.
         element_types: the flat dtypes of the elements the transformation yields.
         element_shapes: the flat shapes of the same.
         name: the name the user gave it, such as ``load_image`` or ``<lambda>``.
         location: where the user wrote it, as ``file.py:12``; ``None`` when Python cannot tell.
-        traced_at: the line of the user's that made its stage, and had it traced; ``None`` for one of autopipe's.
-        rows_apart: whether it was made to do with each row of a batch what another does with an element.
+        traced_at: the line of the user's code that made its stage and so traced it; ``None`` for one of autopipe's.
+        rows_apart: whether it was made to do with each row of a batch what another function does with an element.
     """
 
     concrete: Any

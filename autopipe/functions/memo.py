@@ -1,4 +1,4 @@
-"""What was found out about a function is remembered for as long as the function lives, and no longer."""
+"""Answers about a function are remembered exactly as long as the function lives."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class RefusalError(Exception):
 def remembered(
     question: Callable[Concatenate[Function, _Arguments], _Result],
 ) -> Callable[Concatenate[Function, _Arguments], _Result]:
-    """Answer a question about a traced function once, be it with a :class:`RefusalError`.
+    """Answer a question about a traced function only once, even if the answer is a :class:`RefusalError`.
 
-    The answer is kept on the traced function itself: a table of answers would keep alive the functions, and with them
-    the arrays they capture, and an answer often holds the function it is about.
+    The answer is kept on the traced function itself: a table of answers would keep the functions alive, and with them
+    the arrays they capture, since an answer often holds the function it is about.
     """
 
     @wraps(question)

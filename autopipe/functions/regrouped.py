@@ -1,4 +1,4 @@
-"""Pairs of ops that TensorFlow computes otherwise than they are written, where both are in one function."""
+"""Pairs of ops that TensorFlow computes differently from how they are written if both are in one function."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from autopipe.functions.subgraph import CALLS, called_graphs, constant, needed_o
 __all__ = ["fused_op", "joined_names", "joined_ops", "names_given", "names_needed_once", "regrouped", "regrouped_ops"]
 
 _SUMS = frozenset("Add AddN AddV2".split())
-# What never falls, or never rises: of the largest of what it gives, TensorFlow makes what it gives for the largest.
+# Monotonic functions: TensorFlow replaces the maximum of their results by their result for the maximum.
 _MONOTONIC = frozenset(
     "Acos Acosh Asin Asinh Atan Atanh Ceil Elu Erf Erfc Exp Expm1 Floor Log Log1p Relu Relu6 Rint Rsqrt Selu Sigmoid "
     "Sign Sinh Softplus Softsign Sqrt Tanh".split()
 )
 _ROUNDING_NOTHING = frozenset("Ceil Floor Relu Relu6 Rint Sign".split())
-# Outside of a part of all numbers they give no number.
+# Functions that are NaN outside of their domain.
 _OF_SOME_NUMBERS = frozenset("Acos Acosh Asin Atanh Log Log1p Rsqrt Sqrt".split())
 _EXTREMES = frozenset(
     "Max MaxPool MaxPool3D MaxPoolV2 Min SegmentMax SegmentMin UnsortedSegmentMax UnsortedSegmentMin".split()
 )
-# They hand on the values they are given, in another place or shape.
+# Ops that pass on values, in another place or shape.
 _MOVING = frozenset(
     "BatchToSpaceND CheckNumerics DepthToSpace ExpandDims Identity PreventGradient Reshape ReverseV2 Roll Snapshot "
     "SpaceToBatchND SpaceToDepth Squeeze StopGradient Transpose".split()
 )
-# What comes after them may be made one op with them, or with what they come after.
+# Ops that may be fused with the next op, or that let it be fused with the one before them.
 _CHANGED_WITH_THE_NEXT = frozenset("BiasAdd Pow".split())
 _NORMALIZING = frozenset("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3".split())
 _PRODUCTS_OF_MATRICES = frozenset("BatchMatMul BatchMatMulV2 BatchMatMulV3 MatMul".split())
@@ -38,9 +38,8 @@ _PLACES_OF_EXTREMES = frozenset("ArgMax ArgMin MaxPoolWithArgmax".split())
 def regrouped(graph: Any, *, across_calls: bool = True) -> int:
     """Return how many pairs of ops TensorFlow may compute in another order or form than written, rounding differently.
 
-    Of ``image + a + b`` it adds up ``a + b`` first if they are small; it takes products likewise. It does so inside
-    one function only: where one function does the work of two, or two that of one, the last bits are the same only if
-    no such pair is joined or parted.
+    In ``image + a + b`` it adds ``a + b`` first if they are small; products likewise. It does so only inside one
+    function: if functions are joined or cut, the last bits are the same only if no such pair is joined or cut.
 
     Args:
         graph: the graph of a function.
@@ -77,7 +76,7 @@ def joined_names(graph: Any) -> set[tuple[str, str]]:
 
 
 def names_needed_once(graph: Any) -> list[tuple[str, str]]:
-    """Return those of the pairs in which nothing else needs the earlier op: some are only computed otherwise then."""
+    """Return the pairs in which no other op needs the earlier one: some are only then computed differently."""
     needed = needed_ops([*graph.outputs, *graph.control_outputs])
     given = {origin(tensor).name for tensor in graph.outputs}
 
@@ -94,7 +93,7 @@ def names_needed_once(graph: Any) -> list[tuple[str, str]]:
 
 
 def names_given(graph: Any) -> list[tuple[str, str]]:
-    """Return those of the pairs of which the later op gives what the function does: that, TensorFlow leaves alone."""
+    """Return the pairs whose later op gives a result of the function: TensorFlow does not change those."""
     given = {origin(tensor).op for tensor in graph.outputs}
     return [(origin(tensor).op.name, op.name) for tensor, op in _pairs(graph) if op in given]
 
@@ -105,10 +104,10 @@ def _pairs(graph: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def fused_op(graph: Any) -> str | None:
-    """Return the type of an op that TensorFlow may compute at once with one before it, to another result altogether.
+    """Return the type of an op that TensorFlow may fuse with one before it, with an entirely different result.
 
-    Of the logarithm of a softmax it makes one op that gives a number where the two give minus infinity. The place of
-    the largest it looks up among what it is made of: where several become equal, that is another one.
+    It turns the logarithm of a softmax into one op, which is finite where the two give minus infinity. It looks up the
+    position of a maximum before a monotonic function: if that makes several values equal, the position differs.
     """
     for op in graph.get_operations():
         if any(_is_fused(tensor, op) for tensor in op.inputs):
@@ -147,7 +146,7 @@ def _is_regrouped(tensor: Any, op: Any) -> bool:
 
 
 def _adds(op: Any) -> bool:
-    """Return whether an op adds, or becomes one that does: what is negated is taken away then, or added."""
+    """Return whether an op adds, or becomes an addition or subtraction since an operand is negated."""
     return op.type in _SUMS | {"Neg"} or (op.type == "Sub" and any(origin(each).op.type == "Neg" for each in op.inputs))
 
 
@@ -157,7 +156,7 @@ def _adds_to_product(op: Any) -> bool:
 
 
 def _have_common_factor(added: Any) -> bool:
-    """Return whether a sum is of products that share a factor, which TensorFlow multiplies once."""
+    """Return whether a sum has products with a common factor, which TensorFlow factors out."""
     products = [origin(each).op for each in added.inputs]
     if any(product.type != "Mul" for product in products):
         return False
@@ -166,21 +165,21 @@ def _have_common_factor(added: Any) -> bool:
 
 
 def _moved(tensor: Any) -> Any:
-    """Return the tensor whose values ops have moved, each for nothing but the next."""
+    """Return the tensor whose values a chain of ops has moved, in which each is used only by the next."""
     while tensor.op.type in _MOVING and len(tensor.consumers()) == 1:
         tensor = tensor.op.inputs[0]
     return tensor
 
 
 def _is_folded(image: Any, weights: Any) -> bool:
-    """Return whether constant weights are multiplied in place of the image, by a number that multiplies it."""
+    """Return whether a constant factor of the image is folded into constant weights."""
     if image.op.type != "Mul" or weights.op.type != "Const" or len(image.consumers()) != 1:
         return False
     return any(origin(each).op.type == "Const" and each.shape.rank == 0 for each in image.op.inputs)
 
 
 def _takes_extreme_first(tensor: Any, op: Any) -> bool:
-    """Return whether the extreme is taken before what it is taken of, for which nothing else may need that."""
+    """Return whether TensorFlow takes the extreme before a monotonic function, whose result no other op may need."""
     earlier = origin(tensor).op.type
     seen = op.type in _PLACES_OF_EXTREMES or earlier not in _ROUNDING_NOTHING
     return seen and tensor is op.inputs[0] and _is_needed_once(tensor)

@@ -15,9 +15,9 @@ _COPIED = "_autopipe_copied"
 
 
 def written_at(op: Any) -> str | None:
-    """Return ``file.py:12`` of the innermost call that is neither TensorFlow's, nor Keras's, nor ours.
+    """Return ``file.py:12`` of the innermost call that is not in TensorFlow, Keras or autopipe.
 
-    ``None`` where Python cannot tell, as of a function that was loaded.
+    ``None`` if Python cannot tell, as for a function that was loaded.
 
     >>> import tensorflow as tf
     >>> graph = tf.function(lambda x: x + 1).get_concrete_function(1).graph
@@ -32,16 +32,16 @@ def written_at(op: Any) -> str | None:
 
 
 def copy_source(op: Any, copy: Any) -> None:
-    """Note on a copy which op was written: its own traceback ends in our code.
+    """Note on a copy the op that the user wrote: the traceback of the copy ends in autopipe.
 
-    Where an op was written is rarely asked for, and searching a traceback takes longer than copying an op.
+    The line is rarely asked for, and searching a traceback takes longer than copying an op.
     """
     setattr(copy, _COPIED, getattr(op, _COPIED, op))
 
 
 @lru_cache(maxsize=1)
 def folders_of_libraries() -> tuple[str, ...]:
-    """Return the folders whose code is not the user's: TensorFlow's, Keras's and ours."""
+    """Return the folders whose code is not the user's: those of TensorFlow, Keras and autopipe."""
     import keras
 
     libraries = [os.path.dirname(module.__file__) for module in (tf, keras) if module.__file__]

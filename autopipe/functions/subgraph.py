@@ -37,9 +37,9 @@ __all__ = [
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 """The ops that only call a function."""
 MUST_COMPILE = "_XlaMustCompile"
-"""The attribute of those whose function XLA compiles."""
+"""The attribute of calls that XLA compiles."""
 
-# What computes nothing, and TensorFlow leaves out.
+# Ops that compute nothing, and that TensorFlow removes.
 _PASSING_ON = frozenset({"Identity", "IdentityN", "PreventGradient", "StopGradient"})
 
 
@@ -51,7 +51,7 @@ def needed_ops(
     Args:
         wanted: symbolic tensors or ops of one graph.
         known: tensors of it that need not be computed.
-        done: ops of it that have run already; to wait for one of them is not to need it.
+        done: ops of it that have run already; an op that only waits for one of them does not need it.
         waits: whether an op also needs those it only waits for.
     """
     known_ids = {id(tensor) for tensor in known}
@@ -81,14 +81,14 @@ def fed_by(tensors: Iterable[Any]) -> set[Any]:
 
 
 def origin(tensor: Any) -> Any:
-    """Return the tensor that a chain of ops passes on, which TensorFlow leaves out, as ``Identity``."""
+    """Return the tensor that a chain of removable ops, such as ``Identity``, passes on."""
     while tensor.op.type in _PASSING_ON or _keeps_shape(tensor.op):
         tensor = tensor.op.inputs[tensor.value_index]
     return tensor
 
 
 def _keeps_shape(op: Any) -> bool:
-    """Return whether an op gives something the shape that it is known to have."""
+    """Return whether an op reshapes a tensor to the shape that it is known to have."""
     if op.type != "Reshape" or not op.outputs[0].shape.is_fully_defined():
         return False
     return bool(op.inputs[0].shape.is_fully_defined() and op.inputs[0].shape == op.outputs[0].shape)
@@ -101,7 +101,7 @@ def called_graphs(graph: Any, op: Any) -> list[Any]:
 
 
 def branches(graph: Any, op: Any) -> tuple[Any, Any]:
-    """Return the graphs of the branches of a ``tf.cond``, the first for where its condition holds, in the same way."""
+    """Return the graphs of the branches of a ``tf.cond``, the true branch first; ``None`` for one not traced here."""
     then, otherwise = (op.get_attr(f"{name}_branch").name for name in ("then", "else"))
     return _graph_named(graph, then), _graph_named(graph, otherwise)
 
@@ -123,12 +123,12 @@ def constant(tensor: Any) -> Any:
 
 
 def specs(tensors: Iterable[Any]) -> tuple[Any, ...]:
-    """Return what describes each of flat tensors, as :func:`trace` takes it."""
+    """Return the ``tf.TensorSpec`` of each flat tensor, as :func:`trace` takes it."""
     return tuple(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors)
 
 
 def spec_kind(spec: Any) -> str:
-    """Return what is of a type in words.
+    """Return the name of the kind of value that a spec describes.
 
     >>> import tensorflow as tf
     >>> spec_kind(tf.RaggedTensorSpec([None, None]))
@@ -138,7 +138,7 @@ def spec_kind(spec: Any) -> str:
 
 
 def stand_ins(tensors: Iterable[Any], made: Iterable[Any]) -> dict[Any, Any]:
-    """Return what stands for each tensor of a graph in another one, as :func:`copy_into_trace` takes it."""
+    """Return the replacement of each tensor of a graph in another one, as :func:`copy_into_trace` takes it."""
     return {old.ref(): new for old, new in zip(tensors, made, strict=True)}
 
 
@@ -154,18 +154,19 @@ def copy_into_trace(
     on_copy: Callable[[Any], None] = lambda op: None,
     without: Set[str] = frozenset(),
 ) -> list[Any]:
-    """Copy what computes tensors into the function being traced, and return the copied tensors.
+    """Copy the ops that compute tensors into the function being traced, and return the copied tensors.
 
     Args:
         graph: the graph of a traced function.
         wanted: tensors of it.
-        known: what stands for tensors of it in the new function, from :func:`stand_ins`. Captured objects need not be
+        known: replacements of tensors of it in the new function, from :func:`stand_ins`. Captured objects need not be
             among them.
         also: ops of it that must run too, though no wanted tensor depends on them.
         done: ops of it that have run already, in a function before this one.
-        replace: ops of it, and what is called instead of copying each: with the new inputs, giving the new outputs.
+        replace: ops of it, each with what is called in place of a copy: it takes the new inputs and returns the
+            outputs.
         same: ops that are not copied, each with the earlier op that gives the same.
-        on_copy: told of every new op.
+        on_copy: called with every new op.
         without: attributes of ops that their copies do not get.
     """
     same, replace = same or {}, replace or {}
@@ -192,7 +193,7 @@ def copy_into_trace(
                 copy = _copy(op, inputs, graph, current, without)
                 on_copy(copy)
                 outputs = copy.outputs
-        # A captured constant that gives the same stands among what is known, and has no copy.
+        # A captured constant with the same value is among the known tensors, and has no copy.
         if copy is not None:
             copies[op] = copy
         for old, made in zip(op.outputs, outputs, strict=True):
@@ -217,7 +218,7 @@ def _copy(op: Any, inputs: list[Any], graph: Any, current: Any, without: Set[str
 
 @lru_cache(maxsize=1)
 def _create_op() -> Callable[..., Any]:
-    """Return ``tf.Graph.create_op`` without its decorator, which looks for deprecated arguments for long."""
+    """Return ``tf.Graph.create_op`` without its decorator, whose check for deprecated arguments is slow."""
     undecorated: Callable[..., Any] = unwrap(tf.Graph.create_op)
     return undecorated
 
@@ -258,7 +259,7 @@ def trace(
         others: more functions its parts are from; all are kept alive.
         name: what it is called in reports.
         input_spec: the structure of the element it takes.
-        output_spec: the structure of the element it gives; more may become known of the shapes in it.
+        output_spec: the structure of the element it gives; shapes in it may become more precise.
     """
     concrete = tf.function(lambda *tensors: list(body(*tensors)), autograph=False).get_concrete_function(*inputs)
     return Function(
@@ -274,7 +275,7 @@ def trace(
 
 
 def _with_shapes_of(outputs: Sequence[Any], spec: Any) -> Any:
-    """Return a structure with all that is known of the shapes of the plain tensors in it."""
+    """Return a structure with the most precise known shapes of its plain tensors."""
     parts = tf.nest.flatten(spec)
     if len(parts) != len(outputs):
         return spec

@@ -1,4 +1,4 @@
-"""A function in which other ops, which give the same, take the place of some of its own."""
+"""A function in which some ops are replaced by others that give the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autopipe.functions.subgraph import branches, copy_into_trace, specs, stand_
 
 __all__ = ["Swap", "Swaps", "find_swaps", "with_swaps"]
 
-# What is called in place of an op: with its inputs, giving its outputs.
+# A function that is called in place of an op: it takes its inputs and returns its outputs.
 Swap = Callable[..., Sequence[Any]]
 Swaps = Mapping[Any, Swap]
 
@@ -25,8 +25,8 @@ def with_swaps(fn: Function, swaps: Swaps, name: str) -> Function:
 
     Args:
         fn: the function.
-        swaps: what is called in place of each of those ops.
-        name: what the function is called in reports.
+        swaps: what is called in place of each replaced op.
+        name: the name of the function in reports.
     """
     graph = fn.concrete.graph
 
@@ -39,7 +39,7 @@ def with_swaps(fn: Function, swaps: Swaps, name: str) -> Function:
 
 
 def find_swaps(graph: Any, find: Callable[[Any], Swap | None]) -> Swaps:
-    """Return what ``find`` has for the ops of a graph, also for those in the branches of a ``tf.cond``."""
+    """Return the swaps that ``find`` returns for the ops of a graph, including those in branches of a ``tf.cond``."""
     swaps: dict[Any, Swap] = {}
     for op in graph.get_operations():
         if op.type in _BRANCHES and op.outputs:

@@ -1,1 +1,1 @@
-"""What is shown to people."""
+"""Reports for users."""

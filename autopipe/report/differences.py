@@ -18,7 +18,7 @@ from autopipe.printing import heading
 __all__ = ["Changed", "Differences", "Side", "Stage", "differences"]
 
 _STYLES = {"-": "red", "+": "green", " ": ""}
-# What is free at the moment says nothing about the machine.
+# The memory that is free at the moment says nothing about the machine.
 _PASSING = frozenset({"available_bytes"})
 
 
@@ -28,7 +28,7 @@ class Stage:
 
     Attributes:
         text: the stage, indented as the branch it is in.
-        identity: what it computes; two functions of one name differ in it.
+        identity: identifies what it computes, also for functions of the same name.
         line: where the user wrote it.
     """
 
@@ -159,7 +159,7 @@ def differences(first: Side, second: Side) -> Differences:
 
 
 def _applied(plan: Plan, beside: Plan) -> tuple[Any, ...]:
-    """Return the rules of a plan in their order, with where they were applied if both tell."""
+    """Return the rules of a plan in order, with their places if both plans have them."""
     return plan.rules, plan.places if beside.places else ()
 
 

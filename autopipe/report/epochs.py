@@ -1,4 +1,4 @@
-"""What the epochs of a training run were like, as a table."""
+"""The figures of the epochs of a training run, as a table."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ class Explanation:
         rewriting: what was done, and what was refused.
         plan: the rules applied and the knobs.
         diagnosis: what limits the pipeline as written, if it was measured.
-        freed: what becomes of the memory of a batch, if that is for the C library to say.
-        witness: why it was not measured, where no time to do so was given: what would have seen it run.
+        freed: what happens to the memory of a batch, if the C library decides that.
+        witness: why it was not measured by default: what could have revealed the run.
     """
 
     rewriting: Rewriting
@@ -83,7 +83,7 @@ class Explanation:
 
     @property
     def unset(self) -> dict[str, int]:
-        """The knobs as they would be without a plan, or a search for them."""
+        """The knobs without a plan or a search."""
         return knob_values(self.rewriting.tunable)
 
     @cached_property
@@ -221,7 +221,7 @@ def _step(number: str, step: Step) -> Iterator[Any]:
 
 
 def _refused(refusals: Iterable[Refusal]) -> Iterator[Any]:
-    """Show what was refused; what holds for several rules, as that there is no time to measure, is said once."""
+    """Show what was refused; a reason that several rules share, such as no time to measure, is shown once."""
     rules: dict[tuple[str, str], list[str]] = {}
     for refusal in refusals:
         rules.setdefault((refusal.where, refusal.reason), []).append(refusal.rule)
@@ -262,7 +262,7 @@ def _carried_dict(carried: Carried) -> dict[str, Any]:
 
 
 def _carried_lines(carried: Carried) -> Iterator[str]:
-    """Yield what of a plan holds on any machine, what was measured on its own, and what was scaled."""
+    """Yield what part of a plan holds on any machine, what was measured on its own machine, and what was scaled."""
     refused = f"; refused here: {', '.join(carried.refused)}" if carried.refused else ""
     yield f"structure, which holds on any machine: {', '.join(carried.rules) or 'no rule'}{refused}"
     yield f"numbers: {_origin_of_numbers(carried)}"
@@ -287,7 +287,7 @@ def _origin_of_numbers(carried: Carried) -> str:
 
 
 def _found(measured: Mapping[str, Any]) -> str:
-    """Return what a plan tells of its numbers: its main figures, or that a search ended without any."""
+    """Return the main figures of a plan, or that a search ended without any."""
     figures = [*_figures(measured)]
     if figures:
         return f"measured {', '.join(figures)}"
@@ -298,7 +298,7 @@ def _found(measured: Mapping[str, Any]) -> str:
 
 
 def trials_text(count: int) -> str:
-    """Return so many trials in words.
+    """Return a number of trials in words.
 
     >>> trials_text(1), trials_text(2)
     ('1 trial', '2 trials')

@@ -48,7 +48,7 @@ def reader_of(called: Callable[..., Any]) -> ir.FilesReader | None:
 
 
 def _held_by(called: Callable[..., Any] | None, module: str) -> Mapping[str, Any]:
-    """Return what a function of a module holds from where it was made, by name; of other functions nothing."""
+    """Return the closure variables of a function of a module, by name; empty for other functions."""
     plain = inspect.unwrap(called) if called is not None else None
     if not inspect.isfunction(plain) or plain.__module__ != module:
         return {}
@@ -56,7 +56,7 @@ def _held_by(called: Callable[..., Any] | None, module: str) -> Mapping[str, Any
 
 
 def public_name(called: Callable[..., Any]) -> str | None:
-    """Return how everybody calls a function or class of TensorFlow; ``None`` of other ones.
+    """Return the public name of a function or class of TensorFlow; ``None`` for others.
 
     >>> import tensorflow as tf
     >>> public_name(tf.data.TFRecordDataset)
@@ -92,7 +92,7 @@ def _importable(module: ModuleType) -> str:
 
 
 def apart(node: ir.Node) -> ir.Node:
-    """Return a map whose function autopipe made of two as two maps: they give the same."""
+    """Return a map that autopipe merged from two as two maps again, which give the same."""
     if not isinstance(node, ir.Map):
         return node
     made: ir.Node = node.input

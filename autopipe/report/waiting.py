@@ -1,4 +1,4 @@
-"""A sign of life for who sits at a terminal, while something takes long."""
+"""A sign of life at a terminal while something takes long."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONG_SECONDS = 2.0
 def shown_if_long(what: str, after: float = _LONG_SECONDS) -> Iterator[None]:
     """Show what takes long, and how long already, in one line that is gone at the end.
 
-    Nothing is shown where standard error is no terminal, nor in a process beside the user's own, which may show a bar.
+    Nothing is shown if standard error is not a terminal, or in a child process, whose parent may show a bar.
 
     Args:
         what: what takes long.
@@ -41,7 +41,7 @@ def shown_if_long(what: str, after: float = _LONG_SECONDS) -> Iterator[None]:
 
 
 def _is_at_a_terminal() -> bool:
-    """Return whether it is seen; standard error may be closed, missing, or anything that can be written to."""
+    """Return whether standard error is a terminal; it may be closed, missing, or any object with ``write()``."""
     with suppress(AttributeError, ValueError):
         return bool(sys.stderr.isatty())
     return False

@@ -317,6 +317,6 @@ def test_a_dataset_without_elements_is_told_as_what_it_is():
 
 def test_a_step_outside_of_the_callback_is_said_once():
     monitor = PipelineMonitor()
-    with pytest.warns(UserWarning, match=r"PipelineMonitor.step\(\) must be called in a training loop within"):
+    with pytest.warns(UserWarning, match=r"PipelineMonitor.step\(\) must be called within the callback's context"):
         monitor.step()
     monitor.step()

@@ -67,7 +67,7 @@ class TestDoctor:
         [
             ("tensorflow", None, "by TensorFlow's allocator"),
             ("tensorflow", "MALLOC_TOP_PAD_", "by TensorFlow's allocator"),
-            ("glibc", None, "optimize() has it keep up to 48 MiB"),
+            ("glibc", None, "optimize() makes it keep up to 48 MiB"),
             ("glibc", "MALLOC_TOP_PAD_", "kept as MALLOC_TOP_PAD_ says"),
             ("unknown", None, "up to the C library"),
         ],

@@ -50,7 +50,7 @@ WRONG_PLANS = [
     ("folder.json", "it is not a file"),
     ("binary.json", "decode"),
     ("list.json", "it holds a list"),
-    ("nan.json", "NaN is no number"),
+    ("nan.json", "NaN is not a number"),
 ]
 
 

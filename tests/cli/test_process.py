@@ -129,7 +129,7 @@ def test_a_search_that_is_interrupted_says_what_becomes_of_its_trials(project: P
         search.send_signal(signal.SIGINT)
         said = search.stderr.read()
         assert search.wait() != 0
-    words = "Its trials are in sqlite:///s.db: the same command goes on from there."
+    words = "Its trials are in sqlite:///s.db: the same command continues from there."
     assert f"The search was interrupted, and no plan is written. {words}" in said
     assert "Traceback" not in said
     assert not (project / "plan.json").exists()

@@ -64,5 +64,5 @@ MIXED = {
     "a result that has no rows": lambda x: tf.shape(x),
     "a result that has no rows ": lambda x: tf.fill([tf.shape(x)[0] + 1, 2], 3.0),
     "a result that has no rows  ": lambda x: tf.fill([tf.shape(x)[1], tf.shape(x)[0]], 3.0),
-    "a result that is no plain tensor": lambda x: tf.RaggedTensor.from_tensor(x),
+    "a result that is not a plain tensor": lambda x: tf.RaggedTensor.from_tensor(x),
 }

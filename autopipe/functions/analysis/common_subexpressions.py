@@ -12,7 +12,7 @@ from autopipe.functions.subgraph import copy_into_trace, needed_ops, origin, spe
 
 __all__ = ["ComputedOnce", "computed_once"]
 
-# What a tensor of such a kind refers to may be another thing each time.
+# A tensor of such a type may refer to something else each time.
 _REFERRING = ("resource", "variant")
 _PASSING = ("Identity", "Placeholder")
 
@@ -21,9 +21,9 @@ class ComputedOnce(NamedTuple):
     """A function that does nothing twice.
 
     Attributes:
-        fn: it gives what the other gave.
-        shared: the ops of the other function whose results serve twice.
-        rounds_alike: whether that is so to the last bit, since no sum or product that goes on is among them.
+        fn: it gives the same results as the original function.
+        shared: the ops of the original function whose results are used twice.
+        rounds_alike: whether the results are the same to the last bit, since no chain of sums or products is affected.
     """
 
     fn: Function
@@ -33,9 +33,9 @@ class ComputedOnce(NamedTuple):
 
 @remembered
 def computed_once(fn: Function) -> ComputedOnce:
-    """Return the same function without ops that give what another one gives for the same.
+    """Return the same function without ops that repeat an earlier one on the same operands.
 
-    Those that draw, or depend on what may change, stay as often as they are.
+    Ops that draw, or depend on what may change, all stay.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -61,7 +61,7 @@ def computed_once(fn: Function) -> ComputedOnce:
 
 
 def _same(fn: Function) -> dict[Any, Any]:
-    """Return the ops that give the same as one before them, each with the first that does."""
+    """Return the ops that repeat an earlier one, each with the first such op."""
     graph = fn.concrete.graph
     needed = needed_ops([*graph.outputs, *graph.control_outputs])
     changing = ops_that_change(fn)
@@ -81,9 +81,9 @@ def _refers(tensor: Any) -> bool:
 
 
 def _what_it_does(op: Any, same: dict[Any, Any], changing: set[Any]) -> tuple[Any, ...]:
-    """Return what tells an op from those that do something else.
+    """Return a key that differs for ops that do something else.
 
-    To wait for what computes, or checks, changes nothing: TensorFlow has every check wait for the one written before.
+    Waiting for ops that compute or check does not count: TensorFlow makes every check wait for the one written before.
     """
     attributes = sorted((name, value.SerializeToString(deterministic=True)) for name, value in op.node_def.attr.items())
     given = map(origin, op.inputs)

@@ -8,12 +8,12 @@ from autopipe.functions.subgraph import constant
 __all__ = ["has_a_line_for_each_row"]
 
 _PARSER = "CSVDatasetV2"
-# What gives no more rows than it takes, and does not read.
+# Ops that give no more rows than they take, and do not read.
 _BESIDE = frozenset("Const Identity IgnoreErrorsDataset IgnoreErrorsDatasetV2 NoOp Placeholder".split())
 
 
 def has_a_line_for_each_row(fn: Function) -> bool:
-    """Return whether what a function gives of a file has at most as many elements as the file has lines.
+    """Return whether the dataset that a function makes of a file has at most as many elements as the file has lines.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

@@ -1,7 +1,7 @@
 """What a function does besides computing its result from its arguments, read from its graph.
 
-Every op of the function and of the functions it calls is looked at. An op whose registration in TensorFlow calls it
-stateful, and that is not known here, counts as an unknown effect: unknown means no. Some are registered wrongly.
+Every op of the function and of the functions it calls is checked. An op that is registered as stateful in TensorFlow,
+and that is not known here, counts as an unknown effect: when in doubt, refuse. Some ops are registered wrongly.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from autopipe.functions.subgraph import called_graphs
 
 __all__ = ["Effects", "described", "effects", "is_stateful", "ops_that_change", "ops_with_effects"]
 
-# Ops that run other functions: what they do is what those do.
+# Ops that run other functions, and have only the effects of those.
 _CALLS = frozenset(
     "Case For GeneratorDataset If MapDefun PartitionedCall ReduceDataset StatefulPartitionedCall StatelessCase "
     "StatelessIf StatelessWhile SymbolicGradient While _If _While".split()
 )
-# Stateful by registration, but without an effect that another element or another run could see. What a dataset does
-# that is read here counts where it is made.
+# Stateful by registration, but without an effect that another element or another run could see. The effects of a
+# dataset that is read here count where it is made.
 _HARMLESS = frozenset(
     "Assert CheckNumerics CheckNumericsV2 DatasetToSingleElement NoOp Placeholder RangeDataset TensorDataset "
     "TensorSliceDataset _Arg _Retval".split()
@@ -93,12 +93,12 @@ class Effects:
 
     @property
     def unseen(self) -> bool:
-        """Whether when, in what order and how often it runs can be observed by nothing but users of its generator."""
+        """Whether only users of its generator can observe when, in what order and how often it runs."""
         return not (self.python or self.variable_reads or self.table_reads or self.other)
 
     @property
     def has_side_effects(self) -> bool:
-        """Whether running it once more may change something; what only reads state does not."""
+        """Whether running it once more may change something; only reading state does not."""
         return bool(self.python or self.other)
 
     def describe(self) -> str:
@@ -159,7 +159,7 @@ def ops_with_effects(fn: Function) -> set[Any]:
 
 
 def ops_that_change(fn: Function) -> set[Any]:
-    """Return those of them that may give another result for the same element."""
+    """Return the ops of a function that may give another result for the same element."""
     return {op for op, kinds in _kinds_by_op(fn).items() if not kinds <= _STEADY_KINDS}
 
 
@@ -178,12 +178,12 @@ def _kinds_by_op(fn: Function) -> dict[Any, set[str]]:
 
 
 def _captured_datasets(graph: Any) -> set[Any]:
-    """Return the ops by which a graph takes in datasets from outside, whose stages it does not show."""
+    """Return the ops through which a graph captures datasets, whose stages it does not show."""
     return {inside.op for _, inside in graph.captures if inside.dtype == tf.variant}
 
 
 def described(graph: Any, op: Any) -> str:
-    """Return the type of an op and where it was written; of one that runs others, of the one that has an effect.
+    """Return the type of an op and where it was written; for one that runs others, those of the op with an effect.
 
     >>> import tensorflow as tf
     >>> graph = tf.function(lambda: tf.random.uniform(())).get_concrete_function().graph
@@ -241,7 +241,7 @@ def _draws_unregistered(node: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_stateful(op_type: str) -> bool:
-    """Return whether TensorFlow's registration calls an op stateful; one that it does not know counts as such."""
+    """Return whether an op is registered as stateful in TensorFlow; an unknown one counts as such."""
     from tensorflow.python.framework import op_def_registry
 
     definition = op_def_registry.get(op_type)

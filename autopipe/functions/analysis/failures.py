@@ -23,18 +23,18 @@ _FAIL_BY_OPERANDS = frozenset(
     "Add AddV2 BitwiseAnd BitwiseOr BitwiseXor Equal Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr Maximum "
     "Minimum Mul NotEqual RealDiv SelectV2 SquaredDifference Sub".split()
 )
-# Ops that fail for whole numbers divided by 0; the smallest divided by -1 is beyond the range.
+# Ops that fail for whole numbers divided by 0; the smallest divided by -1 overflows.
 _DIVISIONS = frozenset("Div FloorDiv FloorMod Mod TruncateDiv TruncateMod".split())
-# Ops that fail only when shapes do not fit, which tracing has checked where all shapes are known.
+# Ops that fail only when shapes do not fit, which tracing has checked if all shapes are known.
 _FAIL_BY_SHAPE = frozenset(
     "ArgMax ArgMin BroadcastTo ConcatV2 ExpandDims Fill MatMul Mean OneHot Pack Pad PadV2 RandomStandardNormal "
     "RandomUniform RandomUniformInt Range Reshape ReverseV2 Select Slice Split SplitV Squeeze "
     "StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformV2 StridedSlice Tile Transpose "
     "Unpack".split()
 )
-# Ops that give a result for any sizes, none too, where they reduce axes that are there.
+# Ops that give a result for any sizes, including 0, if they reduce axes that exist.
 _REDUCTIONS = frozenset("All Any Max Min Prod Sum".split())
-# Which operands of those decide places and sizes, where it is not all but the first.
+# The operands of those that decide positions and sizes, if these are not all except the first.
 _FIRST, _LAST, _ALL, _NONE = slice(1), slice(-1, None), slice(None), slice(0)
 _PLACES = {
     "ConcatV2": _LAST,
@@ -101,7 +101,7 @@ def _failing_op(graph: Any) -> str | None:
 
 
 def _failing_inside(graph: Any, call: Any) -> str | None:
-    """Return the type of an op that could fail in what an op calls, or that of the op if it cannot be inspected."""
+    """Return the type of an op that could fail in the functions an op calls, or of the op if they are unknown."""
     culprits = (str(call.type) if body is None else _failing_op(body) for body in called_graphs(graph, call))
     return next(filter(None, culprits), None)
 
@@ -127,7 +127,7 @@ def _never_fails(op: Any) -> bool:
 
 
 def _fit_together(tensors: Iterable[Any]) -> bool:
-    """Return whether tensors broadcast whatever those of their sizes are that tracing did not know."""
+    """Return whether tensors broadcast, whatever their unknown sizes are."""
     shapes = [shape for shape in {id(tensor): tensor.shape for tensor in tensors}.values() if shape.rank != 0]
     if len(shapes) < 2:
         return True
@@ -141,13 +141,13 @@ def _fit_together(tensors: Iterable[Any]) -> bool:
 
 
 def _divides(divisor: Any) -> bool:
-    """Return whether a divisor is never one that a division fails on."""
+    """Return whether a division by this divisor never fails."""
     value = constant(divisor)
     return divisor.dtype.is_floating or (value is not None and not ((value == 0) | (value == -1)).any())
 
 
 def _finds_all(gather: Any) -> bool:
-    """Return whether the places that a gather takes are constant, and are there."""
+    """Return whether the indices of a gather are constant and within bounds."""
     params, indices, axis = gather.inputs
     places, along = constant(indices), constant(axis)
     if places is None or along is None or params.shape.rank is None or gather.get_attr("batch_dims"):
@@ -157,7 +157,7 @@ def _finds_all(gather: Any) -> bool:
 
 
 def _has_whole_parts(reshape: Any) -> bool:
-    """Return whether what there is of each part along the first axis makes whole ones of the new shape."""
+    """Return whether a reshape fits, whatever the size of the first axis."""
     given, new = reshape.inputs[0].shape[1:] if reshape.inputs[0].shape.rank else None, constant(reshape.inputs[1])
     if given is None or new is None or not given.is_fully_defined() or (new < 0).sum() != 1:
         return False
@@ -174,9 +174,9 @@ def _reduces_axes_that_are_there(op: Any) -> bool:
 
 
 def _is_settled(op: Any) -> bool:
-    """Return whether shapes are all known and the numbers that decide places and sizes are constant.
+    """Return whether all shapes are known and the numbers that decide positions and sizes are constant.
 
-    Tracing has checked those that are.
+    Tracing has then checked them.
     """
     if not all(tensor.shape.is_fully_defined() for tensor in (*op.inputs, *op.outputs)):
         return False

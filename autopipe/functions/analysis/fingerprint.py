@@ -29,7 +29,7 @@ def function_fingerprint(fn: Function) -> str:
 
 
 def _hash_called(function: Any, library: dict[str, Any]) -> bytes:
-    """Return the hash of a function that another calls: also which of its arguments is which, and of its results."""
+    """Return the hash of a function that another calls, including the order of its arguments and results."""
     arguments = {argument.name: f"argument {index}" for index, argument in enumerate(function.signature.input_arg)}
     results = (function.ret[result.name] for result in function.signature.output_arg)
     return _hash(function.node_def, library, arguments, tuple(results))

@@ -12,14 +12,14 @@ from autopipe.functions.subgraph import with_called
 __all__ = ["op_of_free_order", "op_that_an_option_frees", "op_that_counts", "op_that_ignores", "op_without_end"]
 
 _OF_DATASETS = ("Dataset", "DatasetV2", "DatasetV3", "DatasetV4")
-# What comes through depends on what came before.
+# Datasets whose elements depend on what came before.
 _COUNTING = frozenset(
     "BatchDatasetV2 DatasetToSingleElement GroupByWindowDataset PaddedBatchDatasetV2 ParallelBatchDataset "
     "RebatchDatasetV2 ReduceDataset ScanDataset ShardDataset SkipDataset TakeDataset TakeWhileDataset UniqueDataset "
     "WindowDataset ZipDataset".split()
 )
 
-# What ends where its inputs do; for others that is unknown.
+# Datasets that end when their inputs do; for others that is unknown.
 _ENDING = _COUNTING | frozenset(
     "AssertCardinalityDataset BatchDataset CSVDataset CSVDatasetV2 CacheDataset CacheDatasetV2 ConcatenateDataset "
     "FilterDataset FixedLengthRecordDataset FixedLengthRecordDatasetV2 FlatMapDataset IgnoreErrorsDataset "
@@ -32,7 +32,7 @@ _ENDING = _COUNTING | frozenset(
 
 @remembered
 def op_without_end(fn: Function) -> str | None:
-    """Return a dataset op of a function that may go on for ever; ``None`` if there is none.
+    """Return a dataset op of a function that may be endless; ``None`` if there is none.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import function_of
@@ -46,7 +46,7 @@ def op_without_end(fn: Function) -> str | None:
 
 @remembered
 def op_of_free_order(fn: Function) -> str | None:
-    """Return a dataset op of a function that hands elements on as they are ready; ``None`` if there is none.
+    """Return a dataset op of a function that passes on elements as they are ready; ``None`` if there is none.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import function_of
@@ -59,9 +59,9 @@ def op_of_free_order(fn: Function) -> str | None:
 
 @remembered
 def op_that_an_option_frees(fn: Function) -> str | None:
-    """Return a dataset op of a function that hands elements on as they are ready where an option says so.
+    """Return a dataset op of a function that passes on elements as they are ready if an option says so.
 
-    Such an option reaches the datasets that a function makes as well.
+    Such an option also affects the datasets that a function makes.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import function_of
@@ -74,7 +74,7 @@ def op_that_an_option_frees(fn: Function) -> str | None:
 
 @remembered
 def op_that_counts(fn: Function) -> str | None:
-    """Return a dataset op of a function for which it matters in what order elements come; ``None`` if there is none.
+    """Return a dataset op of a function that depends on the order of elements; ``None`` if there is none.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import function_of
@@ -86,7 +86,7 @@ def op_that_counts(fn: Function) -> str | None:
 
 @remembered
 def op_that_ignores(fn: Function) -> str | None:
-    """Return a dataset op of a function that leaves elements out which fail; ``None`` if there is none.
+    """Return a dataset op of a function that leaves out elements that fail; ``None`` if there is none.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import function_of

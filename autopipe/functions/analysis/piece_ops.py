@@ -1,4 +1,4 @@
-"""What ops make of the pieces of rows: of words of sentences, in ragged and in sparse tensors."""
+"""What ops make of the pieces of rows, such as words of sentences, in ragged and sparse tensors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from autopipe.functions.subgraph import constant
 
 __all__ = ["of_pieces", "take_apart"]
 
-# Ways to tell the row of each piece: where rows begin and end, or the number of rows and the row of each.
+# Ways to give the row of each piece: where rows begin and end, or the number of rows and the row of each piece.
 _BY_SPLITS, _BY_OWNERS = [b"ROW_SPLITS"], [b"FIRST_DIM_SIZE", b"VALUE_ROWIDS"]
 
 
 def take_apart(op: Any, given: Sequence[Flow]) -> list[Flow] | None:
-    """Return what the results are of an op that takes each row apart; ``None`` if it does not."""
+    """Return the flows of the results of an op that splits each row into pieces; ``None`` if it does not."""
     match op.type:
         case "StringSplitV2" if given[0] == ROWS and given[1] == ALIKE:
             kinds = (Kind.PLACES, Kind.PIECES, Kind.SIZES)
@@ -29,7 +29,7 @@ def take_apart(op: Any, given: Sequence[Flow]) -> list[Flow] | None:
 
 
 def of_pieces(op: Any, given: Sequence[Flow]) -> Flow | None:
-    """Return what the result is of an op that works on pieces, or on what tells whose they are."""
+    """Return the flow of the result of an op that works on pieces, or on a tensor that assigns them to rows."""
     match op.type:
         case "Reshape":
             return given[0] if given[0].kind is Kind.OWNERS and _is(op.inputs[1], [-1]) else None
@@ -59,7 +59,7 @@ def _is(tensor: Any, expected: Any) -> bool:
 
 
 def _are_of_one(pieces: Flow, splits: Flow) -> bool:
-    """Return whether the second tells whose the pieces are."""
+    """Return whether the second tensor assigns the pieces to rows."""
     return pieces.kind is Kind.PIECES and splits == Flow(Kind.SPLITS, pieces.of)
 
 

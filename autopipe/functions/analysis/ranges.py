@@ -1,4 +1,4 @@
-"""Ranges that are as long for every element, wherever they begin."""
+"""Ranges that have the same length for every element, wherever they begin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ARITHMETIC = {"Add": operator.add, "AddV2": operator.add, "Mul": operator.mul, 
 
 
 def known_length(op: Any) -> int | None:
-    """Return how many numbers a ``Range`` op gives if it ends a constant number behind its start; otherwise ``None``.
+    """Return the length of a ``Range`` op if its end is its start plus a constant; otherwise ``None``.
 
     >>> import tensorflow as tf
     >>> graph = tf.function(lambda at: tf.range(at * 2, at * 2 + 7, 3)).get_concrete_function(tf.TensorSpec([])).graph
@@ -38,7 +38,7 @@ def known_length(op: Any) -> int | None:
 
 
 def know_length(op: Any) -> None:
-    """Set the shape of what an op that was just made gives, if it is a range of known length."""
+    """Set the shape of the result of a new op if it is a range of known length."""
     if op.type == "Range" and (length := known_length(op)) is not None:
         op.outputs[0].set_shape([length])
 

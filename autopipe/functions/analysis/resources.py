@@ -17,8 +17,8 @@ _LOOKUPS = frozenset("LookupTableFindV2 LookupTableSizeV2".split())
 def generator_ops(graph: Any) -> set[Any]:
     """Return the ops that read and advance variables which only hold the state of a random generator.
 
-    Keras layers keep such a variable each. It is one if the function assigns it, and what is read of it reaches
-    that assignment, the seeds of stateless random ops, and nothing else.
+    Each random Keras layer has such a variable. A variable counts as one if the function assigns it, and its value only
+    reaches that assignment and the seeds of stateless random ops.
     """
     found: set[Any] = set()
     for handle in _captured_resources(graph):
@@ -53,7 +53,7 @@ def _only_seeds(graph: Any, users: set[Any]) -> bool:
 
 
 def _is_seed(tensor: Any, drawing: Any) -> bool:
-    """Return whether a stateless draw takes a tensor for its seed only, and not for a bound or a shape."""
+    """Return whether a stateless draw uses a tensor only as its seed, and not as a bound or a shape."""
     names = [argument.name for argument in drawing.op_def.input_arg]
     taken = {name for name, each in zip(names, drawing.inputs, strict=True) if each is tensor}
     return taken <= _SEEDS
@@ -62,8 +62,7 @@ def _is_seed(tensor: Any, drawing: Any) -> bool:
 def fixed_table_reads(graph: Any) -> set[Any]:
     """Return the lookups in tables that can no longer be filled, such as a ``tf.lookup.StaticHashTable``.
 
-    Neither a table's handle nor its lookups tell which kind it is, but a static one rejects an insertion, even of
-    nothing.
+    Neither a table's handle nor its lookups show its kind, but a static table rejects even an empty insertion.
     """
     found = set()
     for handle, live in _live_resources(graph):

@@ -31,7 +31,7 @@ _JUMPS = frozenset(
     "ScaleAndTranslate SelfAdjointEigV2 Sign StatelessParameterizedTruncatedNormal StatelessRandomGammaV2 "
     "StatelessRandomGammaV3 StatelessRandomPoisson Svd TruncateMod UnsortedSegmentSum Xdivy Xlog1py Xlogy".split()
 )
-# Ops that are NaN below 0, where rounding can take only a difference: not a sum of squares, nor a spectrum.
+# Ops that are NaN below 0. Rounding can bring only a difference there, not a sum of squares or a spectrum.
 _OF_POSITIVES = frozenset("Log Rsqrt Sqrt".split())
 _DOWN_TO_MINUS_1 = frozenset("Cos Erf Neg Sin Softsign Tanh".split())
 _QUOTIENTS = frozenset("Div RealDiv".split())
@@ -40,14 +40,14 @@ _KEEP_DIFFERENCES = frozenset(
     "Cast ConcatV2 ExpandDims GatherV2 Max Maximum Min Minimum Mul Neg Pack RealDiv Reshape Select SelectV2 Slice "
     "Squeeze StridedSlice Transpose".split()
 )
-# Sums are differences where a term may be below 0.
+# Sums are differences if a term may be below 0.
 _SUMS = frozenset(
     "Add AddN AddV2 BatchMatMulV2 BiasAdd Conv2D Cumsum DepthwiseConv2dNative Einsum MatMul Mean Sum".split()
 )
 _NEVER_BELOW_0 = frozenset(
     "Abs ComplexAbs Exp Relu Relu6 Rsqrt Sigmoid Softmax Softplus Sqrt Square SquaredDifference".split()
 )
-# Given what is never below 0, they give nothing below it.
+# Ops whose results are never below 0 if their operands are not.
 _STAYING_ABOVE = _KEEP_DIFFERENCES - {"Neg"} | _SUMS | {"Identity", "Prod"}
 _GIVEN = frozenset({"Const", "Placeholder"})
 _KNOWN_ABOVE: WeakKeyDictionary[Any, frozenset[Any]] = WeakKeyDictionary()
@@ -67,23 +67,23 @@ def rounds_alike(whole: Function, *parts: Function) -> bool:
     """
     graph, graphs = whole.concrete.graph, [part.concrete.graph for part in parts]
     if any(each == whole for part in parts for each in part.keeps_alive):
-        # Several parts of a function that was cut may repeat an op, so that numbers of pairs tell nothing.
+        # Several parts of a function that was cut may repeat an op, so the number of pairs shows nothing.
         kinds = (joined_names, names_given, names_needed_once)
         return all(set(names(graph)) == set().union(*map(names, graphs)) for names in kinds)
     if regrouped(graph) != sum(map(regrouped, graphs)):
         return False
-    # With a constant that it sees, TensorFlow takes the sums and products of a pair in another order.
+    # If it sees a constant, TensorFlow computes the sums and products of a pair in another order.
     if any(map(_gives_constant, parts[:-1])) and any(map(regrouped, graphs[1:])):
         return False
     if len(names_given(graph)) != sum(len(names_given(each)) for each in graphs):
         return False
-    # What is written twice TensorFlow does once.
+    # TensorFlow computes repeated expressions only once.
     needed_once = [len(names_needed_once(computed_once(each).fn.concrete.graph)) for each in (whole, *parts)]
     return needed_once[0] == sum(needed_once[1:])
 
 
 def jumps_after(fn: Function, rounding: Set[Any]) -> str | None:
-    """Return the type of an op as for :func:`jumps`, that comes after ops of the function which may round differently.
+    """Return the type of an op as :func:`jumps` does, if it comes after ops that may round differently.
 
     >>> import tensorflow as tf
     >>> from autopipe.functions.regrouped import regrouped_ops
@@ -100,16 +100,16 @@ def jumps_after(fn: Function, rounding: Set[Any]) -> str | None:
 
 
 def jumps_after_regrouping(fn: Function) -> str | None:
-    """Return such an op after sums or products that may be taken in another order in a part, or in a larger whole.
+    """Return such an op after sums or products that may be regrouped in a part, or in a larger function.
 
-    Or one that is itself computed otherwise there.
+    Also return one that is itself computed differently there.
     """
     graph = fn.concrete.graph
     return fused_op(graph) or jumps_after(fn, regrouped_ops(graph))
 
 
 def jumps_after_arithmetic(fn: Function) -> str | None:
-    """Return such an op after any floats that the function computes, as where all of it is computed in another way.
+    """Return such an op after any floats that the function computes, for when all of it is computed differently.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -123,10 +123,9 @@ def jumps_after_arithmetic(fn: Function) -> str | None:
 
 @remembered
 def jumps(fn: Function) -> str | None:
-    """Return the type of an op that may give something else altogether for floats that differ in their last bits.
+    """Return the type of an op whose result may jump if floats differ in their last bits; ``None`` if there is none.
 
-    Such as a comparison, a cast to whole numbers, a text, or code that TensorFlow cannot see. ``None`` if all is
-    continuous in the floats of the element.
+    Such ops are comparisons, casts to whole numbers, conversions to text, and code that TensorFlow cannot see.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -167,11 +166,11 @@ def _jump(graph: Any, op: Any) -> str | None:
 
 
 def _may_fall_below(tensor: Any, *, negated: bool = False) -> bool:
-    """Return whether rounding may bring a number that is never below 0 there: it comes of a difference.
+    """Return whether rounding may bring a number below 0 that mathematically is not: it comes from a difference.
 
     Args:
         tensor: the number.
-        negated: whether 1 is added to it: then it is as much a difference where it is negated.
+        negated: whether 1 is added to it: then a negated number is a difference, too.
     """
     waiting, seen = [tensor], set(_never_below_0(tensor.graph))
     while waiting:
@@ -187,7 +186,7 @@ def _may_fall_below(tensor: Any, *, negated: bool = False) -> bool:
 
 
 def _never_below_0(graph: Any) -> Set[Any]:
-    """Return the ops of which that is sure: by their kind, or by that of all they are made of."""
+    """Return the ops that are certainly never below 0, by their own kind or by that of all their operands."""
     if graph not in _KNOWN_ABOVE:
         found: set[Any] = set()
         for op in graph.get_operations():
@@ -200,7 +199,7 @@ def _never_below_0(graph: Any) -> Set[Any]:
 
 
 def _reaches_minus_1(op: Any) -> bool:
-    """Return whether an op gives numbers down to -1, or makes such of others."""
+    """Return whether an op gives numbers down to -1, or may make its operands negative."""
     factors = (constant(each) for each in op.inputs) if op.type in ("Mul", "RealDiv") else ()
     return op.type in _DOWN_TO_MINUS_1 or any(each is not None and bool((each < 0).any()) for each in factors)
 
@@ -215,14 +214,14 @@ def _is_constant_above(op: Any) -> bool:
 
 
 def _is_count(op: Any) -> bool:
-    """Return whether an op makes floats of whole numbers without a sign."""
+    """Return whether an op converts unsigned whole numbers to floats."""
     if op.type != "Cast" or _rounds(op.inputs[0]):
         return False
     return bool(op.inputs[0].dtype.is_unsigned or op.inputs[0].dtype.is_bool)
 
 
 def _is_whole(exponent: Any) -> bool:
-    """Return whether an exponent is known, and gives a power of any number."""
+    """Return whether an exponent is a known whole number >= 0, so that any number has this power."""
     value = constant(exponent)
     return value is not None and bool((value >= 0).all() and (value == value.round()).all())
 

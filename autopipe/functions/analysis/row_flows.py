@@ -1,8 +1,8 @@
-"""What a tensor is to the rows of a batch.
+"""How a tensor relates to the rows of a batch.
 
 A tensor that has the rows of a batch along its first axis still has them after an op that looks at one row at a time.
-Where an op takes rows apart, as sentences into words, the pieces of all rows come one after the other, and another
-tensor tells whose they are.
+If an op splits rows, as sentences into words, the pieces of all rows come one after the other, and another tensor
+assigns them to rows.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Kind(Enum):
     NUMBER = auto()
     """The number of rows."""
     SHAPE = auto()
-    """The number of rows, and then the same for every batch."""
+    """A shape: the number of rows, then sizes that are the same for every batch."""
     COUNT = auto()
-    """The same for every batch of as many rows."""
+    """The same for every batch with the same number of rows."""
     ROWS = auto()
     """Along its first axis, something of each row."""
     PIECES = auto()
@@ -31,7 +31,7 @@ class Kind(Enum):
     OWNERS = auto()
     """The row of each piece."""
     PLACES = auto()
-    """The row of each piece, and which of that row it is."""
+    """The row of each piece, and its position in that row."""
     SIZES = auto()
     """The number of rows, and the most pieces of one."""
     LENGTHS = auto()
@@ -39,11 +39,11 @@ class Kind(Enum):
     ENDS = auto()
     """How many pieces each row has together with those before it."""
     SPLITS = auto()
-    """Nought, and then the same."""
+    """0, followed by the number of pieces of each row together with those before it."""
 
 
 class Flow(NamedTuple):
-    """What a tensor is, and the op that took rows apart if it is of their pieces."""
+    """The kind of a tensor, and the op that split the rows if it is about their pieces."""
 
     kind: Kind
     of: Any = None

@@ -1,4 +1,4 @@
-"""What ops make of the rows of a batch. What is not named here is taken to mix them."""
+"""What ops make of the rows of a batch. Ops that are not named here are assumed to mix them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _RANK_OF_IMAGES = 4
 
 
 def flows_through(op: Any, given: Sequence[Flow | None]) -> Sequence[Flow | None]:
-    """Return what each result of an op is."""
+    """Return the flow of each result of an op."""
     mixed = [None] * len(op.outputs)
     if op.op_def.is_stateful and op.type not in _BY_VALUE:
         return mixed
@@ -76,7 +76,7 @@ def _of_count(op: Any, given: Sequence[Flow]) -> Flow:
 
 
 def _flow(op: Any, given: Sequence[Flow]) -> Flow | None:
-    """Return what the results of an op are, of which all that is given is known."""
+    """Return the flow of the results of an op, if those of all operands are known."""
     if op.type in _BY_VALUE:
         return _by_value(op, given)
     by = _BY_TYPE.get(op.type)
@@ -97,7 +97,7 @@ def _flow(op: Any, given: Sequence[Flow]) -> Flow | None:
 
 
 def _by_value(op: Any, given: Sequence[Flow]) -> Flow | None:
-    """Return that what is fed with rows is theirs, if all have the same axes, and what is alike has none along them."""
+    """Return the one flow that is not alike, if axes match and operands that are alike have none along the rows."""
     (flow, *others) = {each for each in given if each != ALIKE}
     if others or flow.kind not in (Kind.ROWS, Kind.PIECES, *_TELLING_OF_PIECES):
         return None
@@ -112,7 +112,7 @@ def _by_value(op: Any, given: Sequence[Flow]) -> Flow | None:
 
 
 def _bounded(op: Any, given: Sequence[Flow | None]) -> Flow | None:
-    """Return what an op gives that brings a number within bounds that leave no choice, whatever the number is."""
+    """Return the flow of an op that clips a number to equal bounds, so that the number does not matter."""
     inner = {"Minimum": "Maximum", "Maximum": "Minimum"}.get(op.type)
     if inner is None or op.outputs[0].shape.rank != 0 or not op.outputs[0].dtype.is_integer:
         return None
@@ -149,7 +149,7 @@ def _squeeze(op: Any, given: Sequence[Flow]) -> Flow | None:
 
 
 def _reshape(op: Any, given: Sequence[Flow]) -> Flow | None:
-    """Rows stay rows where as many values as one has, and no more, go into each; then there are as many rows."""
+    """Rows stay rows if each new row has as many values as an old one; then their number is the same."""
     old, new = op.inputs[0].shape, op.outputs[0].shape
     if given[0] != ROWS or given[1] not in (ALIKE, SHAPE, COUNT) or not old.rank or not new.rank:
         return None
@@ -159,7 +159,7 @@ def _reshape(op: Any, given: Sequence[Flow]) -> Flow | None:
 
 
 def _strided_slice(op: Any, given: Sequence[Flow]) -> Flow | None:
-    """Along the first axis all must be taken; of what tells of pieces, only their rows or the number of rows."""
+    """Along the first axis all must be taken; of tensors about pieces, only their rows or the number of rows."""
     begin, end, strides = map(constant, op.inputs[1:])
     if begin is None or end is None or strides is None or not len(begin):
         return None
@@ -229,7 +229,7 @@ def _transpose(op: Any, given: Sequence[Flow]) -> Flow | None:
 
 
 def _gather(op: Any, given: Sequence[Flow]) -> Flow | None:
-    """Take rows of a table that is alike, each by its own indices, or take of each row what is at some place."""
+    """Take rows of a table that is alike by each row's own indices, or the same positions of each row."""
     axis = constant(op.inputs[2])
     if axis is None or op.get_attr("batch_dims"):
         return None
@@ -245,7 +245,7 @@ def _one_hot(op: Any, given: Sequence[Flow]) -> Flow | None:
 
 
 def _mat_mul(op: Any, given: Sequence[Flow]) -> Flow | None:
-    """Multiply each row, or the matrix that it is, by what is alike."""
+    """Multiply each row, or its matrix, by an operand that is alike."""
     transposed = any(op.get_attr(name) for name in ("transpose_a", "adj_x") if name in op.node_def.attr)
     ranks = [tensor.shape.rank for tensor in op.inputs]
     if given != [ROWS, ALIKE] or ranks[1] != 2 or ranks[0] is None or (transposed and ranks[0] == 2):
@@ -259,7 +259,7 @@ def _dense_bincount(op: Any, given: Sequence[Flow]) -> Flow | None:
 
 
 def _parsed(op: Any, given: Sequence[Flow]) -> list[Flow | None]:
-    """Of serialized examples, one a row, what has the same shape in each is a row."""
+    """Features of the same shape in all serialized examples, one per row, are rows."""
     sparse, shapes = op.get_attr("num_sparse"), op.get_attr("dense_shapes")
     by_row = given[0] == ROWS and op.inputs[0].shape.rank == 1 and all(flow == ALIKE for flow in given[1:])
     flows: list[Flow | None] = [None] * len(op.outputs)

@@ -1,4 +1,4 @@
-"""Whether a function of a batch does with each row the same, whatever the other rows are."""
+"""Whether a function of a batch treats each row alike, whatever the other rows are."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from autopipe.functions.subgraph import CALLS, called_graphs, needed_ops
 
 __all__ = ["tensors_of_rows", "who_mixes_rows"]
 
-# How TensorFlow looks at a condition and raises, with no result that anything else takes.
+# Ops with which TensorFlow checks a condition and raises, without a result that another op uses.
 _CHECKS = frozenset({"Assert", "If", "StatelessIf"})
 
 
 @remembered
 def who_mixes_rows(fn: Function) -> str | None:
-    """Return what may make of a row of a batch something that depends on its other rows; ``None`` if nothing does.
+    """Return what may make the result for a row depend on other rows of its batch; ``None`` if nothing does.
 
     Args:
         fn: a function of a batch, with the rows along the first axis of every tensor.
@@ -44,7 +44,7 @@ def who_mixes_rows(fn: Function) -> str | None:
         return "an element that has no rows"
     parts = tf.nest.flatten(fn.output_spec)
     if not all(isinstance(part, tf.TensorSpec) for part in parts):
-        return "a result that is no plain tensor"
+        return "a result that is not a plain tensor"
     graph = fn.concrete.graph
     flows = _flows_in(fn)
     checks = (op for op in graph.control_outputs if op.type in _CHECKS)
@@ -60,7 +60,7 @@ def who_mixes_rows(fn: Function) -> str | None:
 
 
 def tensors_of_rows(fn: Function) -> set[int]:
-    """Return the tensors of a function of a batch that hold something of each row, by their identity."""
+    """Return the ids of the tensors in a function of a batch that have the rows along their first axis."""
     return {tensor for tensor, flow in _flows_in(fn).items() if flow == ROWS}
 
 
@@ -71,7 +71,7 @@ def _flows_in(fn: Function) -> dict[int, Flow | None]:
 
 
 def _follow(graph: Any, flows: dict[int, Flow | None]) -> None:
-    """Add what each tensor of a graph is, given what those it is fed with are."""
+    """Add the flow of each tensor of a graph, given those of its inputs."""
     for op in graph.get_operations():
         if op.type == "Placeholder":
             flows.setdefault(id(op.outputs[0]), ALIKE)
@@ -86,7 +86,7 @@ def _flows(graph: Any, op: Any, given: Sequence[Flow | None]) -> Sequence[Flow |
 
 
 def _called(graph: Any, op: Any, given: Sequence[Flow | None]) -> list[Flow | None] | None:
-    """Return what the results of a function are that an op calls; ``None`` where it cannot be seen."""
+    """Return the flows of the results of a function that an op calls; ``None`` if it cannot be inspected."""
     (body,) = called_graphs(graph, op)
     if body is None or len(body.inputs) != len(given):
         return None

@@ -30,7 +30,7 @@ class BatchedWindow:
 
 
 def batched_windows(fn: Function) -> tuple[BatchedWindow, ...] | None:
-    """Return the flat components of what ``fn`` gives if it batches windows and does nothing else with them.
+    """Return the flat components of the result of ``fn`` if it only batches windows.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

@@ -20,7 +20,7 @@ _NEXT_TO_NOTHING = frozenset(
     "ReverseV2 Round Select SelectV2 Shape Sign Size Slice Square Squeeze StridedSlice Sub Sum Transpose Unpack "
     "ZerosLike".split()
 )
-# The only dataset that does more than handing elements on.
+# The only dataset op that does more than pass on elements.
 _PARSER = "CSVDatasetV2"
 
 
@@ -35,7 +35,7 @@ def does_work(fn: Function) -> bool:
 
 
 def work_of(ops: Iterable[Any]) -> str:
-    """Return those of some ops that are work, each with where its author wrote it."""
+    """Return the ops among these that are work, each with where its author wrote it."""
     return ", ".join(dict.fromkeys(described(op.graph, op) for op in ops if is_work(op)))
 
 
@@ -55,7 +55,7 @@ def inner_work(fn: Function) -> str:
 
 
 def _ops(graph: Any) -> Iterator[Any]:
-    """Yield the ops of a graph, and in place of datasets those that they call."""
+    """Yield the ops of a graph, with the ops that datasets call in place of the datasets."""
     for op in graph.get_operations():
         if "Dataset" not in op.type or op.type == _PARSER:
             yield op

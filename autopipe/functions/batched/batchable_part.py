@@ -19,7 +19,7 @@ from autopipe.functions.parts.ending import cut_before_ending, decided_by_elemen
 
 __all__ = ["split_batchable_part"]
 
-# Each attempt moves more ops before the cut.
+# At most this many attempts; each moves more ops before the cut.
 _MOST_ATTEMPTS = 8
 
 
@@ -59,12 +59,12 @@ def split_batchable_part(fn: Function, batch_size: int | None) -> tuple[Function
             hindrance = {op for op in of_elements if op.type == refused.op_type}
             if hindrance <= one_by_one:
                 return None
-            # Where one is refused, others without a batched form would be, each for the price of a trace.
+            # If one op is refused, others without a batched form would be, too, each at the price of a trace.
             one_by_one |= hindrance | {op for op in of_elements if not op_has_batched_form(op.type)}
     return None
 
 
 def _kept_from_batches(fn: Function, of_elements: set[Any]) -> set[Any]:
-    """Return the ops that have an effect, or take or give what may differ in shape between elements."""
+    """Return the ops that have an effect, or operands or results whose shape may differ between elements."""
     changing = {op for op in of_elements if not takes_one_shape(op, of_elements)}
     return changing | ops_with_effects(fn)

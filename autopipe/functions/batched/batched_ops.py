@@ -1,8 +1,8 @@
 """Batched forms of ops for which ``tf.vectorized_map`` has none.
 
-TensorFlow's converter asks an op for a ``pfor_converter`` of its own before it looks into its registry, so nothing of
-TensorFlow is changed. Each form calls the same kernel once for the batch: the kernel treats the values of a tensor,
-or the images of a batch, one by one.
+TensorFlow's converter uses the ``pfor_converter`` attribute of an op, if it has one, before its registry, so TensorFlow
+itself is not changed. Each form calls the same kernel once for the batch: the kernel treats the values of a tensor, or
+the images of a batch, one by one.
 
 A private attribute of TensorFlow is read here, ``pfor._pfor_converter_registry``.
 """
@@ -28,8 +28,8 @@ _IMAGE_BY_IMAGE = (
     "ExtractImagePatches ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ScaleAndTranslate".split()
 )
 
-# TensorFlow's converter takes no default branch, writes one text of the whole batch, and of an element with a segment,
-# or a row for one, that it does not have, which is an error, takes those of the next element.
+# TensorFlow's converter ignores the default branch, formats one text for the whole batch, and reads segments or rows
+# that an element does not have, which is an error, from the next element.
 _BATCHED_WRONGLY = frozenset(
     "Case SparseSegmentMean SparseSegmentMeanGrad SparseSegmentMeanWithNumSegments SparseSegmentSqrtN "
     "SparseSegmentSqrtNGrad SparseSegmentSqrtNWithNumSegments SparseSegmentSum SparseSegmentSumGrad "
@@ -37,10 +37,10 @@ _BATCHED_WRONGLY = frozenset(
     "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum".split()
 )
 
-# Its converter fills up what is shorter in one element than in another, of which no op that follows knows.
+# Their converter pads elements that are shorter than others, unknown to the ops that follow.
 _FILLED_UP = frozenset("ParseExampleV2 ParseSingleExample".split())
 
-# Its converter makes a loop over the batch of them.
+# Their converter makes a loop over the batch.
 _LOOPING = frozenset(
     "StatelessMultinomial StatelessParameterizedTruncatedNormal StatelessRandomBinomial StatelessRandomGammaV2 "
     "StatelessRandomNormal StatelessRandomPoisson StatelessRandomUniform StatelessRandomUniformFullInt "
@@ -55,7 +55,7 @@ def add_batched_form(op: Any) -> None:
 
 
 def op_has_batched_form(op_type: str) -> bool:
-    """Return whether an op of that type can be given a batch, by this module or by TensorFlow."""
+    """Return whether an op of that type has a batched form, in this module or in TensorFlow."""
     from tensorflow.python.ops.parallel_for import pfor
 
     registered = op_type in pfor._pfor_converter_registry and op_type not in _BATCHED_WRONGLY | _LOOPING
@@ -63,15 +63,15 @@ def op_has_batched_form(op_type: str) -> bool:
 
 
 def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
-    """Return whether TensorFlow's converter makes something else of an op than the op of each element, or a loop.
+    """Return whether TensorFlow's converter gives an op another result than element by element, or makes a loop.
 
-    It pads with 0 whatever it is told, counts a negative axis to roll along or to transpose from the wrong end, and
-    takes as much from all elements as is left of the one where most is left. Of a line of CSV it forgets what stands
-    for no value, and of a cast that it cuts off what it should round. Where ``in_call``, the op is in what the function
-    calls, as a branch: no form of this module is used there, and there may be no element at all that takes it. Of none
-    it does not know the size of a product, nor where a slice begins, nor what a choice of rows looks like. That places
-    out of bounds are to be passed over it forgets; and of parsed examples only those are batched right that
-    :mod:`~autopipe.functions.batched.parse` parses.
+    - It pads with 0, whatever the padding value.
+    - It counts a negative axis of a roll or a transpose from the wrong end.
+    - It slices all elements to the largest remaining size if a slice takes the rest.
+    - It drops the ``na_value`` of CSV lines, the truncation of casts, and the policy for indices out of bounds.
+    - It parses examples correctly only where :mod:`~autopipe.functions.batched.parse` does.
+    - ``in_call`` means that the op is inside a called function, such as a branch. No form of this module is used there,
+    and a branch may get no elements at all: then products, slices and gathers of unknown size fail.
     """
     match op.type:
         case "Cast":
@@ -113,7 +113,7 @@ def _lookup(call: Any) -> Any:
 
 
 def _string_join(call: Any) -> Any:
-    """Convert the joining of strings; one that is the same for all elements must be a scalar, to be broadcast."""
+    """Convert the joining of strings; a string that is the same for all elements must be a scalar, to be broadcast."""
     for each in call.inputs:
         if not each.is_stacked and each.t.shape.rank != 0:
             raise ValueError("No pfor vectorization defined for StringJoin with a constant array")
@@ -136,7 +136,7 @@ def _mirror_pad(call: Any) -> Any:
 
 
 def _squeeze(call: Any) -> Any:
-    """Convert the dropping of sides of 1. Where none is named, TensorFlow's form drops a batch of one as well."""
+    """Convert the dropping of sides of 1. If none is named, TensorFlow's form also drops a batch dimension of 1."""
     sides = call.op.inputs[0].shape
     dropped = call.get_attr("squeeze_dims") or [at for at, side in enumerate(sides) if side == 1]
     if not call.get_attr("squeeze_dims") and not sides.is_fully_defined():
@@ -145,7 +145,7 @@ def _squeeze(call: Any) -> Any:
 
 
 def _strided_slice(call: Any) -> Any:
-    """Convert the slicing of an array; of one that is the same for all elements, each may take a row of its own."""
+    """Convert the slicing of an array; if all elements share the array, each may take its own row."""
     from tensorflow.python.ops.parallel_for import pfor
 
     if not call.input(1).is_stacked and not call.input(2).is_stacked:
@@ -159,7 +159,7 @@ def _strided_slice(call: Any) -> Any:
 
 
 def _range(call: Any) -> Any:
-    """Convert a range that begins elsewhere for each element, and is as long for all."""
+    """Convert a range with a different start for each element, but the same length for all."""
     length = known_length(call.op)
     if length is None:
         raise ValueError("No pfor vectorization defined for Range of changing length")

@@ -18,8 +18,8 @@ __all__ = ["computes_exactly", "jumps_in_batch", "rounds_rows_alike"]
 
 # Each element of the result depends on matching elements of the operands by one IEEE or integer operation, or by
 # moving data: the same bits whether it is computed alone or in a batch. Transcendental functions are not here, since
-# the vector code for them rounds differently from the scalar code. Left out of account are denormal numbers, and the
-# sign of a zero that is a maximum or a minimum.
+# the vector code for them rounds differently from the scalar code. Denormal numbers, and the sign of a zero that is a
+# maximum or a minimum, are ignored.
 _EXACT = frozenset(
     "Abs Add AddV2 BitwiseAnd BitwiseOr BitwiseXor Cast Ceil ConcatV2 Const DecodeCSV DecodeRaw DeserializeSparse "
     "Equal ExpandDims Fill Floor FloorDiv FloorMod GatherV2 Greater GreaterEqual Identity IdentityN If Less "
@@ -28,9 +28,9 @@ _EXACT = frozenset(
     "SelectV2 SerializeSparse Shape Sign Slice Split SplitV Sqrt Square Squeeze StatelessIf StridedSlice Sub Tile "
     "Transpose Unpack ZerosLike _Arg _Retval".split()
 )
-# Of complex numbers the vector code of these is another algorithm.
+# For complex numbers, the vector code of these uses another algorithm.
 _EXACT_OF_REALS = frozenset("Mul RealDiv Sign Sqrt Square".split())
-# It rounds nothing, but not-a-number may come out otherwise.
+# It does not round, but may handle NaN differently.
 _CLIP = "ClipByValue"
 _EXTREMES = frozenset({"Maximum", "Minimum"})
 
@@ -44,7 +44,7 @@ def computes_exactly(fn: Function) -> bool:
 
 
 def rounds_rows_alike(fn: Function) -> bool:
-    """Return whether a function of a batch gives the same bits of a row, whatever the number and place of rows.
+    """Return whether a function of a batch gives the same bits for a row, whatever the number and position of rows.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import function_of
@@ -59,7 +59,7 @@ def rounds_rows_alike(fn: Function) -> bool:
 
 
 def jumps_in_batch(fn: Function) -> str | None:
-    """Return the type of an op that may give something else altogether, and not only other last bits, in a batch.
+    """Return the type of an op whose result may jump, and not only differ in its last bits, in a batch.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -92,9 +92,9 @@ def _is_known(node: Any) -> bool:
 
 
 def _is_clipped(cast: Any) -> bool:
-    """Return whether what is cast was brought within constants that its new type holds, as ``tf.saturate_cast`` does.
+    """Return whether the operand of a cast was clipped to the range of the new type, as ``tf.saturate_cast`` does.
 
-    Not-a-number passes any bounds; it becomes 0 alone and in a batch in the types named here only.
+    NaN passes any bounds; only in the types named here does it become 0 both alone and in a batch.
     """
     limits = cast.outputs[0].dtype
     if limits not in (tf.uint8, tf.uint16):
@@ -106,7 +106,7 @@ def _is_clipped(cast: Any) -> bool:
 
 
 def _bounds(op: Any) -> tuple[Any, ...]:
-    """Return the two tensors between which an op leaves its result, or one of two that do so together."""
+    """Return the bounds of the result of an op that clips, or the bound and operand of one half of a clip."""
     if op.type == _CLIP:
         return tuple(op.inputs)[1:]
     for inner, bound in (op.inputs, reversed(op.inputs)) if op.type in _EXTREMES else ():
@@ -118,7 +118,7 @@ def _bounds(op: Any) -> tuple[Any, ...]:
 
 
 def _is_saturating(node: Any) -> bool:
-    """Return whether an op is a cast that saturates many numbers at a time but wraps around a single one."""
+    """Return whether an op is a cast that saturates in vector code but wraps around in scalar code."""
     if node.op != "Cast":
         return False
     given, made = (tf.as_dtype(node.attr[side].type) for side in ("SrcT", "DstT"))

@@ -1,4 +1,4 @@
-"""A filter of elements -> a function that leaves rows out of a batch."""
+"""A filter of elements -> a function that drops rows of a batch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["mask"]
 
 @remembered
 def mask(predicate: Function) -> Function:
-    """Return the function that leaves those rows of a batch that the predicate allows, in their order.
+    """Return the function that keeps the rows of a batch for which the predicate is true, in their order.
 
     Raises:
-        NotVectorizableError: if the predicate has no batched form, or elements are no tensors of one known shape.
+        NotVectorizableError: if the predicate has no batched form, or elements are not tensors of one known shape.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

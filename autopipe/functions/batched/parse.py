@@ -13,19 +13,19 @@ __all__ = ["parse_batch", "parsing_op", "ragged_parts", "sparse_parts"]
 
 
 def parsing_op(fn: Function) -> Any | None:
-    """Return the op that parses an input of the function, if there is one and it is the only one."""
+    """Return the op that parses an input of the function, if there is exactly one."""
     ops = [op for op in fn.concrete.graph.get_operations() if op.type == "ParseExampleV2"]
     if len(ops) != 1 or ops[0].inputs[0].shape.rank != 0:
         return None
     settings = needed_ops(ops[0].inputs[1:])
     if any(tensor.op in settings for tensor in fn.element_inputs):
-        # A default that comes with the element is another one for each.
+        # A default that comes with the element differs between elements.
         return None
     return ops[0] if _position(fn, ops[0]) is not None else None
 
 
 def parse_batch(fn: Function, op: Any, batches: tuple[Any, ...]) -> list[Any]:
-    """Parse the batch of serialized examples among the batched inputs; return what stands for the op's outputs."""
+    """Parse the batch of serialized examples among the batched inputs; return the replacements of the op's outputs."""
     position = _position(fn, op)
     assert position is not None
     settings = copy_into_trace(fn.concrete.graph, list(op.inputs[1:]), {})

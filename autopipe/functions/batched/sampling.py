@@ -1,4 +1,4 @@
-"""What ``sample_from_datasets`` calls for each choice among datasets, and what draws many with one call."""
+"""The function of ``sample_from_datasets`` that draws one choice among datasets, and one that draws many."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["many_choices"]
 
 @remembered
 def many_choices(fn: Function, count: int) -> Function | None:
-    """Return a function that draws many choices as ``fn`` draws one; ``None`` if that is not what it does.
+    """Return a function that draws many choices as ``fn`` draws one; ``None`` if ``fn`` does something else.
 
     Args:
         fn: takes two numbers, the seed of the draw.

@@ -35,7 +35,7 @@ from autopipe.functions.subgraph import (
 
 __all__ = ["NotVectorizableError", "vectorize", "why_not_vectorizable"]
 
-# They fail on what they are given, and give nothing else of their own.
+# Ops that may fail on their operands, but compute nothing themselves.
 _CHECKS = frozenset("Assert CheckNumerics CheckNumericsV2".split())
 
 
@@ -139,7 +139,7 @@ def _parsed_parts(parsing: Any | None, output: Any, spec: Any) -> tuple[int, ...
 
 
 def _packed(parts: Sequence[Any], spec: Any) -> Any:
-    """Return a sparse or ragged batch as datasets hand it on: one variant for each element."""
+    """Return a sparse or ragged batch as datasets pass it on: one variant for each element."""
     if isinstance(spec, tf.SparseTensorSpec):
         return tf.io.serialize_sparse(tf.SparseTensor(*parts), tf.variant)
     values, splits = parts
@@ -148,7 +148,7 @@ def _packed(parts: Sequence[Any], spec: Any) -> Any:
 
 
 def _fill_computed(fn: Function, outputs: list[Any], known: Mapping[Any, Any]) -> None:
-    """Compute the outputs that are still missing, each a batched form of what its ops do."""
+    """Compute the outputs that are still missing by the batched forms of their ops."""
     graph = fn.concrete.graph
     checks = graph.control_outputs
     missing = [place for place, made in enumerate(outputs) if made is None]
@@ -169,7 +169,7 @@ def _fill_computed(fn: Function, outputs: list[Any], known: Mapping[Any, Any]) -
         made = copy_into_trace(graph, wanted, stands_for, also=checks, on_copy=copies.append)
         for copy in copies:
             add_batched_form(copy)
-        # What no output waits for is not converted, but run for the first element alone.
+        # Ops that no output waits for are not converted, but run only for the first element.
         with tf.control_dependencies([copy for copy in copies if checks and copy.op_def.is_stateful]):
             return tuple(map(tf.identity, made))
 
@@ -223,7 +223,7 @@ def _refuse_wrong_forms(fn: Function) -> None:
 
 
 def _batched_wrongly(graph: Any, op: Any, *, in_call: bool = False) -> str | None:
-    """Return the type of an op that would be batched wrongly: that of the op, or of one in what it calls."""
+    """Return the type of an op that would be batched wrongly: the op itself, or one in a function it calls."""
     if is_batched_wrongly(op, in_call=in_call):
         return str(op.type)
     inner = (

@@ -1,1 +1,1 @@
-"""Functions that give the same for less work."""
+"""Functions that give the same results for less work."""

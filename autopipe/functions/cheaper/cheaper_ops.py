@@ -1,8 +1,8 @@
-"""Ops that TensorFlow computes slowly, each with one that gives the same bits and takes less.
+"""Ops that TensorFlow computes slowly, each with one that gives the same bits in less time.
 
 For an image of 224x224x3 floats on one core (TensorFlow 2.21): ``x[..., ::-1]`` takes 1.2 ms and ``tf.reverse`` 0.2;
 ``x - [r, g, b]`` takes 0.3 to 0.4 ms and the same on whole rows of the image 0.1; ``tf.where`` with one condition for
-all takes 0.7 ms, and handing on one of two tensors nothing.
+all takes 0.7 ms, and passing on one of two tensors nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from autopipe.functions.swapped import Swap, find_swaps, with_swaps
 
 __all__ = ["CheaperOps", "cheaper_ops"]
 
-# Of so few numbers, an op takes about as long as any other.
+# For fewer numbers than this, all ops take about as long.
 _LEAST_NUMBERS = 4096
-# Of so many channels, TensorFlow takes those of a pixel at once.
+# With more channels than this, TensorFlow handles those of a pixel at once.
 _MOST_CHANNELS = 16
 # An image, or a batch of rows of pixels.
 _LEAST_RANK = 3
 _MOST_RANK_TO_REVERSE = 8
-# What ``tf.tile`` takes; ``tf.reverse`` takes uint16 too. Both take fewer types than the ops in whose place they come.
+# The types of ``tf.tile``; ``tf.reverse`` also takes uint16. Both take fewer types than the ops they replace.
 _TILED = frozenset(
     "bfloat16 bool complex128 complex64 float16 float32 float64 int16 int32 int64 int8 string uint32 uint64 "
     "uint8".split()
@@ -46,7 +46,7 @@ class CheaperOps(NamedTuple):
 
     Attributes:
         fn: it gives the same bits.
-        instead: which took the place of others, and how often.
+        instead: which ops replace which, and how often.
     """
 
     fn: Function
@@ -63,7 +63,7 @@ def cheaper_ops(fn: Function) -> CheaperOps | None:
     >>> cheaper_ops(extract(image.map(lambda x: x[..., ::-1] - [0.1, 0.2, 0.3])).fn).instead
     'x[::-1] by reverse, Sub by rows'
     """
-    # A reshape to sizes that only a run tells counts as one that may fail; nothing else is to be held up by that.
+    # A reshape to sizes that are unknown before a run counts as one that may fail, which must not prevent other swaps.
     any_size = may_fail(fn) is not None
     found: Counter[str] = Counter()
 
@@ -86,14 +86,14 @@ def cheaper_ops(fn: Function) -> CheaperOps | None:
 
 
 def _turned_around(op: Any) -> Swap | None:
-    """Turn whole axes around by the op that is there for it, in place of a slice with steps of -1."""
+    """Reverse whole axes with ``tf.reverse`` in place of a slice with steps of -1."""
     turning = op.type == "StridedSlice" and op.inputs[0].dtype.name in _REVERSED and _may_be_large(op.inputs[0])
     axes = _axes_turned(op) if turning else []
     return (lambda x, *_: [tf.reverse(x, axes)]) if axes else None
 
 
 def _axes_turned(sliced: Any) -> list[int]:
-    """Return the axes along which a slice takes all there is, backwards, if it takes all along the others forwards."""
+    """Return the axes that a slice reverses, if it takes everything along all axes."""
     axes = []
     for axis, (_, step, takes_all) in (_parts(sliced) or {}).items():
         if not takes_all or step not in (1, -1):
@@ -104,7 +104,7 @@ def _axes_turned(sliced: Any) -> list[int]:
 
 
 def _channels_turned_around(op: Any) -> Swap | None:
-    """Turn the last axis around, in place of stacking its parts from the last to the first."""
+    """Reverse the last axis in place of stacking its parts from the last to the first."""
     if op.type != "Pack" or op.get_attr("axis") not in (-1, op.inputs[0].shape.rank):
         return None
     if op.inputs[0].dtype.name not in _REVERSED:
@@ -119,7 +119,7 @@ def _channels_turned_around(op: Any) -> Swap | None:
 
 
 def _channel(tensor: Any) -> tuple[Any, int | None]:
-    """Return the tensor of which this one is a part, if it is all that has one place along its last axis; the place."""
+    """Return the image that a tensor is one channel of, and the position of the channel; ``None`` if it is not."""
     op = origin(tensor).op
     if op.type != "StridedSlice" or op.inputs[0].shape.rank is None:
         return None, None
@@ -133,9 +133,9 @@ def _channel(tensor: Any) -> tuple[Any, int | None]:
 
 
 def _parts(sliced: Any, *, shrinking: bool = False) -> dict[int, tuple[int, int, bool]] | None:
-    """Return what a slice takes along each axis that it names: from where, in which steps, and whether that is all.
+    """Return the start and step of a slice along each axis that it names, and whether it takes all there.
 
-    ``None`` where that is unknown, or it makes an axis, or drops one unless ``shrinking``.
+    ``None`` if that is unknown, or if the slice adds an axis, or drops one unless ``shrinking``.
     """
     image, begin, _, steps = sliced.inputs
     begins, strides = constant(begin), constant(steps)
@@ -158,7 +158,7 @@ def _parts(sliced: Any, *, shrinking: bool = False) -> dict[int, tuple[int, int,
 
 
 def _by_rows(op: Any, any_size: bool) -> Swap | None:
-    """Compute with a number for each channel as with a row of pixels, in which these numbers recur."""
+    """Repeat the number for each channel along a whole row of pixels, and compute with that."""
     if op.type not in _BY_VALUE or op.inputs[0].dtype.name not in _TILED:
         return None
     for large in range(2):
@@ -198,7 +198,7 @@ class _ByRows:
 
 
 def _has_known_rows(image: Any) -> bool:
-    """Return whether it is known how large images are, but for how many there are, or how many rows are in one."""
+    """Return whether the size of images is known, except along the first axis: their number, or their rows."""
     return bool(image.shape[1:].is_fully_defined() and image.shape[1:].num_elements())
 
 
@@ -209,7 +209,7 @@ def _in_rows(sizes: Any, channels: int) -> Any:
 
 
 def _handed_on(op: Any) -> Swap | None:
-    """Hand on one of two tensors as it is, where one condition decides for all of their values."""
+    """Pass on one of two tensors unchanged if one condition decides for all of their values."""
     if op.type != "SelectV2":
         return None
     condition, *either = op.inputs

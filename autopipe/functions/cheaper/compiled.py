@@ -2,7 +2,7 @@
 
 TensorFlow runs ``(x / 255 + b - mean) / deviation`` as four kernels, each of which reads and writes a whole image. XLA
 makes one loop of them (Sabne, "XLA: Compiling Machine Learning for Peak Performance", 2020). Draws stay outside, since
-XLA draws other numbers, and so does whatever it would compute otherwise than TensorFlow.
+XLA draws other numbers, and so do ops that it would compute differently from TensorFlow.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from autopipe.functions.subgraph import (
 
 __all__ = ["compile_ending", "is_compiled"]
 
-# Ops that each give the same under XLA, but for rounding: for all numbers, infinities and not-a-number too. Of several
-# it makes fewer, as one of an exponential and a logarithm, so that what is too large in between need not be so there.
+# Ops that each give the same under XLA up to rounding, also for infinities and NaN. XLA may simplify several of them,
+# such as a logarithm of an exponential, so that an overflow in between may not happen there.
 _ARITHMETIC = frozenset(
     "Abs Add AddV2 Ceil Cos Exp Floor Log Log1p Mul Neg RealDiv Round Rsqrt Sigmoid Sin Sqrt Square "
     "SquaredDifference Sub Tanh".split()
@@ -43,24 +43,24 @@ _ALIKE = _ARITHMETIC | frozenset(
     "Placeholder Reshape ReverseV2 Select SelectV2 Shape Slice Split SplitV Squeeze StridedSlice Sum Tile Transpose "
     "Unpack ZerosLike".split()
 )
-# They give something else altogether for floats that differ in their last bits.
+# Ops whose results jump if floats differ in their last bits.
 _DECISIONS = frozenset("Ceil Equal Floor Greater GreaterEqual Less LessEqual NotEqual Round".split())
 _FIXED = frozenset({"Const"})
 _GIVEN = _FIXED | {"Placeholder"}
 _BRANCHES = frozenset("If PartitionedCall StatelessIf".split())
-# With not-a-number as their second operand, these differ.
+# These differ if their second operand is NaN.
 _EXTREMES = frozenset("Maximum Minimum".split())
-# Below so many numbers, or with only one pass over them, there is nothing to fuse.
+# With fewer numbers, or fewer passes over them, there is nothing to gain from fusing.
 _LEAST_NUMBERS = 4096
 _LEAST_PASSES = 2
-# With it, a branch is taken apart into ops that XLA does not know.
+# With this attribute, a branch is lowered to ops that XLA does not know.
 _LOWERED = frozenset({"_lower_using_switch_merge"})
-# Of complex numbers that are zero, infinite or large, XLA gives others.
+# For complex numbers that are zero, infinite or large, XLA gives other results.
 _UNKNOWN_TO_XLA = frozenset({"complex128", "complex64", "resource", "string", "variant"})
 _MOVING = frozenset("ExpandDims Reshape ReverseV2 Slice Squeeze StridedSlice Transpose".split())
-# XLA computes with more bits in between.
+# XLA computes intermediate results of these types with more bits.
 _OF_FEW_BITS = frozenset({"bfloat16", "float16"})
-# What undoes the first, or divides by it, XLA leaves out together with it: what overflowed does not, then.
+# XLA cancels the first op with a later one that undoes it or divides by it: an overflow in between does not happen.
 _UNDONE = {"Exp": frozenset("Log Mul RealDiv".split()), "Square": frozenset({"Sqrt"}), "Log": frozenset({"Exp"})}
 
 
@@ -103,12 +103,12 @@ def is_compiled(fn: Function) -> bool:
 
 
 def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:
-    """Return whether XLA and TensorFlow give the same for an op, and for all in the branches it takes.
+    """Return whether XLA and TensorFlow give the same for an op, including all ops in its branches.
 
     Args:
         graph: the graph of the op.
         op: the op.
-        given: types of the ops that give floats which are not computed here.
+        given: types of the ops whose floats are not computed here.
     """
     if any(tensor.dtype.name in _UNKNOWN_TO_XLA | _OF_FEW_BITS for tensor in (*op.inputs, *op.outputs)):
         return False
@@ -129,7 +129,7 @@ def _is_alike(graph: Any, op: Any, given: frozenset[str] = _GIVEN) -> bool:
 
 
 def _kind(tensor: Any) -> str:
-    """Return the type of the op that computes what others only move; of one that squares, ``"Square"``."""
+    """Return the type of the op that computes a tensor, past ops that only move it; ``"Square"`` if it squares."""
     tensor = origin(tensor)
     while tensor.op.type in _MOVING:
         tensor = origin(tensor.op.inputs[0])
@@ -139,7 +139,7 @@ def _kind(tensor: Any) -> str:
 
 
 def _divides_a_quotient(op: Any) -> bool:
-    """Return whether an op divides a quotient, or by one: XLA divides once, by what both times multiply to."""
+    """Return whether an op divides a quotient, or by one: XLA divides only once, by the product."""
     if op.type != "RealDiv":
         return False
     quotient, by_quotient = (origin(each).op for each in op.inputs)
@@ -149,18 +149,18 @@ def _divides_a_quotient(op: Any) -> bool:
 
 
 def _makes_whole_numbers(op: Any) -> bool:
-    """Return whether an op is a cast that saturates under XLA and wraps around, or is undefined, without."""
+    """Return whether an op is a cast that saturates under XLA but wraps around, or is undefined, without it."""
     return bool(op.type == "Cast" and op.inputs[0].dtype.is_floating and op.outputs[0].dtype.is_integer)
 
 
 def _overflows_elsewhere(op: Any) -> bool:
-    """Return whether an op sums up what becomes too large under XLA only, as whole numbers, or not there, as halves."""
+    """Return whether a sum overflows only under XLA, as for whole numbers, or only without it, as for halves."""
     small = op.inputs[0].dtype.name == "float16" if op.inputs else False
     return (op.type == "Mean" and not op.inputs[0].dtype.is_floating) or (op.type in ("Mean", "Sum") and small)
 
 
 def _passes(graph: Any) -> int:
-    """Return how many ops read and write many numbers."""
+    """Return how many ops read and write a large tensor."""
     passes = 0
     for op in graph.get_operations():
         if op.type in _ARITHMETIC:
@@ -170,7 +170,7 @@ def _passes(graph: Any) -> int:
 
 
 def _compiled(rest: Function) -> Function:
-    """Return the function with all it computes in one compiled call; what it only passes on stays outside."""
+    """Return the function with all its arithmetic in one compiled call; tensors that it only passes on stay outside."""
     graph = rest.concrete.graph
     outputs = rest.concrete.outputs
     inputs = list(rest.element_inputs)

@@ -1,9 +1,9 @@
 """Decoding only the part of a JPEG image that is cropped from it, to the same pixels.
 
-``tf.io.decode_and_crop_jpeg`` alone is not that: at the border of its window, colours that are stored at half
+``tf.io.decode_and_crop_jpeg`` alone does not do that: at the border of its window, colours that are stored at half
 resolution have no neighbours to be interpolated with, and so about half of all common JPEG files come out different
-there. A window with a margin, cut to size afterwards, gives the same bits. Files that are no JPEG, which
-``tf.io.decode_jpeg`` reads too, are decoded whole.
+there. A window with a margin, cut to size afterwards, gives the same bits. Files that are not JPEG, which
+``tf.io.decode_jpeg`` also reads, are decoded whole.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def crop_while_decoding(fn: Function) -> Function | None:
     """
     replacements: dict[Any, Callable[..., Any]] = {}
     for op in fn.concrete.graph.get_operations():
-        # Of a file that ends too early, another part may be recovered.
+        # From a truncated file, another part may be recovered.
         whole = op.type == "DecodeJpeg" and not op.get_attr("try_recover_truncated")
         if whole and op.get_attr("ratio") == 1:
             replacements |= _replacements(op) or {}
@@ -40,7 +40,7 @@ def crop_while_decoding(fn: Function) -> Function | None:
 
 
 def _replacements(decode: Any) -> dict[Any, Callable[..., Any]] | None:
-    """Return what stands for the ops from decoding to cropping, between which the contents of the file are passed on.
+    """Return the replacements of the ops from decoding to cropping, which pass on the contents of the file.
 
     ``None`` if the image is used for anything but its shape and one crop.
     """
@@ -62,7 +62,7 @@ def _replacements(decode: Any) -> dict[Any, Callable[..., Any]] | None:
                     passing[op] = _CropOf(decode, op, leading)
                 case _:
                     return None
-    # What is passed on is the file's content, which is no image to give.
+    # The replacements pass on the contents of the file, which must not be a result.
     given = set(map(id, decode.graph.outputs))
     if any(id(op.outputs[0]) in given for op, made in passing.items() if made is _contents):
         return None
@@ -71,7 +71,7 @@ def _replacements(decode: Any) -> dict[Any, Callable[..., Any]] | None:
 
 
 def _contents(contents: Any, *_: Any) -> list[Any]:
-    """Pass on what is in the file."""
+    """Pass on the contents of the file."""
     return [contents]
 
 
@@ -126,7 +126,7 @@ def _image_shape(decode: Any, contents: Any) -> Any:
     def of_jpeg() -> Any:
         stored = tf.image.extract_jpeg_shape(contents)
         channels = decode.get_attr("channels")
-        # Four, which are to be printed with, are decoded to three.
+        # CMYK images with four channels are decoded to three.
         return tf.concat([stored[:2], [channels] if channels else tf.minimum(stored[2:], 3)], 0)
 
     return tf.cond(tf.io.is_jpeg(contents), of_jpeg, lambda: tf.shape(_decode_whole(decode, contents)))

@@ -15,10 +15,10 @@ __all__ = ["Beside", "Side", "beside"]
 
 
 class Side(NamedTuple):
-    """What is done on one side.
+    """The work on one side.
 
     Attributes:
-        functions: they run one after the other; without any, what they take is handed on.
+        functions: they run one after the other; if there are none, the tensors are passed on.
         taken: which of the flat tensors they take.
     """
 
@@ -41,10 +41,10 @@ class Beside(NamedTuple):
 
 
 def beside(sides: Sequence[Side], inputs: Sequence[Any], input_spec: Any, output_spec: Any) -> Beside:
-    """Return a function that does what those of all sides do; what several do with the same tensors it does once.
+    """Return a function that does the work of all sides; work on the same tensors is shared.
 
     Args:
-        sides: with one function at the least among them.
+        sides: the sides, with at least one function among them.
         inputs: the ``tf.TensorSpec`` of each flat tensor that goes in.
         input_spec: the structure of these.
         output_spec: the structure of all that comes out.

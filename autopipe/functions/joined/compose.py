@@ -15,9 +15,9 @@ __all__ = ["compose", "run_whole"]
 
 @remembered
 def compose(first: Function, then: Function) -> Function:
-    """Return the function that maps an element as ``first`` and after it ``then`` do.
+    """Return the function that maps an element as ``first``, then ``then``.
 
-    What either captures stays live. Any structure passes through, since both take and give flat tensors.
+    Captures of both stay live. Any structure passes through, since both take and give flat tensors.
 
     Args:
         first: what runs on the element.
@@ -45,11 +45,11 @@ def compose(first: Function, then: Function) -> Function:
 
 
 def run_whole(fn: Function, tensors: Sequence[Any]) -> list[Any]:
-    """Copy a whole function into the one being traced, and return what it gives there.
+    """Copy a whole function into the one being traced, and return its results there.
 
     Args:
         fn: the function.
-        tensors: what it takes there.
+        tensors: its inputs there.
     """
     graph = fn.concrete.graph
     known = stand_ins(fn.element_inputs, tensors)

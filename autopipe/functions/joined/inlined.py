@@ -1,7 +1,7 @@
 """A function with the bodies of the ``tf.function`` it calls in place of the calls.
 
-What is inside a call no rule can take apart. TensorFlow puts the bodies there itself before it runs a function, which
-is too late for us.
+Rules cannot see inside a call. TensorFlow inlines calls itself before it runs a function, which is too late for the
+rules.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["inlined"]
 def inlined(fn: Function) -> Function:
     """Return the same function without calls.
 
-    It is the function itself if it makes none, if it runs what may leave traces, or if sums and products on both sides
-    of a call would then be taken in another order.
+    It is the function itself if it has no calls, if it may have side effects, or if sums and products on both sides of
+    a call would be regrouped.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import function_of
@@ -45,7 +45,7 @@ def inlined(fn: Function) -> Function:
 
 
 def _body_of(op: Any) -> Swap | None:
-    """Return what computes the results of a call in its place."""
+    """Return a swap that computes the results of a call in its place."""
     if op.type not in CALLS or not op.outputs or not _is_plain(op):
         return None
     (body,) = called_graphs(op.graph, op)
@@ -56,7 +56,7 @@ def _body_of(op: Any) -> Swap | None:
 
 
 def _is_plain(call: Any) -> bool:
-    """Return whether a call runs as what is around it does: not compiled, nor on a device or executor of its own."""
+    """Return whether a call runs like the ops around it: not compiled, and not on another device or executor."""
     return not (call.node_def.attr[MUST_COMPILE].b or call.device or call.get_attr("executor_type"))
 
 

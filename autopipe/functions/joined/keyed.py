@@ -1,4 +1,4 @@
-"""What groups elements by a key that is stored beside each of them, in place of a function that works it out."""
+"""Grouping elements by a key that is stored beside each of them, in place of a function that computes it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def stored_key(key: Function) -> Function:
 
 @remembered
 def on_keyed(reduce: Function, key: Function) -> Function:
-    """Return the function that makes of a window of such pairs what ``reduce`` makes of the elements alone.
+    """Return the function that does with a window of such pairs what ``reduce`` does with the elements alone.
 
     Args:
         reduce: takes a key and a window of elements, and gives a dataset.
@@ -67,7 +67,7 @@ def on_keyed(reduce: Function, key: Function) -> Function:
             f=element,
             output_types=[each.dtype for each in elements],
             output_shapes=[each.shape for each in elements],
-            # It may be asked how many there are.
+            # So that the number of elements stays known.
             preserve_cardinality=True,
         )
         return run_whole(reduce, [group, alone])

@@ -1,4 +1,4 @@
-"""Errors that are lost where one function does the work of several, without computing what is not used."""
+"""Errors that are lost if one function does the work of several, without computing unused results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["loses_errors", "losing_errors", "places_needed"]
 
 
 def losing_errors(functions: Sequence[Function]) -> tuple[Function, ...]:
-    """Return those of which errors are lost, of functions that run one after the other and become one.
+    """Return the functions whose errors are lost if functions that run one after the other become one.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -34,7 +34,7 @@ def losing_errors(functions: Sequence[Function]) -> tuple[Function, ...]:
 
 @remembered
 def loses_errors(fn: Function, places: tuple[int, ...]) -> bool:
-    """Return whether some op of a function that may fail is not needed for those of its results that are asked for.
+    """Return whether some op that may fail is not needed for the results of a function that are asked for.
 
     Args:
         fn: the function.
@@ -45,7 +45,7 @@ def loses_errors(fn: Function, places: tuple[int, ...]) -> bool:
 
 
 def places_needed(fn: Function, places: tuple[int, ...]) -> tuple[int, ...]:
-    """Return which of the flat tensors that a function takes it needs for some of its results."""
+    """Return which of its flat inputs a function needs for some of its results."""
     needed = _needed(fn, places)
     return tuple(place for place, tensor in enumerate(fn.element_inputs) if tensor.op in needed)
 

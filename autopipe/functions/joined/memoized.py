@@ -1,6 +1,7 @@
-"""A function -> one that keeps what it gave for each number, in a table of TensorFlow's.
+"""A function -> one that keeps its result for each number in a table of TensorFlow's.
 
-The table holds the tensors themselves, no copies. Two calls for one number at once both do the work, and give the same.
+The table holds the tensors themselves, not copies. Two simultaneous calls for one number both do the work, and give the
+same result.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ __all__ = ["memoized", "new_table"]
 
 
 def new_table() -> Any:
-    """Return an empty table; what it holds goes with the last dataset and iterator that use it."""
+    """Return an empty table, which is freed with the last dataset and iterator that use it."""
     return tf.raw_ops.AnonymousMutableHashTable(key_dtype=tf.int64, value_dtype=tf.variant)
 
 
 @remembered
 def memoized(fn: Function, ahead: tuple[Any, ...] = (), behind: tuple[Any, ...] = ()) -> Function:
-    """Return the function of a number, an element and a table that gives what the table has for the number.
+    """Return the function of a number, an element and a table that gives the table's entry for the number.
 
-    Where that is nothing yet, it calls ``fn`` with the element and puts the result there. If that fails, nothing is.
+    If there is none yet, it calls ``fn`` with the element and stores the result; nothing is stored if that fails.
 
     Args:
-        fn: what is called.
-        ahead: the ``tf.TensorSpec`` of each tensor that stands before the number and is handed on.
-        behind: those after the element, likewise. Where there are any of either, the results are flat.
+        fn: the function to call.
+        ahead: the ``tf.TensorSpec`` of each tensor that stands before the number and is passed on.
+        behind: those after the element, likewise. If there are any of either, the results are flat.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -52,7 +53,7 @@ def memoized(fn: Function, ahead: tuple[Any, ...] = (), behind: tuple[Any, ...] 
 
         def call() -> list[Any]:
             made, checks = _with_checks(fn, element)
-            # What only has to run, as an assertion, may fail after the result is there.
+            # An op that only has to run, such as an assertion, may fail after the result is made.
             with tf.control_dependencies(checks):
                 kept = _packed([tf.constant(True), *made])
                 tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=number, values=kept)
@@ -76,7 +77,7 @@ def memoized(fn: Function, ahead: tuple[Any, ...] = (), behind: tuple[Any, ...] 
 
 
 def _with_checks(fn: Function, element: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return what a function gives, and the ops of it that do more than compute."""
+    """Return the results of a function, and its ops that do more than compute."""
     graph = tf.compat.v1.get_default_graph()
     before = len(graph.get_operations())
     made = run_whole(fn, element)

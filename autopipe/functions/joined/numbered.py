@@ -28,7 +28,7 @@ _ORDERED_DATASETS = READERS | frozenset(
 
 @remembered
 def behind_number(fn: Function) -> Function:
-    """Return the function that gives for an element with its number what ``fn`` gives for the element alone.
+    """Return the function that ignores the number of an element and does the same as ``fn``.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -88,7 +88,7 @@ def opens_one_file(fn: Function) -> bool:
         if names.shape.num_elements() != 1:
             return False
         named.add(id(_one_of(names)))
-    # What the function reads itself fails as a whole. All other reading must be of what was found.
+    # A read in the function itself fails as a whole. All other reads must be among those found.
     reading = [kind for kind in inside if kind in READERS or kind == "ReadFile"]
     found = [op for op in top if op.type in ("ReadFile", *READERS) or _reads_what_it_is_given(graph, op)]
     return len(reading) == len(found) and len(named) <= 1
@@ -109,7 +109,7 @@ def _is_a_row(source: Any) -> bool:
 
 
 def _one_of(names: Any) -> Any:
-    """Return the one name there is among names, as it was before it was put into a row."""
+    """Return the only name in a vector, as it was before it was put there."""
     while names.op.type in ("ExpandDims", "Identity", "Reshape") and names.op.inputs[0].shape.num_elements() == 1:
         names = names.op.inputs[0]
     return names
@@ -117,9 +117,9 @@ def _one_of(names: Any) -> Any:
 
 @remembered
 def numbering_elements(fn: Function) -> Function:
-    """Return the function that opens, for a file with its number, what ``fn`` opens, with a number for each element.
+    """Return the function that takes a file with its number, and opens it as ``fn`` does, with numbered elements.
 
-    These begin at :data:`ELEMENTS_OF_FILE` times that of the file.
+    Their numbers begin at :data:`ELEMENTS_OF_FILE` times that of the file.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import function_of

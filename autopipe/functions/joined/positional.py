@@ -18,8 +18,8 @@ def of_position(values: Callable[[Any], Sequence[Any]], parts: Sequence[Function
 
     Args:
         values: makes the flat tensors of the values from the tensor of a position.
-        parts: the functions it calls, one at the least; the new one gets the place of the last in the user's file.
-        output_spec: the structure of what it gives: plain tensors, of which more may become known about their shapes.
+        parts: the functions it calls, at least one; the new one gets the place of the last in the user's file.
+        output_spec: the structure of its result: plain tensors, whose shapes may become more precise.
 
     >>> import tensorflow as tf
     >>> from autopipe.functions.joined.compose import run_whole

@@ -1,4 +1,4 @@
-"""The predicate of a filter, asked of an element before the map that comes ahead of it."""
+"""The predicate of a filter, evaluated before the map ahead of it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["ask_before"]
 
 @remembered
 def ask_before(predicate: Function, fn: Function) -> Function:
-    """Return the predicate of what ``fn`` gives, as a function of what ``fn`` takes.
+    """Return the predicate of the results of ``fn`` as a function of its inputs.
 
-    Only the part of ``fn`` that the predicate looks at is in it; where that is passed through, nothing of ``fn`` is.
-    Assertions of ``fn`` are not: the caller must make sure that no error is lost by that.
+    It has only the part of ``fn`` that the predicate looks at, which is nothing if ``fn`` passes that through. It does
+    not have the assertions of ``fn``: the caller must make sure that no error is lost.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract

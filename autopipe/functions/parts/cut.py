@@ -20,13 +20,13 @@ class IllegalCutError(RefusalError):
 
 
 def split(fn: Function, cut: Sequence[Any], *, late: Sequence[Any] = ()) -> tuple[Function, Function]:
-    """Return a first and a second function; the second, of what the first gives, gives what the function gives.
+    """Return two functions that, run one after the other, give what the function gives.
 
     Args:
         fn: a traced function.
-        cut: symbolic tensors of its graph, which the first function gives as a flat tuple and the second takes. Inputs
-            that the second needs are among them.
-        late: inputs among these; what looks at one of them and only has to run, as an assertion, runs in the second.
+        cut: symbolic tensors of its graph, which the first function gives as a flat tuple and the second takes. They
+            include the inputs that the second needs.
+        late: inputs among these; ops that look at one of them and only have to run, as assertions, run in the second.
 
     Raises:
         IllegalCutError: if the second would need an input that is not cut, or both would run an op with a state.
@@ -91,9 +91,9 @@ def _effects_by_side(
 ) -> tuple[list[Any], list[Any], set[Any]]:
     """Return the ops that run for their effect, such as assertions: those of the first part, and those of the second.
 
-    One that no result depends on stands as early as it can, but for those that look at the late inputs. TensorFlow has
-    each assertion wait for the one written before it, and for what that waits for: those ops of the second part that
-    the first need not wait for come last.
+    An op that no result depends on runs as early as possible, unless it looks at the late inputs. TensorFlow makes each
+    assertion wait for the one written before it, and for what that waits for. The third result has the ops of the
+    second part that the first need not wait for.
     """
     graph = fn.concrete.graph
     looking = fed_by(late_inputs)

@@ -27,10 +27,10 @@ def draws_in_order(fn: Function) -> bool:
 
 @remembered
 def draw_first(fn: Function) -> tuple[Function, Function]:
-    """Return a function that draws what ``fn`` does, and one that does the rest of its work with what was drawn.
+    """Return a function that makes the draws of ``fn``, and one that does the rest of its work with them.
 
-    Run one after the other they give what ``fn`` gives. The first is cheap where the draws do not depend on the
-    element: of a generator with a counter it only takes the counter.
+    Run one after the other, they give what ``fn`` gives. The first is cheap if the draws do not depend on the element:
+    for a generator with a counter it only takes the counter.
 
     Raises:
         IllegalCutError: if the two cannot be parted; the message says why.
@@ -53,7 +53,7 @@ def draw_first(fn: Function) -> tuple[Function, Function]:
 
 
 def _refuse_work_for_both(fn: Function, drawn: list[Any]) -> None:
-    """Refuse work that what is drawn depends on, such as the shape of an image: the rest would do it once more."""
+    """Refuse work that the draws depend on, such as the shape of an image: the rest would do it once more."""
     graph = fn.concrete.graph
     rest = needed_ops(graph.outputs, [*drawn, *fn.element_inputs], waits=False)
     twice = rest & needed_ops(drawn, fn.element_inputs, waits=False) - ops_with_effects(fn)
@@ -63,7 +63,7 @@ def _refuse_work_for_both(fn: Function, drawn: list[Any]) -> None:
 
 
 def _drawn(fn: Function) -> list[Any]:
-    """Return the tensors with which the randomness of each element enters."""
+    """Return the tensors through which the randomness of each element enters."""
     graph = fn.concrete.graph
     state = generator_ops(graph)
     seeds = {id(tensor) for op in state for tensor in op.outputs}
@@ -95,7 +95,7 @@ def undisturbed_generators(functions: Iterable[Function]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # What its frames hold must be gone: the threads of iterators draw on.
+        # The frames must not keep iterators, whose threads would go on drawing.
         traceback.clear_frames(error.__traceback__)
         raise
     finally:

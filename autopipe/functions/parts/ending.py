@@ -1,4 +1,4 @@
-"""The end of a function: all that can come after the ops that must stay where they are."""
+"""The end of a function: everything that can come after the ops that must stay where they are."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NO_WORK = frozenset("Const Identity IdentityN NoOp Placeholder Reshape".split()
 
 
 def decided_by_elements(fn: Function) -> set[Any]:
-    """Return the ops whose results may differ between elements: of what they take, or of an effect."""
+    """Return the ops whose results may differ between elements: by their operands, or by an effect."""
     effects = ops_with_effects(fn)
     given = [*fn.element_inputs, *(tensor for op in effects for tensor in op.outputs)]
     return fed_by(given) | effects | {tensor.op for tensor in fn.element_inputs}
 
 
 def takes_one_shape(op: Any, of_elements: set[Any]) -> bool:
-    """Return whether what an op takes of an element, and gives, has the same shape for every element."""
+    """Return whether the operands and results of an op have the same shape for every element."""
     return all(map(_is_of_one_shape, (*_taken(op, of_elements), *op.outputs)))
 
 
@@ -38,9 +38,9 @@ def _is_of_one_shape(tensor: Any) -> bool:
 
 
 def cut_before_ending(fn: Function, of_elements: set[Any], stay: set[Any]) -> list[Any]:
-    """Return the tensors that are there once the given ops have run; none if no work is left for after them.
+    """Return the tensors to cut at once the given ops have run; empty if no work is left after them.
 
-    What is the same for all elements is no part of the cut: each side makes it for itself.
+    Tensors that are the same for all elements are not cut: each side computes them itself.
     """
     graph = fn.concrete.graph
     used = needed_ops([*fn.concrete.outputs, *graph.control_outputs])

@@ -1,4 +1,4 @@
-"""Where to cut a function so that what never changes can be kept: the cheapest cut below everything random.
+"""Where to cut a function so that its fixed part can be kept: the cheapest cut before everything random.
 
 Work that is the same in every epoch belongs before the cut. Among the cuts that leave it there, the one with the fewest
 bytes per element is taken, found as a minimum cut (Ford and Fulkerson, "Maximal flow through a network", 1956) between
@@ -32,10 +32,10 @@ __all__ = [
     "split_fixed_part",
 ]
 
-# What an unknown dimension is taken for, and a text: only which of two cuts is smaller depends on it.
+# The size assumed for an unknown dimension, and for a text: it only decides which of two cuts is smaller.
 _UNKNOWN_DIMENSION = 512
 _TEXT_BYTES = 64 * 1024
-# Both sides of the cut; no op is called so.
+# Names of both sides of the cut, which no op has.
 _BEFORE, _AFTER = "before the cut", "after the cut"
 
 
@@ -48,11 +48,11 @@ def changes_between_epochs(fn: Function) -> bool:
 def split_fixed_part(fn: Function, *, by_rows: bool = False) -> tuple[Function, Function] | None:
     """Return the part of a function that is the same in every epoch, and the rest of it.
 
-    ``None`` if the function is all the same, or does no work worth keeping but what depends on a draw.
+    ``None`` if the whole function is the same, or if all work worth keeping depends on a draw.
 
     Args:
         fn: the function.
-        by_rows: whether the first part may give rows of a batch only, no number of them, nor what mixes them.
+        by_rows: whether the first part may only give rows of a batch, not their number or anything that mixes them.
 
     Raises:
         IllegalCutError: if it cannot be cut before what changes; the message names the op and the user's line.
@@ -80,9 +80,9 @@ def split_fixed_part(fn: Function, *, by_rows: bool = False) -> tuple[Function, 
 
 @remembered
 def split_before_growth(fn: Function) -> tuple[Function, Function] | None:
-    """Return the part of an unchanging function that gives the fewest bytes, and the arithmetic that makes them more.
+    """Return the part of an unchanging function with the smallest result, and the arithmetic that makes it larger.
 
-    ``None`` if the function changes between epochs, or if nothing but arithmetic is in it, or none after its work.
+    ``None`` if the function changes between epochs, or if it has only arithmetic, or none after its work.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import function_of
@@ -103,26 +103,26 @@ def split_before_growth(fn: Function) -> tuple[Function, Function] | None:
 
 
 def fixed_work(fixed: Function) -> str:
-    """Return what the part of a function that is the same in every epoch does, in the words of its author's file."""
+    """Return the work of the fixed part of a function, with where its author wrote it."""
     return work_of(fixed.concrete.graph.get_operations())
 
 
 def first_change(fn: Function) -> str:
-    """Return the op with which begins what may differ between epochs, and where its author wrote it."""
+    """Return the first op that may differ between epochs, and where its author wrote it."""
     graph = fn.concrete.graph
     used = needed_ops([*graph.outputs, *graph.control_outputs])
     changing = ops_that_change(fn)
-    # What is drawn and not used runs all the same, where it is the only one.
+    # An unused draw also counts if it is the only one.
     changing = used & changing or changing
     return next(described(graph, op) for op in graph.get_operations() if op in changing)
 
 
 def cheapest_cut(fn: Function, side: Sequence[Any] | None = None, *, by_rows: bool = False) -> list[Any]:
-    """Return the tensors of the cheapest cut; none where nothing but arithmetic comes before what changes.
+    """Return the tensors of the cheapest cut; empty if only arithmetic comes before what changes.
 
     Args:
         fn: the function.
-        side: those of its inputs that the work before the cut may look at; by default all.
+        side: the inputs that the work before the cut may look at; by default all.
         by_rows: as for :func:`split_fixed_part`.
     """
     of_rows = tensors_of_rows(fn) if by_rows else None
@@ -145,7 +145,7 @@ def cheapest_cut(fn: Function, side: Sequence[Any] | None = None, *, by_rows: bo
         _add_tensors(network, op, changing, of_rows)
         for tensor in op.inputs:
             if tensor.op in fed or tensor.op in inputs:
-                # Without capacity: what comes before the cut needs its operands there too.
+                # An edge without a capacity is infinite: an op before the cut needs its operands there, too.
                 network.add_edge(op.name, tensor.op.name)
     network.add_edges_from((_BEFORE, op.name) for op in (*work, *inputs))
     network.add_edges_from((tensor.name, _AFTER) for tensor in fn.concrete.outputs if tensor.name in network)
@@ -159,7 +159,7 @@ def cheapest_cut(fn: Function, side: Sequence[Any] | None = None, *, by_rows: bo
 
 
 def _refuse_work_that_waits(fn: Function) -> None:
-    """Refuse where all work comes after an op that may give anything; that it comes after a draw needs no words."""
+    """Refuse if all work comes after an op with an unknown effect; if it comes after a draw, nothing is reported."""
     found = effects(fn)
     waits = any(map(is_work, _changing(fn) - ops_that_change(fn)))
     if waits and not found.unseen:

@@ -1,4 +1,4 @@
-"""A function that makes datasets and maps what is in them -> a function that makes the datasets, and the maps."""
+"""A function that makes datasets and maps their elements -> a function that makes the datasets, and the maps."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class LastMap:
     """A map at the end of the datasets that a function makes, with the arguments of ``Dataset.map``.
 
     Attributes:
-        fn: takes an element of the dataset, and after it all that the function knew and the map needs.
+        fn: takes an element of the dataset, and then what the map needs of the function's own inputs.
         num_parallel_calls: how many it calls at once in each dataset.
         deterministic: whether it keeps the order of a dataset.
-        use_unbounded_threadpool: whether its calls have threads of their own.
+        use_unbounded_threadpool: whether its calls have their own threads.
         use_inter_op_parallelism: whether the ops of a call may run at once.
     """
 
@@ -48,9 +48,9 @@ class LastMap:
 def split_last_maps(fn: Function) -> tuple[Function, tuple[LastMap, ...]] | None:
     """Return the function that makes the datasets without the maps at their end, and those maps, the first one first.
 
-    What the maps were told of the element that a dataset was made of, as a label that goes with its file, is handed on
-    with each element of the dataset. What reads results of the maps ahead is left out. ``None`` if there is no map that
-    does work at the end, or one that cannot be taken out.
+    Values that the maps use of the element that a dataset was made of, such as the label of its file, are passed along
+    with each element of the dataset. Stages that read ahead after the maps are left out. ``None`` if no map at the end
+    does work, or one cannot be moved out.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import function_of
@@ -73,7 +73,7 @@ def split_last_maps(fn: Function) -> tuple[Function, tuple[LastMap, ...]] | None
 
 
 class _Inner(NamedTuple):
-    """A map inside of a function: its op, the graph of its own function, and what that takes and captures.
+    """A map inside a function: its op, the graph of its own function, and what that takes and captures.
 
     Attributes:
         op: the op of the map.
@@ -116,9 +116,10 @@ def _can_be_read(op: Any) -> bool:
 
 
 def _known(fn: Function, maps: Sequence[_Inner]) -> dict[int, Any]:
-    """Return what stands for captured tensors that are the same for all datasets, by the identity of each.
+    """Return the replacements of captured tensors that are the same for all datasets, by the id of each.
 
-    A constant stays an argument: TensorFlow may compute with one that it sees in another way, rounding differently.
+    A constant stays an argument: TensorFlow may compute differently with a constant that it sees, and round
+    differently.
     """
     known = {id(inside): live for live, inside in fn.concrete.graph.captures}
     for tensor in chain.from_iterable(inner.given for inner in maps):
@@ -132,7 +133,7 @@ def _are_plain(tensors: Sequence[Any]) -> bool:
 
 
 def _opening(fn: Function, first: _Inner, told: Sequence[Any]) -> Function:
-    """Return the function that makes the datasets that the first of the maps reads, with what the maps are told."""
+    """Return the function that makes the datasets that the first map reads, with the values that the maps need."""
     graph = fn.concrete.graph
     wanted = [first.op.inputs[0], *told]
     spec = specs([*first.element, *told])
@@ -160,7 +161,7 @@ def _opening(fn: Function, first: _Inner, told: Sequence[Any]) -> Function:
 def _mapping(
     fn: Function, inner: _Inner, then: _Inner | None, told: Sequence[Any], known: Mapping[int, Any]
 ) -> Function:
-    """Return the function of one of the maps; it hands on what the next one may be told."""
+    """Return the function of one of the maps; it passes on the values that the next one may need."""
     body, width = inner.body, len(inner.element)
     inputs = specs([*inner.element, *told])
 

@@ -1,4 +1,4 @@
-"""A function of several elements side by side -> what it does with each of them alone, and the rest."""
+"""A function of several elements side by side -> its work on each of them alone, and the rest."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["sides_opening_files", "sides_with_work", "split_by_sides"]
 def split_by_sides(
     fn: Function, widths: tuple[int, ...], kept: tuple[bool, ...] | None = None
 ) -> tuple[tuple[Function | None, ...], Function] | None:
-    """Return the functions that do the work on each side which is the same in every epoch, and the rest.
+    """Return the functions with the work on each side that is the same in every epoch, and the rest.
 
-    Where a side has no such work there is none, and the rest takes that side as it is. ``None`` if no side has.
+    A side without such work has no function, and the rest takes that side unchanged. ``None`` if no side has any.
 
     Args:
         fn: a function of all sides.
         widths: how many tensors each side has, in order.
-        kept: of which sides work is split off, if they have any; by default of all. That of others is left to the rest.
+        kept: the sides whose work is split off, by default all. The work of others is left to the rest.
 
     Raises:
         IllegalCutError: if it cannot be cut so; the message names the op and the user's line.
@@ -61,7 +61,7 @@ def split_by_sides(
 
 @remembered
 def sides_with_work(fn: Function, widths: tuple[int, ...]) -> tuple[bool, ...]:
-    """Return for each side whether a function does work on it alone which is the same in every epoch.
+    """Return for each side whether a function does work on it alone that is the same in every epoch.
 
     Args:
         fn: a function of all sides.
@@ -79,7 +79,7 @@ def sides_with_work(fn: Function, widths: tuple[int, ...]) -> tuple[bool, ...]:
 
 @remembered
 def sides_opening_files(fn: Function, widths: tuple[int, ...]) -> tuple[bool, ...]:
-    """Return for each side whether a function looks at it to read files, or to call Python that is declared stateless.
+    """Return for each side whether a function uses it to read files, or to call Python code declared stateless.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
@@ -103,10 +103,10 @@ def _apart(tensors: Sequence[Any], widths: Sequence[int]) -> list[tuple[Any, ...
 
 
 def _effects(fn: Function, taken: Sequence[Sequence[Any]], works: Sequence[bool]) -> list[list[Any]]:
-    """Return what runs for its effect, by the side it belongs to; what needs no side, with the first that works.
+    """Return the ops that run for their effect, by side; those that need no side go with the first that does work.
 
     Raises:
-        IllegalCutError: if something needs several sides, or waits with what is before the cut on one without work.
+        IllegalCutError: if an op needs several sides, or belongs before the cut on a side without work.
     """
     graph = fn.concrete.graph
     found: list[list[Any]] = [[] for _ in taken]
@@ -115,7 +115,7 @@ def _effects(fn: Function, taken: Sequence[Sequence[Any]], works: Sequence[bool]
         sides = [number for number, side in enumerate(taken) if any(tensor.op in needed for tensor in side)]
         (home, *others) = sides or [works.index(True)]
         if others or not works[home]:
-            raise IllegalCutError(f"{described(graph, op)} is part of no work on one side")
+            raise IllegalCutError(f"{described(graph, op)} is not part of the work on any one side")
         found[home].append(op)
     return found
 
@@ -123,7 +123,7 @@ def _effects(fn: Function, taken: Sequence[Sequence[Any]], works: Sequence[bool]
 def _alone(fn: Function, inputs: Sequence[Any], outputs: Sequence[Any], also: Sequence[Any], name: str) -> Function:
     """Return the part of a function that gives some of its results, of one side."""
     graph, taken = fn.concrete.graph, specs(inputs)
-    # TensorFlow has every check wait for the one written before it, whatever that looks at.
+    # TensorFlow makes every check wait for the one written before it, whatever that looks at.
     elsewhere = fed_by(tensor for tensor in fn.element_inputs if not any(tensor is each for each in inputs))
 
     def alone(*tensors: Any) -> Sequence[Any]:

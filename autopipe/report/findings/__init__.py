@@ -18,9 +18,9 @@ __all__ = ["CODES", "CODES_OF_CONSUMERS", "CODES_OF_COSTS", "Finding", "findings
 _LOOKS: Mapping[str, Look] = {**order.LOOKS, **caches.LOOKS, **draws.LOOKS, **work.LOOKS, **consumer.LOOKS}
 CODES = tuple(sorted(_LOOKS))
 CODES_OF_CONSUMERS = frozenset(consumer.LOOKS)
-"""Those that are only found beside a consumer."""
+"""The codes of findings that need a consumer."""
 CODES_OF_COSTS = CODES_OF_CONSUMERS | {"AP106", "AP109", "AP110", "AP112", "AP114", "AP202", "AP205"}
-"""Those that are only found where costs were measured."""
+"""The codes of findings that need measured costs."""
 
 
 def findings(

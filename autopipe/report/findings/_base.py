@@ -57,10 +57,10 @@ class Seen:
         return self.diagnosis.profile.of(node) if self.diagnosis else None
 
     def is_slower(self, node: ir.Node, *rules: str) -> bool:
-        """Return whether one of these rules was timed at a stage, and refused; of stages that read alike, at all."""
+        """Return whether one of these rules was timed at a stage and refused; for stages with equal texts, at all."""
         text = stage(node)
         timed = [each for each in self.refusals if each.timed and each.rule in rules and each.where.endswith(text)]
-        # A refusal tells no more of its place than how it reads.
+        # A refusal identifies its stage only by the text.
         return len(timed) >= len({each for each in trees.walk(self.tree) if stage(each) == text})
 
     def element_bytes(self, node: ir.Node) -> float | None:
@@ -78,12 +78,12 @@ def at(node: ir.Node, code: str, why: str, remedy: str, gain: str | None = None)
 
 
 def before(node: ir.Unary) -> ir.Node:
-    """Return the stage a node reads from, past those that only hold elements ready or set options."""
+    """Return the stage a node reads from, skipping those that only buffer elements or set options."""
     return trees.past(node.input, ir.Prefetch | ir.Options | ir.ThreadPool)
 
 
 def held_bytes(node: ir.Unary, seen: Seen, elements: float = math.inf) -> float | None:
-    """Return the bytes of so many elements of a stage, or of all if there are fewer; ``None`` if that is not known."""
+    """Return the bytes of a number of elements of a stage, or of all if there are fewer; ``None`` if unknown."""
     size = seen.element_bytes(node)
     if size is None:
         return None

@@ -21,7 +21,7 @@ from autopipe.rules import MeasurementError
 __all__ = ["LOOKS"]
 
 _MUCH_WORK = 0.2
-# Single elements would take longer, and be no less to cache.
+# A batch that takes longer than this is worth caching.
 _LONG_FOR_BATCH = 1e-3
 
 
@@ -57,7 +57,7 @@ def cache_after_shuffle(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 
 def cache_after_repeat(node: ir.Node, seen: Seen) -> Iterator[Finding]:
-    """AP104: a cache of elements without end."""
+    """AP104: a cache of an endless pipeline."""
     if not isinstance(node, ir.Cache):
         return
     if _is_endless(node.input):
@@ -65,7 +65,7 @@ def cache_after_repeat(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         yield at(
             node,
             "AP104",
-            f"it stores a pipeline without end, so it grows until {place} is full and is never read",
+            f"it stores an endless pipeline, so it grows until {place} is full and is never read",
             "put the cache before the repeat",
         )
 
@@ -97,7 +97,7 @@ def cache_read_in_part(node: ir.Node, seen: Seen) -> Iterator[Finding]:
         yield at(
             cache,
             "AP111",
-            f"{stage(node)} may stop before its end, and a cache that is not filled to its end is thrown away",
+            f"{stage(node)} may stop before its end, and a cache that is not filled to its end is discarded",
             "put the take before the cache",
         )
 

@@ -31,7 +31,7 @@ def input_slower(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 
 def input_faster(node: ir.Node, seen: Seen) -> Iterator[Finding]:
-    """AP302: the pipeline could be much faster than its consumer needs it."""
+    """AP302: the pipeline could be much faster than its consumer needs."""
     found = seen.diagnosis
     if not isinstance(node, ir.End) or found is None or found.waiting is None or not found.free_rate:
         return

@@ -13,9 +13,9 @@ from autopipe.report.findings._base import Finding, Look, Seen, at
 
 __all__ = ["LOOKS"]
 
-# What leaves an element the seed that it came with.
+# Stages after which each element still has the same seed.
 _KEEPING_SEEDS = (ir.Map, ir.Options, ir.Prefetch, ir.Repeat, ir.Shuffle, ir.ThreadPool)
-# These make a seed of a seed.
+# Ops that only derive a seed from a seed.
 _NO_DRAWS = frozenset(
     "StatelessRandomGetAlg StatelessRandomGetKeyCounter StatelessRandomGetKeyCounterAlg StatelessRandomUniformFullInt "
     "StatelessRandomUniformFullIntV2".split()

@@ -20,7 +20,7 @@ _MUCH_MEMORY = 64 * 2**20
 _MUCH_LARGER = 4.0
 _SHARE_OF_MEMORY = 0.25
 _SHARE_OF_DATA = 0.5
-# Of as many as there may be at the most, which may be twice as many as there are.
+# The share that counts if only the largest possible number of elements is known, which may be twice the real one.
 _SHARE_OF_MOST = 0.25
 
 

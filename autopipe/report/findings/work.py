@@ -144,7 +144,7 @@ LOOKS: Mapping[str, Look] = {
 
 
 def _widens(fn: Function) -> bool:
-    """Return whether a function does nothing but arithmetic with constants and gives more bytes than it takes."""
+    """Return whether a function only does arithmetic with constants and gives more bytes than it takes."""
     operations = fn.concrete.graph.get_operations()
     if not all(op.type in _ELEMENTWISE for op in operations) or not any(op.type == "Cast" for op in operations):
         return False

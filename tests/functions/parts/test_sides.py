@@ -146,7 +146,7 @@ def after_what_leaves_traces(a, b, c):
 
 @pytest.mark.parametrize(
     ("function", "reason"),
-    [(of_two_sides, "Assert .* is part of no work on one side"), (after_what_leaves_traces, "PrintV2")],
+    [(of_two_sides, "Assert .* is not part of the work on any one side"), (after_what_leaves_traces, "PrintV2")],
 )
 def test_what_can_run_on_no_side_alone_nor_with_the_rest_is_not_split_off(function, reason):
     with pytest.raises(IllegalCutError, match=reason):

@@ -56,7 +56,7 @@ def test_of_a_smaller_last_batch_nothing_is_held(source):
 
 
 def test_what_is_no_plain_tensor_is_not_held(source):
-    with pytest.raises(MeasurementError, match="no plain tensor"):
+    with pytest.raises(MeasurementError, match="not a plain tensor"):
         source(extract(Dataset.range(9).window(3)))
 
 
