@@ -189,7 +189,7 @@ def _refuse_effects(fn: Function) -> None:
     """Two elements of a batch must not share one random draw, and state must change once per element."""
     found = effects(fn)
     if not found.pure:
-        raise NotVectorizableError(f"{fn} {found.describe()}, which a batch would do once for all its elements")
+        raise NotVectorizableError(f"{fn} {found.describe()}, which in a batch may not happen once for each element")
     if is_compiled(fn):
         raise NotVectorizableError(f"a part of {fn} is compiled by XLA, and would no longer be")
 

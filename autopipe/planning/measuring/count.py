@@ -173,7 +173,7 @@ def _once(count: Callable[[Any], int], node: ir.Node) -> int:
 def _elements_of_all(node: ir.Node) -> int:
     elements = _count(build(writing_none(node)), time.perf_counter() + _COUNTING_SECONDS)
     if elements is None:
-        raise MeasurementError("it has more elements than can be counted in a second")
+        raise MeasurementError(f"counting its elements takes longer than {_COUNTING_SECONDS:g} s")
     return elements
 
 
@@ -190,7 +190,7 @@ def _elements_of_each(node: ir.FlatMap | ir.Interleave | ir.LegacyInterleave) ->
         if time.perf_counter() > end:
             break
     if not made:
-        raise MeasurementError(f"more elements are made of one than can be counted in {_COUNTING_SECONDS:g} s")
+        raise MeasurementError(f"counting what is made of one element takes longer than {_COUNTING_SECONDS:g} s")
     error = statistics.stdev(made) / len(made) ** 0.5 if len(made) > 1 else 0.0
     return math.ceil((statistics.mean(made) + (2 * error if len(made) < inputs else 0.0)) * inputs)
 

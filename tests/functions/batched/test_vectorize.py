@@ -144,7 +144,7 @@ def test_the_batched_form_has_the_spec_of_a_batch():
 @pytest.mark.filterwarnings("ignore")
 def test_a_function_with_effects_is_refused():
     made = tf.data.Dataset.range(3).map(lambda x: tf.random.uniform(()))
-    with pytest.raises(NotVectorizableError, match="which a batch would do once for all its elements"):
+    with pytest.raises(NotVectorizableError, match="which in a batch may not happen once for each element"):
         vectorize(extract(made).fn, None)
 
 
