@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items):
 
 
 def _leave_cases_to_the_deep_run(items):
-    """Mark the cases of each test that is marked ``one_in``, but for one in so many."""
+    """Mark all cases of each test that is marked ``one_in(n)`` as deep, except one in n."""
     cases = defaultdict(list)
     for item in items:
         if item.get_closest_marker("one_in"):

@@ -71,7 +71,7 @@ def is_batched_wrongly(op: Any, *, in_call: bool) -> bool:
     - It drops the ``na_value`` of CSV lines, the truncation of casts, and the policy for indices out of bounds.
     - It parses examples correctly only where :mod:`~autopipe.functions.batched.parse` does.
     - ``in_call`` means that the op is inside a called function, such as a branch. No form of this module is used there,
-    and a branch may get no elements at all: then products, slices and gathers of unknown size fail.
+      and a branch may get no elements at all: then products, slices and gathers of unknown size fail.
     """
     match op.type:
         case "Cast":

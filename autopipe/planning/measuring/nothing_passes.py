@@ -119,7 +119,7 @@ def _gives_any(endless: ir.Node, seconds: float) -> bool:
 def _with_ending_sources(tree: ir.Node, seconds: float) -> ir.Node:
     """Return a pipeline whose endless sources and repeats end after a while."""
     endless = _over_what_is_endless(tree)
-    # A repeat ends once its input has ended at once.
+    # A repeat ends too, once a round of it gives nothing.
     first = {
         node
         for node in trees.inputs_first(tree)

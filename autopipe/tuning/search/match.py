@@ -30,13 +30,13 @@ class Match:
     drift: float
     seconds: float
 
-    def is_no_slower(self, but_for: float) -> bool:
-        """Return whether steps per second fell by no more than ``but_for`` plus the spread of the incumbent windows.
+    def is_no_slower(self, tolerance: float) -> bool:
+        """Return whether steps per second fell by no more than ``tolerance`` plus the spread of the incumbent windows.
 
         >>> Match(0.0, 0.0, -0.04, 0.03, 1.0).is_no_slower(0.02), Match(0.0, 0.0, -0.06, 0.03, 1.0).is_no_slower(0.02)
         (True, False)
         """
-        return self.rate >= -self.drift - but_for
+        return self.rate >= -self.drift - tolerance
 
 
 def compare(before: Window, challenge: Window, after: Window, measure: Callable[[Window], float]) -> Match:
