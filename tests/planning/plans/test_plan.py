@@ -105,8 +105,8 @@ DEEP = '{"a":' * 9 + "1" + "}" * 9
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ('"knobs": {"a": NaN}', "NaN is no number"),
-        ('"measured": {"after": -Infinity}', "-Infinity is no number"),
+        ('"knobs": {"a": NaN}', "NaN is not a number"),
+        ('"measured": {"after": -Infinity}', "-Infinity is not a number"),
         ('"measured": {"after": 1e999}', "is too large"),
         (f'"knobs": {{"a": {"9" * 5000}}}', "a number of 5000 digits is too large"),
         ('"knobs": {"a": 999999999999}', "its knob 'a' is 999999999999"),
