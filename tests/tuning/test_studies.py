@@ -67,6 +67,7 @@ def storage(request, tmp_path):
     return request.param.format(tmp_path)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.timeout(300)
 def test_a_study_is_resumed_after_kill_9_at_random_moments(storage, opened, monkeypatch):
     worker.give_up_locks_of_the_dead_soon(monkeypatch.setattr)
