@@ -8,7 +8,7 @@ from autopipe.functions.parts.fixed_part import changes_between_epochs
 from autopipe.pipeline.ir import AssertCardinality, Cache, Map, Node, Options, Prefetch, Repeat, Shuffle
 from autopipe.pipeline.trees import past
 
-__all__ = ["before_mixing", "cached_before_mixing", "fixed_before_mixing", "nothing_to_keep", "shuffles_after_cache"]
+__all__ = ["before_mixing", "cached_before_mixing", "fixed_before_mixing", "nothing_to_keep"]
 
 
 def before_mixing(node: Node) -> Node:
@@ -35,12 +35,6 @@ def cached_before_mixing(node: Map, parts: tuple[Function, Function] | None, *, 
     for stage in reversed(passed):
         result = _noting_where_it_stood(stage).on(result)
     return fixed, replace(node, fn=parts[1], input=result) if parts else result
-
-
-def shuffles_after_cache(node: Map) -> tuple[Shuffle, ...]:
-    """Return the shuffles that would stand after a cache of what a map gives."""
-    _, passed = fixed_before_mixing(node.input)
-    return tuple(stage for stage in passed if isinstance(stage, Shuffle))
 
 
 def _noting_where_it_stood(stage: Node) -> Node:

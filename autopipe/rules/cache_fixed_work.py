@@ -3,7 +3,7 @@ from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.fixed_part import split_fixed_part
 from autopipe.pipeline.ir import Map, Node
 from autopipe.rules._base import Keeps, Rewrite, rule
-from autopipe.rules._caching import cached_before_mixing, nothing_to_keep, shuffles_after_cache
+from autopipe.rules._caching import cached_before_mixing, nothing_to_keep
 from autopipe.rules._obligations import (
     FitsMemory,
     NoErrorIsIgnored,
@@ -42,7 +42,7 @@ def cache_fixed_work(node: Node) -> Rewrite | None:
                 return None
             fixed, result = cached_before_mixing(node, parts, on_disk=False)
             worth = WorthCaching(fixed)
-            soon = StartsSoon(fixed, shuffles_after_cache(node))
+            soon = StartsSoon(fixed, result)
             same, fits = SameEveryEpoch(fixed, node.fn if parts else None), FitsMemory(fixed)
             safe = (fixable, NotCachedYet(node), same, NoErrorIsIgnored(), ReadToItsEnd(fixed))
             exact = parts is None or rounds_alike(node.fn, *parts)

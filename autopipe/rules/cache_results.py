@@ -9,7 +9,7 @@ from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import IgnoreErrors, Map, MemoizedMap, Node
 from autopipe.rules._base import Keeps, Obligation, Phase, Rewrite, rule
-from autopipe.rules._caching import fixed_before_mixing, nothing_to_keep, shuffles_after_cache
+from autopipe.rules._caching import cached_before_mixing, nothing_to_keep
 from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, memoized, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
@@ -49,7 +49,7 @@ def cache_results(node: Node) -> Rewrite | None:
     same = SameNumbers(kept.memoized.fn, kept.memoized.input)
     safe: tuple[Obligation, ...] = (
         WorkBeforeChange(node.fn),
-        NoCacheServes(StartsSoon(kept.cached, shuffles_after_cache(node)), same),
+        NoCacheServes(StartsSoon(kept.cached, kept.with_cache), same),
         NotCachedYet(node),
         same,
         OrdinaryTypes(results),
@@ -66,6 +66,7 @@ class _Kept(NamedTuple):
 
     Attributes:
         cached: what a cache would hold, if one were possible.
+        with_cache: what would then become of the site.
         memoized: the map that keeps results.
         after: what replaces the site.
         exact: whether it gives the same bits.
@@ -74,6 +75,7 @@ class _Kept(NamedTuple):
     """
 
     cached: Map
+    with_cache: Node
     memoized: MemoizedMap
     after: Node
     exact: bool
@@ -94,9 +96,10 @@ def _kept(node: Map) -> _Kept | None:
     functions = [*maps, fixed]
     work = _composed(functions)
     kept = memoized(node, work, *numbered(before))
-    mixed, _ = fixed_before_mixing(node.input)
+    cached, with_cache = cached_before_mixing(node, parts, on_disk=False)
     return _Kept(
-        cached=replace(node, fn=fixed, input=mixed),
+        cached=cached,
+        with_cache=with_cache,
         memoized=kept,
         after=replace(node, fn=parts[1], input=kept) if parts else kept,
         exact=rounds_alike(work, *functions) and (parts is None or rounds_alike(node.fn, *parts)),

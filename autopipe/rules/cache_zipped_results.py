@@ -10,7 +10,7 @@ from autopipe.functions.parts.sides import sides_with_work, split_by_sides
 from autopipe.pipeline.ir import Enumerate, IgnoreErrors, Map, Node, Zip
 from autopipe.pipeline.signature import signature
 from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
-from autopipe.rules._caching import fixed_before_mixing, shuffles_after_cache
+from autopipe.rules._caching import cached_before_mixing
 from autopipe.rules._memoizing import LEAST_SAVED_SECONDS, memoized, moved_since, numbered
 from autopipe.rules._obligations import (
     FitsMemory,
@@ -56,11 +56,10 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
         return None
     if kept is None:
         return None
-    mixed, _ = fixed_before_mixing(node.input)
     parts = tuple(each.fn for each in kept.worked)
     same = [SameNumbers(each.fn, each.elements) for each in kept.worked]
     pairs = numbered(node.input)
-    soon = StartsSoon(replace(node, fn=parts[0], input=mixed), shuffles_after_cache(node))
+    soon = StartsSoon(*cached_before_mixing(replace(node, fn=parts[0]), None, on_disk=False))
     first, *others = (each.results for each in kept.worked)
     provided: tuple[Obligation, ...] = (
         WorkOnSides(node.fn, parts),

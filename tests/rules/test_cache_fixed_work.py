@@ -210,7 +210,8 @@ def test_refuses_what_does_not_fit():
 
 
 SLOW = Answers(caching=(0.1, 1e-5))
-NAMES = tf.data.Dataset.from_tensor_slices([str(number) for number in range(1000)])
+Dataset = tf.data.Dataset
+NAMES = Dataset.from_tensor_slices([str(number) for number in range(1000)])
 
 
 def parse(text):
@@ -220,14 +221,29 @@ def parse(text):
 @pytest.mark.parametrize("shuffle", [{"buffer_size": 1000, "seed": 3}, {"buffer_size": 500}], ids=["seeded", "partial"])
 def test_refuses_where_the_first_element_would_wait_long_for_the_work_on_others(shuffle):
     held, seconds = shuffle["buffer_size"], shuffle["buffer_size"] // 20
-    reason = f"no longer than 5 s, but this one waits {seconds} s for the work on the {held:,} that shuffle({held}"
-    assert_refuses(RULE, NAMES.shuffle(**shuffle).map(parse), reason, answers=SLOW)
+    waits = f"waits at least {seconds} s for the work on the {held:,} elements that shuffle({held}"
+    assert_refuses(RULE, NAMES.shuffle(**shuffle).map(parse), f"no longer than 5 s, but this one {waits}", answers=SLOW)
 
 
 def test_says_how_long_the_first_element_waits_where_that_is_short():
     done = apply(RULE, NAMES.shuffle(100, seed=3).map(parse), answers=Answers())
-    waits = "the first element of the first epoch waits 50 ms for the work on the 100 that shuffle(100, seed=3) holds"
-    assert waits in done.steps[0].reasons
+    waits = "waits at least 50 ms for the work on the 100 elements that shuffle(100, seed=3) holds"
+    assert f"the first element of the first epoch {waits}" in done.steps[0].reasons
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        NAMES.map(tf.strings.upper).shuffle(1000).map(parse),
+        NAMES.shuffle(1000).map(parse).repeat(2),
+        NAMES.repeat(2).shuffle(2000).map(parse),
+        Dataset.zip((NAMES.map(parse).cache(), NAMES.shuffle(1000).map(parse))),
+    ],
+    ids=["after a map", "repeated", "repeated before", "beside another cache"],
+)
+def test_refuses_where_a_shuffle_of_all_elements_cannot_stand_before_the_work_meanwhile(dataset):
+    refusals = apply(RULE, dataset, answers=SLOW).refusals
+    assert any("a first element may wait no longer than 5 s" in each.reason for each in refusals)
 
 
 def test_a_shuffle_of_all_elements_stands_before_the_work_meanwhile_so_that_nothing_waits():

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from autopipe.figures import duration_text
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.build import memory_caches
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import MeasurementError, Proof, Site, refuses_unmeasured
@@ -76,37 +77,53 @@ class OneReader:
 class StartsSoon:
     """The first element of all does not wait long for the work on others that a shuffle after the cache needs first.
 
-    A shuffle that mixes all elements anew stands before the work while the cache fills, so that nothing waits. One with
-    a seed of its author's, or one that holds only some of the elements, cannot.
+    A shuffle that mixes all elements anew stands before the work while the cache fills, so that nothing waits. It
+    cannot if its author gave it a seed, if it holds only some of the elements, if one iterator goes on for more epochs,
+    or if several caches fill.
 
     Args:
         cached: what the cache would keep.
-        shuffles: those that it would stand before.
+        result: what becomes of the site, with the shuffles after the cache.
     """
 
     measures: ClassVar[bool] = True
     cached: ir.Map = field(repr=False)
-    shuffles: tuple[ir.Shuffle, ...] = field(repr=False)
+    result: ir.Node = field(repr=False)
 
     @refuses_unmeasured("it is not known how long the first element would wait")
     def check(self, site: Site) -> Proof:
         """Multiply what the shuffle holds by the time it takes to make one."""
-        waiting = [each for each in self.shuffles if self._waits(each)]
+        waiting = [each for each in trees.walk(self.result) if isinstance(each, ir.Shuffle) and self._waits(each, site)]
         if not waiting:
             return Proof(True, "")
         most = max(waiting, key=lambda each: each.capacity)
         held = min(most.capacity, site.measurements.most_elements(self.cached))
         making, _ = site.measurements.caching(self.cached)
-        seconds = held * making / site.measurements.cores
-        waits = f"waits {duration_text(seconds)} for the work on the {held:,} that {stage(most)} holds"
+        seconds = held * making / self._calls_at_once(site)
+        waits = (
+            f"waits at least {duration_text(seconds)} for the work on the {held:,} elements that {stage(most)} holds"
+        )
         if seconds <= _MOST_SECONDS_TO_FIRST_ELEMENT:
             return Proof(True, f"the first element of the first epoch {waits}", timed=True)
         law = f"a first element may wait no longer than {_MOST_SECONDS_TO_FIRST_ELEMENT:g} s"
         return Proof(False, f"{law}, but this one {waits}", timed=True)
 
-    def _waits(self, shuffle: ir.Shuffle) -> bool:
+    def _calls_at_once(self, site: Site) -> float:
+        calls = self.cached.num_parallel_calls
+        return min(calls, site.measurements.cores) if calls is not None and calls > 0 else site.measurements.cores
+
+    def _waits(self, shuffle: ir.Shuffle, site: Site) -> bool:
+        if self.cached not in trees.walk(shuffle) or not shuffle.mixes:
+            return False
         mixes_all = 0 <= signature(self.cached).cardinality <= shuffle.capacity
-        return shuffle.mixes and not (mixes_all and shuffle.mixes_anew and not shuffle.seeded)
+        stands_before = mixes_all and shuffle.from_before_the_work
+        return not stands_before or self._goes_on(site) or bool(memory_caches(site.pipeline))
+
+    def _goes_on(self, site: Site) -> bool:
+        repeats = (
+            each for tree in (self.result, site.pipeline) for each in trees.walk(tree) if isinstance(each, ir.Repeat)
+        )
+        return any(self.cached in trees.walk(each) or site.node in trees.walk(each) for each in repeats)
 
 
 @dataclass(frozen=True)
