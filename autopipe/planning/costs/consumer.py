@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass
+from reprlib import repr as shortened
 from typing import Any, Protocol
 
 import tensorflow as tf
 
-from autopipe.errors import DatasetError
+from autopipe.errors import ArgumentError, DatasetError
 
 __all__ = ["Consumer", "ModelSteps", "Pace", "StandIn", "measure_pace"]
 
@@ -81,6 +82,9 @@ class ModelSteps:
     Args:
         model: a compiled ``keras.Model`` that ``fit`` can train from the elements.
 
+    Raises:
+        ArgumentError: if it is not one.
+
     >>> import autopipe, keras, tensorflow as tf
     >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     >>> model.compile("sgd", "mse")
@@ -91,6 +95,13 @@ class ModelSteps:
     """
 
     model: Any
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.model, "fit", None)) or not getattr(self.model, "compiled", False):
+            raise ArgumentError(
+                f"model must be a compiled Keras model, but got {shortened(self.model)}. "
+                'Compile it first, as with model.compile("adam", "mse").'
+            )
 
     def steps_per_second(self, dataset: Any, seconds: float, *, whole_epochs: bool = False) -> float:
         """Train; the time of the first steps, in which the step is traced, counts only in whole epochs."""

@@ -54,6 +54,8 @@ _IN_CYCLES = (
     ir.Unbatch,
     ir.Window,
 )
+# How long each stage is looked at to find the one that drops all.
+_SECONDS_FOR_EACH = 3.0
 
 
 def may_fall_silent(tree: ir.Node) -> bool:
@@ -108,6 +110,7 @@ def _refuse_if_none_passes(tree: ir.Node, seconds: float) -> None:
         return
     # If no earlier stage is at fault, the last one is, without another look.
     last, *earlier = dropping
+    seconds = min(seconds, _SECONDS_FOR_EACH)
     at_fault = next((node for node in reversed(earlier) if not _gives_any(node, seconds)), last)
     raise MeasurementError(f"none of the elements tried passes {stage(at_fault)}")
 

@@ -59,10 +59,11 @@ the pipeline runs with the knobs it had'
     kept = sum(trial.kept for trial in trials)
     failed = [trial.failure for trial in trials if trial.failure]
     given_up = f", {len(failed)} given up because {failed[-1]}" if failed else ""
+    plural = "" if len(trials) == 1 else "s"
     spent = sum(trial.seconds for trial in trials)
     swaps = sum(search.swap_seconds for search in searches)
     return (
-        f"autopipe: {name} {before:.3g} -> {after:.3g} after {len(trials)} trials "
+        f"autopipe: {name} {before:.3g} -> {after:.3g} after {len(trials)} trial{'' if len(trials) == 1 else 's'} "
         f"({kept} kept{given_up}, {spent:.1f} s in trials, {swaps:.1f} s in swaps): {_knobs(searches, trials)}"
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autopipe.errors import DatasetError
+from autopipe.errors import ArgumentError, DatasetError
 from autopipe.planning.costs.consumer import ModelSteps, StandIn, measure_pace
 
 pytestmark = pytest.mark.timed
@@ -30,6 +30,12 @@ def slow(*parts):
         return np.float32(0)
 
     return parts[0] + tf.ensure_shape(tf.numpy_function(wait, [], tf.float32), []), parts[1]
+
+
+@pytest.mark.parametrize("given", [3, None, keras.Sequential([keras.layers.Dense(1)])])
+def test_what_is_no_compiled_model_is_refused(given):
+    with pytest.raises(ArgumentError, match=r"model must be a compiled Keras model, but got .* Compile it first"):
+        ModelSteps(given)
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -99,6 +99,12 @@ class TestWhatIsRead:
             profile(numbers.filter(lambda x: x > 9).batch(2), seconds=0.2)
         assert profile(numbers.filter(lambda x: x > 7).batch(2), seconds=0.2).stages
 
+    def test_what_gives_its_elements_only_once_is_not_looked_at_before(self):
+        once = iter(range(5))
+        numbers = tf.data.Dataset.from_generator(lambda: once, output_signature=tf.TensorSpec((), tf.int64))
+        cost = profile(numbers.repeat().shuffle(10).filter(lambda x: x >= 0), seconds=0.2)
+        assert stages(cost)[-1].startswith("filter")
+
     def test_elements_that_fail_now_and_then_are_passed_over_and_told_of(self):
         cost = profile(Dataset.range(50).map(inverse_of(lambda x: x % 5)), SECONDS)
         assert cost.epochs > 0

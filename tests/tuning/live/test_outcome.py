@@ -45,7 +45,7 @@ def test_trials_that_were_given_up_are_told_with_the_reason_and_do_not_show_what
     search = Search({"calls": 1}, space, trials=1, objective="rate", seed=0)
     search.feed(Window(100, 1.0, 0.5))
     search.give_up("memory ran short")
-    assert "after 1 trials (0 kept, 1 given up because memory ran short, " in in_one_line([search], 0.02)
+    assert "after 1 trial (0 kept, 1 given up because memory ran short, " in in_one_line([search], 0.02)
     assert in_one_line([search], 0.02).endswith(": the knobs it had, because no trial came to its end")
 
 
@@ -65,7 +65,7 @@ def test_that_no_trial_was_asked_for_or_measured_is_told():
     space = {"calls": CategoricalDistribution((1, 2))}
     assert "trials=0" in in_one_line([Search({"calls": 1}, space, trials=0)], 0.02)
     assert "no trial came to its end" in in_one_line([searched(100)], 0.02)
-    assert "after 1 trials" in in_one_line([searched(100, 50, 100)], 0.02)
+    assert "after 1 trial" in in_one_line([searched(100, 50, 100)], 0.02)
 
 
 def test_where_the_driver_was_lost_in_between_both_figures_are_of_what_both_windows_have():
