@@ -63,7 +63,7 @@ the pipeline runs with the knobs it had'
     spent = sum(trial.seconds for trial in trials)
     swaps = sum(search.swap_seconds for search in searches)
     return (
-        f"autopipe: {name} {before:.3g} -> {after:.3g} after {len(trials)} trial{'' if len(trials) == 1 else 's'} "
+        f"autopipe: {name} {before:.3g} -> {after:.3g} after {len(trials)} trial{plural} "
         f"({kept} kept{given_up}, {spent:.1f} s in trials, {swaps:.1f} s in swaps): {_knobs(searches, trials)}"
     )
 
