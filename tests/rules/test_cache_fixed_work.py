@@ -246,6 +246,11 @@ def test_refuses_where_a_shuffle_of_all_elements_cannot_stand_before_the_work_me
     assert any("a first element may wait no longer than 5 s" in each.reason for each in refusals)
 
 
+def test_what_the_author_let_wait_already_is_cached():
+    dataset = NAMES.map(parse).shuffle(1000, seed=3).batch(10)
+    assert "map(parse) | cache() | shuffle(1000, seed=3)" in one_line(apply(RULE, dataset, answers=SLOW).after)
+
+
 def test_a_shuffle_of_all_elements_stands_before_the_work_meanwhile_so_that_nothing_waits():
     done = apply(RULE, NAMES.shuffle(1000).map(parse), answers=SLOW)
     assert one_line(done.after) == "tensor_slices | map(parse) | cache() | shuffle(1000)"

@@ -93,7 +93,7 @@ class StartsSoon:
     @refuses_unmeasured("it is not known how long the first element would wait")
     def check(self, site: Site) -> Proof:
         """Multiply what the shuffle holds by the time it takes to make one."""
-        waiting = [each for each in trees.walk(self.result) if isinstance(each, ir.Shuffle) and self._waits(each, site)]
+        waiting = self._waiting(trees.substitute(site.pipeline, site.node, self.result))
         if not waiting:
             return Proof(True, "")
         most = max(waiting, key=lambda each: each.capacity)
@@ -112,18 +112,25 @@ class StartsSoon:
         calls = self.cached.num_parallel_calls
         return min(calls, site.measurements.cores) if calls is not None and calls > 0 else site.measurements.cores
 
-    def _waits(self, shuffle: ir.Shuffle, site: Site) -> bool:
-        if self.cached not in trees.walk(shuffle) or not shuffle.mixes:
-            return False
-        mixes_all = 0 <= signature(self.cached).cardinality <= shuffle.capacity
-        stands_before = mixes_all and shuffle.from_before_the_work
-        return not stands_before or self._goes_on(site) or bool(memory_caches(site.pipeline))
+    def _waiting(self, tree: ir.Node) -> list[ir.Shuffle]:
+        """Return the shuffles that the cache went before, and that need its elements before they give the first."""
+        shuffles = [node for node in self._after(self.result) if isinstance(node, ir.Shuffle) and node.mixes]
+        goes_on = any(isinstance(node, ir.Repeat) for node in self._after(tree))
+        if goes_on or len(memory_caches(tree)) > 1:
+            return shuffles
+        return [each for each in shuffles if not self._stands_before(each)]
 
-    def _goes_on(self, site: Site) -> bool:
-        repeats = (
-            each for tree in (self.result, site.pipeline) for each in trees.walk(tree) if isinstance(each, ir.Repeat)
-        )
-        return any(self.cached in trees.walk(each) or site.node in trees.walk(each) for each in repeats)
+    def _after(self, tree: ir.Node) -> list[ir.Node]:
+        found: list[ir.Node] = []
+        ids: set[int] = set()
+        for node in trees.inputs_first(tree):
+            if any(id(each) in ids or each == self.cached for each in node.inputs):
+                ids.add(id(node))
+                found.append(node)
+        return found
+
+    def _stands_before(self, shuffle: ir.Shuffle) -> bool:
+        return shuffle.from_before_the_work and 0 <= signature(self.cached).cardinality <= shuffle.capacity
 
 
 @dataclass(frozen=True)
