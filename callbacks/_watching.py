@@ -17,6 +17,7 @@ import keras
 from autopipe.callbacks._messages import no_elements, outside_loop, unseen, unstepped
 from autopipe.callbacks._trained_on import TrainedOn, reads_the_same
 from autopipe.planning.costs.profile import Stretch
+from autopipe.planning.costs.profiling import wait_for_looks
 from autopipe.planning.memory.machine import Machine
 from autopipe.runtime.readings import Reading, observe, observers, stop_observing
 from autopipe.telemetry import GpuMeter, Sampler, StallReading
@@ -265,6 +266,7 @@ class WatchingCallback(keras.callbacks.Callback):
         """Follow the iterator of the epoch again if another iterator over the same dataset was read meanwhile."""
         if self._in_loop:
             return
+        wait_for_looks()
         if self._steps_to_tell:
             self._steps_to_tell -= 1
             if self._steps_to_tell:

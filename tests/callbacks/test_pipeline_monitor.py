@@ -1,6 +1,7 @@
 """The monitor measures and changes nothing."""
 
 import gc
+import threading
 import time
 import weakref
 
@@ -10,6 +11,8 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.callbacks import PipelineMonitor
+from autopipe.planning.costs import profiling
+from autopipe.planning.costs.stages import model_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning"),
@@ -241,6 +244,12 @@ def test_an_iterator_that_is_swapped_between_looks_trains_on_and_what_was_seen_o
     assert monitor.profile.stages[-1].elements >= 5
 
 
+class Counting(PipelineMonitor):
+    def on_epoch_end(self, epoch, logs=None):
+        super().on_epoch_end(epoch, logs)
+        self.batches = self._taken().batches
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("last", [False, True], ids=["in mid-epoch", "at its end"])
 def test_what_a_callback_reads_of_the_same_dataset_is_none_of_the_training(last):
@@ -253,14 +262,32 @@ def test_what_a_callback_reads_of_the_same_dataset_is_none_of_the_training(last)
             if last:
                 self.model.evaluate(dataset, verbose=0)
 
-    class Counting(PipelineMonitor):
-        def on_epoch_end(self, epoch, logs=None):
-            super().on_epoch_end(epoch, logs)
-            self.batches = self._taken().batches
-
     monitor, dataset = Counting(), autopipe.optimize(PAIRS, rules=())
     model().fit(dataset, epochs=3, verbose=0, callbacks=[Evaluate(), monitor])
     assert monitor.batches == 90
+
+
+def test_what_a_callback_has_read_is_none_of_the_training_while_it_is_still_looked_at(monkeypatch):
+    being_read = threading.Event()
+
+    def look_until_read(iterator):
+        while being_read.is_set() and threading.current_thread() is not threading.main_thread():
+            time.sleep(0.001)
+        return model_of(iterator)
+
+    class Read(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            iterator = iter(dataset)
+            being_read.set()
+            time.sleep(0.1)
+            for _ in iterator:
+                pass
+            threading.Timer(0.05, being_read.clear).start()
+
+    monkeypatch.setattr(profiling, "model_of", look_until_read)
+    monitor, dataset = Counting(), autopipe.optimize(PAIRS, rules=())
+    model().fit(dataset, epochs=2, verbose=0, callbacks=[Read(), monitor])
+    assert monitor.batches == 60
 
 
 def test_of_a_loop_after_a_fit_each_step_is_one():

@@ -32,7 +32,7 @@ from autopipe.planning.measuring.small_shuffles import with_small_shuffles
 from autopipe.planning.memory.machine import Machine, resident_bytes
 from autopipe.rules import MeasurementError
 
-__all__ = ["LEAST_SECONDS", "Epoch", "Looks", "profile", "profile_of", "profile_tree"]
+__all__ = ["LEAST_SECONDS", "Epoch", "Looks", "profile", "profile_of", "profile_tree", "wait_for_looks"]
 
 LEAST_SECONDS = 0.2
 # Epochs after the one that fills a cache get at least this share of the time given, in addition if necessary.
@@ -47,6 +47,8 @@ _SECONDS_TO_FIRST_LOOK = 0.001
 # An endless pipeline that drops all its elements would make this wait forever.
 _MOST_SECONDS_TO_FIRST_ELEMENT = 30.0
 _LAW = "A dataset must have elements to be measured"
+# A look keeps the iterator that it looks at, perhaps on another thread.
+_looking = threading.Lock()
 
 
 def profile(dataset: Any, seconds: float = 3.0) -> Profile:
@@ -244,8 +246,7 @@ class Looks:
     def _look_until_given(self) -> None:
         """Look while the first element is made, doubling the distance: the last look covers half of the time."""
         distance = _SECONDS_TO_FIRST_LOOK
-        while not self._given.wait(distance) and self._iterator() is not None:
-            self._look()
+        while not self._given.wait(distance) and self._look():
             distance *= 2
 
     def _look_if_due(self) -> None:
@@ -295,14 +296,25 @@ class Looks:
             self._models = self._models[::2]
             self._distance *= 2
 
-    def _look(self) -> None:
-        iterator = self._iterator()
+    def _look(self) -> bool:
+        """Return whether there is still an iterator to look at; it may go with this look."""
+        with _looking:
+            return self._look_at(self._iterator())
+
+    def _look_at(self, iterator: Any) -> bool:
         if iterator is None:
-            return
+            return False
         began = time.perf_counter()
         with suppress(tf.errors.NotFoundError):
             self._models.append(model_of(iterator))
         self.seconds += time.perf_counter() - began
+        return True
+
+
+def wait_for_looks() -> None:
+    """Wait until no look keeps an iterator that is referenced nowhere else."""
+    with _looking:
+        pass
 
 
 def profile_of(tree: ir.Node, read: Sequence[Epoch]) -> Profile:
