@@ -33,7 +33,7 @@ __all__ = ["Refusal", "Rewriting", "Step", "new_caches", "rewrite"]
 
 # More than any pipeline has been seen to take: of a hundred parts that are drawn among, each takes two or three.
 _MOST_STEPS, _MOST_STEPS_FOR_A_STAGE = 200, 20
-_PARALLEL = (ir.Map, ir.MemoizedMap, ir.Interleave)
+_PARALLEL = ir.Mapping | ir.Interleave
 _NOT_SAVED = (
     "the author set options.experimental_symbolic_checkpoint to True, and iterators with {} are not saved and restored "
     "so"

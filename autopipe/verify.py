@@ -37,7 +37,7 @@ __all__ = ["compare", "verify"]
 _EPOCHS_READ = 2
 _BATCHING_NOTHING = (
     ir.AssertCardinality | ir.Cache | ir.Concatenate | ir.End | ir.Enumerate | ir.FilesReader | ir.Filter
-    | ir.IgnoreErrors | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Range | ir.Repeat | ir.Shard
+    | ir.IgnoreErrors | ir.Mapping | ir.Options | ir.Prefetch | ir.Range | ir.Repeat | ir.Shard
     | ir.Shuffle | ir.Skip | ir.Take | ir.TensorSlices | ir.Tensors | ir.ThreadPool | ir.Zip
 )  # fmt: skip
 _TOLERANCE = 1e-4

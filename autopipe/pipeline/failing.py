@@ -10,22 +10,9 @@ __all__ = ["may_fail_itself", "who_may_fail"]
 
 # Stages that pass on what they get, or hold it in memory already.
 _NEVER_FAIL = (
-    ir.Concatenate,
-    ir.Enumerate,
-    ir.Options,
-    ir.Prefetch,
-    ir.RandomNumbers,
-    ir.Range,
-    ir.Repeat,
-    ir.Shard,
-    ir.Shuffle,
-    ir.Skip,
-    ir.Take,
-    ir.TensorSlices,
-    ir.Tensors,
-    ir.ThreadPool,
-    ir.Zip,
-)
+    ir.Concatenate | ir.Enumerate | ir.Options | ir.Prefetch | ir.RandomNumbers | ir.Range | ir.Repeat | ir.Shard
+    | ir.Shuffle | ir.Skip | ir.Take | ir.TensorSlices | ir.Tensors | ir.ThreadPool | ir.Zip
+)  # fmt: skip
 
 
 def who_may_fail(pipeline: ir.Node) -> str | None:

@@ -83,7 +83,7 @@ def _neighbours_lost_at_once(tree: ir.Node) -> int:
     """
     ignoring = (node for node in trees.walk(tree) if isinstance(node, ir.IgnoreErrors))
     batches = {node for each in ignoring for node in trees.walk(each) if isinstance(node, ir.Batch)}
-    at_once = (each for each in batches if isinstance(_last_that_works(each.input, tree), ir.Map | ir.MemoizedMap))
+    at_once = (each for each in batches if isinstance(_last_that_works(each.input, tree), ir.Mapping))
     return sum(who_may_fail(each.input) is not None for each in at_once)
 
 
@@ -133,7 +133,7 @@ def _shuffles_parted(tree: ir.Node) -> int:
 
 def _only_maps_part_it(node: ir.Node, tree: ir.Node) -> bool:
     node = last = _last_that_works(node, tree)
-    while isinstance(node, ir.Map | ir.MemoizedMap):
+    while isinstance(node, ir.Mapping):
         node = _last_that_works(node.input, tree)
     return node is not last and isinstance(node, ir.Shuffle) and node.mixes
 
@@ -153,4 +153,4 @@ def _hands_all_on(node: ir.Node) -> bool:
 
 
 def _may_differ(node: ir.Node) -> bool:
-    return isinstance(node, ir.Map | ir.MemoizedMap) and not signature(node).has_one_shape
+    return isinstance(node, ir.Mapping) and not signature(node).has_one_shape

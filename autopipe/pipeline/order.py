@@ -11,9 +11,9 @@ from autopipe.pipeline import ir, trees
 __all__ = ["kept_in_order", "stages_of_free_order"]
 
 # Stages that pass on their elements in the order in which they take them.
-_HANDING_ORDER_ON = (ir.Map, ir.Filter, ir.Prefetch, ir.ThreadPool)
+_HANDING_ORDER_ON = ir.Map | ir.Filter | ir.Prefetch | ir.ThreadPool
 # Stages for which an option decides whether they pass on first what is ready first.
-_FREED = (ir.Batch, ir.Interleave, ir.LegacyInterleave, ir.Map, ir.MemoizedMap)
+_FREED = ir.Batch | ir.Interleave | ir.LegacyInterleave | ir.Mapping
 
 
 def stages_of_free_order(shuffle: ir.Shuffle) -> tuple[ir.Node, ...]:
@@ -24,7 +24,7 @@ def stages_of_free_order(shuffle: ir.Shuffle) -> tuple[ir.Node, ...]:
     """
     found: list[ir.Node] = []
     node = shuffle.input
-    while isinstance(node, (*_HANDING_ORDER_ON, ir.Interleave, ir.FilesReader, ir.Shuffle)):
+    while isinstance(node, _HANDING_ORDER_ON | ir.Interleave | ir.FilesReader | ir.Shuffle):
         found.append(node)
         if not isinstance(node, _HANDING_ORDER_ON) or _looks_at_order(node):
             break

@@ -13,7 +13,7 @@ from autopipe.pipeline.signature import signature
 
 __all__ = ["Columns", "below_positions", "columns", "range_of"]
 
-_PICKING = (ir.Options, ir.Prefetch, ir.Repeat, ir.Shard, ir.Shuffle, ir.Skip, ir.Take)
+_PICKING = ir.Options | ir.Prefetch | ir.Repeat | ir.Shard | ir.Shuffle | ir.Skip | ir.Take
 
 Columns = tuple[Callable[[Any], Any], ...]
 """For each flat component of the elements, a function from positions (of any shape) to the values there."""

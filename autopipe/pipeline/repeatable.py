@@ -19,22 +19,10 @@ __all__ = [
 
 # Stages that treat every element alike, wherever it stands.
 _ALIKE_EVERYWHERE = (
-    ir.AssertCardinality,
-    ir.Cache,
-    ir.End,
-    ir.Filter,
-    ir.FlatMap,
-    ir.IgnoreErrors,
-    ir.Interleave,
-    ir.LegacyInterleave,
-    ir.Map,
-    ir.Options,
-    ir.Prefetch,
-    ir.Repeat,
-    ir.Shuffle,
-    ir.ThreadPool,
-)
-_HOLDING_READY = (ir.End, ir.Options, ir.Prefetch, ir.ThreadPool)
+    ir.AssertCardinality | ir.Cache | ir.End | ir.Filter | ir.Flattening | ir.IgnoreErrors | ir.Map | ir.Options
+    | ir.Prefetch | ir.Repeat | ir.Shuffle | ir.ThreadPool
+)  # fmt: skip
+_HOLDING_READY = ir.End | ir.Options | ir.Prefetch | ir.ThreadPool
 
 
 def draws_freely(tree: ir.Node) -> bool:

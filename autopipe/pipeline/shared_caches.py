@@ -16,7 +16,7 @@ from autopipe.pipeline.visibility import who_has_side_effects
 __all__ = ["leave_shared_caches", "who_takes_a_part", "with_what_is_shared"]
 
 # Stages for which the order of the input decides which elements they give.
-_DEPENDING_ON_ORDER = (ir.Enumerate, ir.Scan, ir.Shard, ir.Skip, ir.Take, ir.TakeWhile, ir.Window)
+_DEPENDING_ON_ORDER = ir.Enumerate | ir.Scan | ir.Shard | ir.Skip | ir.Take | ir.TakeWhile | ir.Window
 
 
 def leave_shared_caches(tree: ir.Node, *, files_may_change: bool = False) -> ir.Node:

@@ -18,14 +18,14 @@ __all__ = ["Whole", "all_come_through", "whole"]
 # A skip then gives fewer in any case: TensorFlow begins to count anew.
 _LEAVES_A_GAP = (
     ir.AssertCardinality | ir.Concatenate | ir.Enumerate | ir.FilesReader | ir.Filter | ir.FlatMap | ir.Interleave
-    | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Range | ir.Shuffle | ir.Skip | ir.TensorSlices
+    | ir.Mapping | ir.Options | ir.Prefetch | ir.Range | ir.Shuffle | ir.Skip | ir.TensorSlices
     | ir.Tensors | ir.Zip
 )  # fmt: skip
 _HANDING_ALL_ON = (
-    ir.AssertCardinality | ir.Cache | ir.Concatenate | ir.Enumerate | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch
+    ir.AssertCardinality | ir.Cache | ir.Concatenate | ir.Enumerate | ir.Mapping | ir.Options | ir.Prefetch
     | ir.Repeat | ir.Shuffle | ir.Skip | ir.ThreadPool
 )  # fmt: skip
-_ONE_FOR_ONE = ir.Enumerate | ir.Map | ir.MemoizedMap | ir.Options | ir.Prefetch | ir.Shuffle
+_ONE_FOR_ONE = ir.Enumerate | ir.Mapping | ir.Options | ir.Prefetch | ir.Shuffle
 
 
 @dataclass(frozen=True)
@@ -100,17 +100,17 @@ def all_come_through(pipeline: ir.Node) -> bool:
 
 
 def _batches_all(node: ir.Node) -> bool:
-    if not isinstance(node, ir.Batch | ir.PaddedBatch):
+    if not isinstance(node, ir.Batching):
         return False
     number = signature(node.input).cardinality
     return not node.drop_remainder or (number >= 0 and number % node.batch_size == 0)
 
 
-def _batch_of_rows(kept: ir.Node) -> ir.Batch | ir.PaddedBatch | None:
+def _batch_of_rows(kept: ir.Node) -> ir.Batching | None:
     """Return the batch whose rows come through to the end; later stages do not change their number."""
     while isinstance(kept, ir.Prefetch | ir.Shuffle) or (isinstance(kept, ir.Map) and who_mixes_rows(kept.fn) is None):
         kept = kept.input
-    return kept if isinstance(kept, ir.Batch | ir.PaddedBatch) else None
+    return kept if isinstance(kept, ir.Batching) else None
 
 
 def _number_asserted_after(cache: ir.Cache, pipeline: ir.Node) -> int | None:

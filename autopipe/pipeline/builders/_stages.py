@@ -235,7 +235,7 @@ def _thread_pool(node: ir.ThreadPool, source: Any) -> Any:
     return source.with_options(options)
 
 
-def _mapping(node: ir.Map | ir.MemoizedMap, common: dict[str, Any], **serial: Any) -> Any:
+def _mapping(node: ir.Mapping, common: dict[str, Any], **serial: Any) -> Any:
     """Make a map that runs calls in parallel, or one after the other; ``serial`` are arguments of the latter only."""
     if node.num_parallel_calls is None:
         return tf.raw_ops.MapDataset(**serial, **common)

@@ -21,7 +21,7 @@ __all__ = ["Counters", "counters_in", "model_of"]
 _VARIANTS = re.compile(r"^(Legacy|Parallel|Finite|Forever|Empty)+|V\d+$")
 # Nodes of TensorFlow that fuse two stages: the later stage, then the one before it.
 _FUSED: dict[str, tuple[type[ir.Node], type[ir.Node] | UnionType]] = {
-    "MapAndBatch": (ir.Batch, ir.Map | ir.MemoizedMap),
+    "MapAndBatch": (ir.Batch, ir.Mapping),
     "ShuffleAndRepeat": (ir.Repeat, ir.Shuffle),
 }
 _NAMES: dict[type[ir.Node], frozenset[str]] = {
@@ -37,10 +37,10 @@ _NAMES: dict[type[ir.Node], frozenset[str]] = {
     ir.Tensors: frozenset({"Tensor", "FromTensor"}),
 }
 # Stages whose elements come from datasets that a function makes for the elements of the first input.
-_OF_MANY = (ir.FlatMap, ir.GroupByWindow, ir.Interleave, ir.LegacyInterleave, ir.FilesReader)
+_OF_MANY = ir.Flattening | ir.GroupByWindow | ir.FilesReader
 # Nodes that TensorFlow adds by itself.
 _ADDED = frozenset({"Root", "Prefetch"})
-_ONLY_OPTIONS = (ir.Options, ir.ThreadPool, ir.End)
+_ONLY_OPTIONS = ir.Options | ir.ThreadPool | ir.End
 # The node in which TensorFlow measures how long each element takes to come.
 _METER = "LatencyStats"
 # TensorFlow states a wrong ratio of input to output elements for these; the counted ratio is exact.

@@ -34,31 +34,12 @@ __all__ = ["UnknownContentError", "content_key"]
 
 _SCHEMA = 2
 # Stages that pass on their input in its order, unless they are refused.
-_PASSING = (ir.Cache, ir.End, ir.Options, ir.Prefetch, ir.Shuffle, ir.ThreadPool)
+_PASSING = ir.Cache | ir.End | ir.Options | ir.Prefetch | ir.Shuffle | ir.ThreadPool
 _DETERMINED = (
-    ir.Batch,
-    ir.Concatenate,
-    ir.Enumerate,
-    ir.FilesReader,
-    ir.Filter,
-    ir.FlatMap,
-    ir.GroupByWindow,
-    ir.Interleave,
-    ir.LegacyInterleave,
-    ir.Map,
-    ir.PaddedBatch,
-    ir.Range,
-    ir.Rebatch,
-    ir.Repeat,
-    ir.Shard,
-    ir.Skip,
-    ir.Take,
-    ir.TensorSlices,
-    ir.Tensors,
-    ir.Unbatch,
-    ir.Window,
-    ir.Zip,
-)
+    ir.Batching | ir.Concatenate | ir.Enumerate | ir.FilesReader | ir.Filter | ir.Flattening | ir.GroupByWindow
+    | ir.Map | ir.Range | ir.Rebatch | ir.Repeat | ir.Shard | ir.Skip | ir.Take | ir.TensorSlices | ir.Tensors
+    | ir.Unbatch | ir.Window | ir.Zip
+)  # fmt: skip
 # Fields that only decide how fast elements are made, or which objects hold them; functions and arrays go in by value.
 _NOT_CONTENT = frozenset(
     "buffer_output_elements buffer_size dataset deterministic fn in_order key_func line name num_parallel_calls origin "
@@ -140,7 +121,7 @@ def _refuse_unknown(node: ir.Node) -> None:
             raise UnknownContentError(f"{stage(node)} may already hold other elements")
         case ir.Repeat(is_infinite=True):
             raise UnknownContentError(f"{stage(node)} never ends")
-    if not isinstance(node, _DETERMINED + _PASSING):
+    if not isinstance(node, _DETERMINED | _PASSING):
         raise UnknownContentError(f"{stage(node)} may give other elements in another run")
     for fn in trees.called_by(node):
         _refuse_unknown_function(fn)

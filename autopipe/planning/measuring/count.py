@@ -44,12 +44,12 @@ _MOST_AT_ONCE = 1024
 _READ_AT_ONCE = 2**22
 # Stages whose elements are still batches if their input is.
 _AFTER_BATCHES = (
-    ir.Map | ir.MemoizedMap | ir.Filter | ir.Shuffle | ir.Repeat | ir.Take | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
+    ir.Mapping | ir.Filter | ir.Shuffle | ir.Repeat | ir.Take | ir.Skip | ir.Shard | ir.Cache | ir.Prefetch
     | ir.AssertCardinality | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool | ir.End
 )  # fmt: skip
 # Stages that give no more elements than they take.
 _NO_MORE = (
-    ir.Map | ir.MemoizedMap | ir.Filter | ir.Scan | ir.Shuffle | ir.Take | ir.TakeWhile | ir.Skip | ir.Shard
+    ir.Mapping | ir.Filter | ir.Scan | ir.Shuffle | ir.Take | ir.TakeWhile | ir.Skip | ir.Shard
     | ir.Cache | ir.Prefetch | ir.Enumerate | ir.IgnoreErrors | ir.Options | ir.ThreadPool
 )  # fmt: skip
 BYTES_BESIDE = {"tfrecord": 16, "text": 1, "fixed_length": 0}
@@ -150,7 +150,7 @@ def examples_in_batch(node: ir.Node) -> int | None:
     [4, None]
     """
     batches = trees.past(node, _AFTER_BATCHES)
-    return batches.batch_size if isinstance(batches, ir.Batch | ir.PaddedBatch | ir.Rebatch) else None
+    return batches.batch_size if isinstance(batches, ir.Batching | ir.Rebatch) else None
 
 
 def _once(count: Callable[[Any], int], node: ir.Node) -> int:
@@ -177,7 +177,7 @@ def _elements_of_all(node: ir.Node) -> int:
     return elements
 
 
-def _elements_of_each(node: ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> int:
+def _elements_of_each(node: ir.Flattening) -> int:
     """Return how many elements a stage makes of the elements of its input."""
     inputs = most_elements(node.input)
     end = time.perf_counter() + _COUNTING_SECONDS
@@ -219,7 +219,7 @@ def _some(node: ir.Node, count: int) -> ir.Node:
     return reduce(lambda first, second: ir.Concatenate(first=first, second=second), parts)
 
 
-def _elements_of_files(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> int:
+def _elements_of_files(reader: ir.FilesReader | ir.Flattening) -> int:
     """Return how many elements a stage makes of the files that its input names."""
     names = _names(reader.input)
     if not names and not isinstance(reader, ir.FilesReader):
@@ -271,9 +271,7 @@ def _sizes(names: list[bytes]) -> tuple[dict[bytes, int], float]:
     return sizes, total * len(names) / max(asked, 1)
 
 
-def _count_files(
-    reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave, sizes: dict[bytes, int]
-) -> tuple[int, int]:
+def _count_files(reader: ir.FilesReader | ir.Flattening, sizes: dict[bytes, int]) -> tuple[int, int]:
     """Return how many elements the files that can be counted in a second have, and the bytes of these files.
 
     The smallest comes first, since at least one has to be counted. More and more are read at once: making a pipeline
@@ -295,7 +293,7 @@ def _count_files(
     return counted, read
 
 
-def _works_inside(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> bool:
+def _works_inside(reader: ir.FilesReader | ir.Flattening) -> bool:
     """Return whether the function of a reader processes elements; parsed rows are counted by their lines."""
     return not _are_lines(reader) and any(map(inner_work, trees.called_by(reader)))
 
@@ -304,7 +302,7 @@ def _mixed(names: list[bytes]) -> list[bytes]:
     return random.Random(0).sample(names, len(names))
 
 
-def _are_lines(reader: ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave) -> bool:
+def _are_lines(reader: ir.FilesReader | ir.Flattening) -> bool:
     """Return whether files have no more elements than lines."""
     if isinstance(reader, ir.FilesReader):
         return reader.csv is not None and not reader.compression_type

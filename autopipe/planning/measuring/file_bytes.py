@@ -23,9 +23,8 @@ _KINDS = {
     "TFRecordDatasetV2": "tfrecord",
     "TextLineDataset": "text",
 }
-_READERS = ir.FlatMap | ir.Interleave | ir.LegacyInterleave
 # Stages that make each element of the next input elements.
-_IN_TURN = ir.Map | ir.MemoizedMap | ir.Batch | ir.PaddedBatch | ir.Filter | ir.Enumerate | ir.IgnoreErrors | ir.Options
+_IN_TURN = ir.Mapping | ir.Batching | ir.Filter | ir.Enumerate | ir.IgnoreErrors | ir.Options
 
 
 def times_as_large(node: ir.Node, sizes: Sequence[int]) -> float:
@@ -59,7 +58,7 @@ def _kind_of_files(source: ir.Node) -> str | None:
     """Return the kind of files whose records a stage gives unchanged; ``None`` if it gives anything else."""
     if isinstance(source, ir.FilesReader):
         return None if source.csv else source.kind
-    return _kind_inside(source.fn.concrete.graph) if isinstance(source, _READERS) else None
+    return _kind_inside(source.fn.concrete.graph) if isinstance(source, ir.Flattening) else None
 
 
 def _kind_inside(graph: Any) -> str | None:

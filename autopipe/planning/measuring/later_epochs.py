@@ -51,7 +51,7 @@ def _with_full_tables(node: ir.Node, sample_of: _SampleOf) -> ir.Node:
     Stages before a full cache neither run nor start with an iterator; stages before memoized maps do, and so do the
     functions of the maps.
     """
-    numbered = trees.past(node, ir.Map | ir.MemoizedMap)
+    numbered = trees.past(node, ir.Mapping)
     source = sample_of(numbered)
 
     def filled(each: ir.Node) -> ir.Node:

@@ -101,7 +101,7 @@ class SampleMeasurements:
         grown = resident_bytes() - self._resident
         ahead = _ELEMENTS_AHEAD * (signature(pipeline).element_bytes or 0)
         for node in trees.walk(pipeline):
-            if isinstance(node, ir.Map | ir.MemoizedMap) and node.num_parallel_calls:
+            if isinstance(node, ir.Mapping) and node.num_parallel_calls:
                 ahead += max(node.num_parallel_calls, 0) * (signature(node).element_bytes or 0)
         return (grown if grown > _LITTLE_GROWTH else 0) + ahead
 

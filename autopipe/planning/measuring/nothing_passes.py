@@ -32,28 +32,10 @@ _MAY_DROP_ALL = (
 )
 # Stages that give the same in each round of an endless repeat.
 _IN_CYCLES = (
-    ir.AssertCardinality,
-    ir.Batch,
-    ir.Cache,
-    ir.End,
-    ir.Filter,
-    ir.FlatMap,
-    ir.IgnoreErrors,
-    ir.Interleave,
-    ir.LegacyInterleave,
-    ir.Map,
-    ir.Options,
-    ir.PaddedBatch,
-    ir.Prefetch,
-    ir.Rebatch,
-    ir.Repeat,
-    ir.Shard,
-    ir.Shuffle,
-    ir.Skip,
-    ir.ThreadPool,
-    ir.Unbatch,
-    ir.Window,
-)
+    ir.AssertCardinality | ir.Batching | ir.Cache | ir.End | ir.Filter | ir.Flattening | ir.IgnoreErrors | ir.Map
+    | ir.Options | ir.Prefetch | ir.Rebatch | ir.Repeat | ir.Shard | ir.Shuffle | ir.Skip | ir.ThreadPool | ir.Unbatch
+    | ir.Window
+)  # fmt: skip
 # How long each stage is looked at to find the one that drops all.
 _SECONDS_FOR_EACH = 3.0
 

@@ -131,7 +131,7 @@ def with_calls(node: ir.Node, calls: int | None) -> ir.Node:
     """Return the pipeline with this many calls at once wherever calls are parallel; its elements are the same."""
 
     def changed(each: ir.Node) -> ir.Node:
-        if isinstance(each, ir.Map | ir.MemoizedMap | ir.Batch) and each.num_parallel_calls is not None:
+        if isinstance(each, ir.Mapping | ir.Batch) and each.num_parallel_calls is not None:
             return replace(each, num_parallel_calls=calls)
         return each
 
@@ -146,7 +146,7 @@ def from_several_places(node: ir.Node, count: int) -> list[ir.Node]:
     """
     source = whole = without_buffers(node)
     rows = 1
-    while isinstance(source, ir.Map | ir.Batch | ir.PaddedBatch):
+    while isinstance(source, ir.Map | ir.Batching):
         rows *= getattr(source, "batch_size", 1)
         source = source.inputs[0]
     places = 3

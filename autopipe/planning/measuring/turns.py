@@ -19,7 +19,7 @@ _FEW = 8
 _TURN_SECONDS = 2e-3
 _MOST_IN_ONE_TURN = 64
 # TensorFlow does not fuse these, and does not parallelize them if their calls are a number.
-_NOT_REWRITTEN = (ir.Cache, ir.Map, ir.Prefetch, ir.Repeat, ir.Shard, ir.TensorSlices)
+_NOT_REWRITTEN = ir.Cache | ir.Map | ir.Prefetch | ir.Repeat | ir.Shard | ir.TensorSlices
 
 
 def taking_turns(endless: ir.Node, each: int = 1) -> Any:

@@ -166,15 +166,15 @@ LOOKS: Mapping[str, Look] = {
 }
 
 
-def _batch_below(mapped: ir.Map) -> ir.Batch | ir.PaddedBatch | None:
+def _batch_below(mapped: ir.Map) -> ir.Batching | None:
     """Return what makes the batches that a map takes, with only such maps between."""
     batch = before(mapped)
     while isinstance(batch, ir.Map) and _only_computes(batch):
         batch = before(batch)
-    return batch if isinstance(batch, ir.Batch | ir.PaddedBatch) else None
+    return batch if isinstance(batch, ir.Batching) else None
 
 
-def _mixing_before(batch: ir.Batch | ir.PaddedBatch) -> ir.Shuffle | None:
+def _mixing_before(batch: ir.Batching) -> ir.Shuffle | None:
     """Return the shuffle that mixes elements anew for the batches."""
     mixed = before(batch)
     while isinstance(mixed, ir.Repeat) or (isinstance(mixed, ir.Shuffle) and not mixed.mixes_anew):

@@ -14,7 +14,7 @@ from autopipe.report.findings._base import Finding, Look, Seen, at
 __all__ = ["LOOKS"]
 
 # Stages after which each element still has the same seed.
-_KEEPING_SEEDS = (ir.Map, ir.Options, ir.Prefetch, ir.Repeat, ir.Shuffle, ir.ThreadPool)
+_KEEPING_SEEDS = ir.Map | ir.Options | ir.Prefetch | ir.Repeat | ir.Shuffle | ir.ThreadPool
 # Ops that only derive a seed from a seed.
 _NO_DRAWS = frozenset(
     "StatelessRandomGetAlg StatelessRandomGetKeyCounter StatelessRandomGetKeyCounterAlg StatelessRandomUniformFullInt "

@@ -26,7 +26,7 @@ _SHARE_OF_MOST = 0.25
 
 def shuffle_after_batch(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP101: whole batches are shuffled."""
-    if isinstance(node, ir.Shuffle) and isinstance(before(node), ir.Batch | ir.PaddedBatch):
+    if isinstance(node, ir.Shuffle) and isinstance(before(node), ir.Batching):
         yield at(
             node,
             "AP101",
@@ -66,7 +66,7 @@ def shuffle_after_repeat(node: ir.Node, seen: Seen) -> Iterator[Finding]:
 
 def small_buffer(node: ir.Node, seen: Seen) -> Iterator[Finding]:
     """AP108: a buffer that is much smaller than the data, with nothing else to mix it."""
-    if not isinstance(node, ir.Shuffle) or isinstance(before(node), ir.Repeat | ir.Batch | ir.PaddedBatch):
+    if not isinstance(node, ir.Shuffle) or isinstance(before(node), ir.Repeat | ir.Batching):
         return
     if any(isinstance(each, ir.Shuffle) for each in trees.walk(node.input)):
         return

@@ -22,7 +22,7 @@ __all__ = ["DiskNamed", "InMemory", "NoCacheServes", "NotCachedYet", "OneReader"
 # An epoch may begin later by this share of its shortest time. A shuffle takes a fifth of the time measured, since
 # nothing is handed to Python.
 _MOST_WAITING = 0.1
-_MAY_KEEP = (ir.Keeping, ir.Opaque)
+_MAY_KEEP = ir.Keeping | ir.Opaque
 _MOST_SECONDS_TO_FIRST_ELEMENT = 5.0
 
 

@@ -37,82 +37,28 @@ __all__ = [
 
 # Stages that give the same elements in every epoch when what they read from does.
 _STEADY = (
-    ir.Batch,
-    ir.Cache,
-    ir.Concatenate,
-    ir.Enumerate,
-    ir.Options,
-    ir.PaddedBatch,
-    ir.Prefetch,
-    ir.Range,
-    ir.Rebatch,
-    ir.Repeat,
-    ir.Shard,
-    ir.Skip,
-    ir.Take,
-    ir.TensorSlices,
-    ir.Tensors,
-    ir.ThreadPool,
-    ir.Unbatch,
-    ir.Window,
-    ir.Zip,
-)
+    ir.Batching | ir.Cache | ir.Concatenate | ir.Enumerate | ir.Options | ir.Prefetch | ir.Range | ir.Rebatch
+    | ir.Repeat | ir.Shard | ir.Skip | ir.Take | ir.TensorSlices | ir.Tensors | ir.ThreadPool | ir.Unbatch | ir.Window
+    | ir.Zip
+)  # fmt: skip
 # Stages that TensorFlow runs one element after the other, whatever the options; readers unless they are parallel.
 _IN_ORDER = (
-    ir.Concatenate,
-    ir.Enumerate,
-    ir.FilesReader,
-    ir.Options,
-    ir.Prefetch,
-    ir.Range,
-    ir.Repeat,
-    ir.Shard,
-    ir.Shuffle,
-    ir.Skip,
-    ir.Take,
-    ir.TensorSlices,
-    ir.Tensors,
-    ir.Zip,
-)
+    ir.Concatenate | ir.Enumerate | ir.FilesReader | ir.Options | ir.Prefetch | ir.Range | ir.Repeat | ir.Shard
+    | ir.Shuffle | ir.Skip | ir.Take | ir.TensorSlices | ir.Tensors | ir.Zip
+)  # fmt: skip
 # Stages that treat each element, and all that is made of it, alike, whatever came before.
 _WHATEVER_CAME_BEFORE = (
-    ir.Concatenate,
-    ir.FilesReader,
-    ir.Filter,
-    ir.FlatMap,
-    ir.Interleave,
-    ir.LegacyInterleave,
-    ir.Map,
-    ir.Options,
-    ir.Prefetch,
-    ir.ThreadPool,
-    ir.Unbatch,
-)
+    ir.Concatenate | ir.FilesReader | ir.Filter | ir.Flattening | ir.Map | ir.Options | ir.Prefetch | ir.ThreadPool
+    | ir.Unbatch
+)  # fmt: skip
 # Stages that read all of their input: a cache there is full after one epoch.
 _READING_TO_THE_END = (
-    ir.Batch,
-    ir.Enumerate,
-    ir.Filter,
-    ir.Map,
-    ir.Options,
-    ir.PaddedBatch,
-    ir.Prefetch,
-    ir.Rebatch,
-    ir.ThreadPool,
-    ir.Unbatch,
-)
+    ir.Batching | ir.Enumerate | ir.Filter | ir.Map | ir.Options | ir.Prefetch | ir.Rebatch | ir.ThreadPool
+    | ir.Unbatch
+)  # fmt: skip
 # Stages that are steady if their functions are deterministic.
 _STEADY_IF_THEIR_FUNCTIONS_ARE = (
-    ir.Filter,
-    ir.FlatMap,
-    ir.Generator,
-    ir.GroupByWindow,
-    ir.Interleave,
-    ir.LegacyInterleave,
-    ir.Map,
-    ir.MemoizedMap,
-    ir.Scan,
-    ir.TakeWhile,
+    ir.Filter | ir.Flattening | ir.Generator | ir.GroupByWindow | ir.Mapping | ir.Scan | ir.TakeWhile
 )
 
 
@@ -264,7 +210,7 @@ def _other_elements(node: ir.Node, site: Site) -> str | None:
         return None
     if isinstance(node, ir.Shuffle) and (node.seeded or not node.reshuffle_each_iteration):
         return f"{stage(node)} gives an order that its author chose"
-    if not isinstance(node, (*_WHATEVER_CAME_BEFORE, ir.Shuffle)):
+    if not isinstance(node, _WHATEVER_CAME_BEFORE | ir.Shuffle):
         return f"{stage(node)} depends on the order, which differs between epochs"
     counting = next((fn for fn in trees.called_by(node) if op_that_counts(fn)), None)
     if counting is not None and (trees.frees_order(site.pipeline) or op_of_free_order(counting)):

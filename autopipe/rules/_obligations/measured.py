@@ -343,7 +343,7 @@ def _is_more_than_a_call(saved: float, pipeline: ir.Node) -> bool:
 
 def _is_called_for_each(node: ir.Node) -> bool:
     """Return whether a map works on single elements and has no batched form."""
-    if not isinstance(node, ir.Map) or any(isinstance(each, ir.Batch | ir.PaddedBatch) for each in trees.walk(node)):
+    if not isinstance(node, ir.Map) or any(isinstance(each, ir.Batching) for each in trees.walk(node)):
         return False
     return why_not_vectorizable(node.fn, None) is not None
 

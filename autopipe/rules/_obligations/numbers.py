@@ -20,7 +20,7 @@ from autopipe.rules._obligations.functions import Deterministic
 __all__ = ["NotSameTogether", "SameNumbers"]
 
 # Stages in which each element takes one number, whether it fails or not.
-_ONE_NUMBER_EACH = (ir.Concatenate, ir.Enumerate, ir.Map, ir.MemoizedMap, ir.Options, ir.Prefetch, ir.Zip)
+_ONE_NUMBER_EACH = ir.Concatenate | ir.Enumerate | ir.Mapping | ir.Options | ir.Prefetch | ir.Zip
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _no_number_shifts(source: ir.Node) -> Proof:
 
 def _may_shift(node: ir.Node) -> bool:
     """Return whether a failing input element may change the number of elements after a stage."""
-    if isinstance(node, ir.FilesReader | ir.FlatMap | ir.Interleave | ir.LegacyInterleave):
+    if isinstance(node, ir.FilesReader | ir.Flattening):
         # What is missing from the last file shifts nothing.
         one_each = isinstance(node, ir.FilesReader) or (opens_one_file(node.fn) and not op_that_ignores(node.fn))
         return signature(node.input).cardinality not in (0, 1) or not one_each

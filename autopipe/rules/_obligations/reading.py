@@ -13,7 +13,9 @@ from autopipe.rules._base import Proof, Site
 __all__ = ["ReadToItsEnd", "who_stops_early"]
 
 # Stages that give as many elements as they take.
-_AS_MANY = (ir.AssertCardinality, ir.Cache, ir.Enumerate, ir.Options, ir.Prefetch, ir.Scan, ir.Shuffle, ir.ThreadPool)
+_AS_MANY = (
+    ir.AssertCardinality | ir.Cache | ir.Enumerate | ir.Options | ir.Prefetch | ir.Scan | ir.Shuffle | ir.ThreadPool
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ __all__ = ["HoldsFewWhole"]
 
 # Stages that pass on all slices, or copy them.
 _HOLDING_NEIGHBOURS = (
-    ir.AssertCardinality | ir.Batch | ir.Cache | ir.Concatenate | ir.End | ir.Enumerate | ir.IgnoreErrors | ir.Map
-    | ir.MemoizedMap | ir.Options | ir.PaddedBatch | ir.Prefetch | ir.Rebatch | ir.Repeat | ir.ThreadPool | ir.Zip
+    ir.AssertCardinality | ir.Batching | ir.Cache | ir.Concatenate | ir.End | ir.Enumerate | ir.IgnoreErrors
+    | ir.Mapping | ir.Options | ir.Prefetch | ir.Rebatch | ir.Repeat | ir.ThreadPool | ir.Zip
 )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def _failing_before_caches(tree: ir.Node) -> Counter[str]:
 
 
 def _failing(node: ir.Node) -> Iterable[str]:
-    if isinstance(node, ir.Map | ir.MemoizedMap | ir.Filter):
+    if isinstance(node, ir.Mapping | ir.Filter):
         return chain.from_iterable(map(types_that_may_fail, trees.called_by(node)))
     if isinstance(node, ir.Batch) and signature(node.input).has_one_shape:
         return ()
