@@ -4,6 +4,7 @@ Trains with the pipeline as a newcomer writes it, then with the same pipeline op
 
     python examples/flowers.py                           # makes a folder of photographs of its own
     python examples/flowers.py --images flower_photos    # any folder of class folders of .jpg files
+    python examples/flowers.py --mobilenet               # a larger model, for a GPU
 """
 
 from __future__ import annotations
