@@ -7,13 +7,26 @@ from dataclasses import replace
 
 from autopipe.functions.analysis.effects import effects
 from autopipe.pipeline import ir, trees
+from autopipe.pipeline.signature import signature
 
-__all__ = ["kept_in_order", "stages_of_free_order"]
+__all__ = ["kept_in_order", "mixes_all", "stages_of_free_order"]
 
 # Stages that pass on their elements in the order in which they take them.
 _HANDING_ORDER_ON = ir.Map | ir.Filter | ir.Prefetch | ir.ThreadPool
 # Stages for which an option decides whether they pass on first what is ready first.
 _FREED = ir.Batch | ir.Interleave | ir.LegacyInterleave | ir.Mapping
+
+
+def mixes_all(shuffle: ir.Shuffle, node: ir.Node) -> bool:
+    """Return whether a shuffle is known to hold all elements of a node at once.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> shuffle = extract(tf.data.Dataset.range(9).shuffle(9))
+    >>> mixes_all(shuffle, shuffle.input), mixes_all(shuffle, ir.Repeat(input=shuffle.input))
+    (True, False)
+    """
+    return shuffle.buffer_size < 0 or 0 <= signature(node).cardinality <= shuffle.capacity
 
 
 def stages_of_free_order(shuffle: ir.Shuffle) -> tuple[ir.Node, ...]:

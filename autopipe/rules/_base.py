@@ -125,6 +125,10 @@ class Measurements(Protocol):
         """Return the seconds it takes to make one element of ``node``, and to read it from a cache."""
         ...
 
+    def filling(self, node: ir.Node, buffer_size: float) -> tuple[int, float]:
+        """Return how many elements of ``node`` fill a buffer, or are all there are, and the seconds to make them."""
+        ...
+
     def working(self, mapped: ir.Map) -> tuple[float, float]:
         """Return the seconds that a call of a map takes by itself, and for how many of them it needs a core."""
         ...

@@ -20,6 +20,7 @@ from autopipe.rules._obligations import (
     RoundingUnseen,
     SameElementsEveryEpoch,
     SoonShuffled,
+    StartsSoon,
     WorkBeforeChange,
     WorthCaching,
 )
@@ -33,7 +34,8 @@ def cache_free_order(node: Node) -> Rewrite | None:
     an unseeded shuffle follows, and nothing between depends on the order, elements may come in any order: from the
     second epoch on, the shuffle mixes all that the cache holds, and in the first as many as its author wrote. Where no
     shuffle upstream decided the order, but only what was ready first, it goes on mixing as many as written. The shuffle
-    may stand before the map too, which is then cut as ``cache_fixed_work`` cuts it. Where the work is not in a map but
+    may stand before the map too, and stands there again while the cache fills, so that the first element does not wait
+    for the work on others; the map is then cut as ``cache_fixed_work`` cuts it. Where the work is not in a map but
     in reading the files, as ``make_csv_dataset`` parses rows, the rows are kept. It needs: upstream no stage that
     depends on the order, and none that takes it from a seed; no repeat downstream, with which one iterator would read
     on from the cache that it filled itself; that reading all elements before an epoch takes little time beside making
@@ -48,7 +50,8 @@ def cache_free_order(node: Node) -> Rewrite | None:
     safe = (*known, NotCachedYet(kept.working), same, alone, NoErrorIsIgnored())
     whole = ReadToItsEnd(fixed, one_pass=kept.one_pass)
     worth = WorthCaching(fixed) if fn else WorthCaching(fixed, LEAST_SAVED_SECONDS)
-    provided = (*safe, whole, worth, SoonShuffled(fixed), FitsMemory(fixed))
+    soon = (StartsSoon(fixed, kept.after),) if isinstance(node, Map) and isinstance(fixed, Map) else ()
+    provided = (*safe, whole, worth, SoonShuffled(fixed), FitsMemory(fixed), *soon)
     if fn and parts and not rounds_alike(fn, *parts):
         return Rewrite(kept.after, (*provided, RoundingUnseen(jumps_after_regrouping(fn))))
     return Rewrite(kept.after, provided)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from autopipe.functions.analysis.rounding import jumps_after_regrouping, rounds_alike
 from autopipe.functions.function import Function
 from autopipe.functions.parts.cut import IllegalCutError
+from autopipe.functions.parts.fixed_part import split_fixed_part
 from autopipe.functions.parts.sides import sides_with_work, split_by_sides
 from autopipe.pipeline.ir import Enumerate, IgnoreErrors, Map, Node, Zip
 from autopipe.pipeline.signature import signature
@@ -59,7 +60,7 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
     parts = tuple(each.fn for each in kept.worked)
     same = [SameNumbers(each.fn, each.elements) for each in kept.worked]
     pairs = numbered(node.input)
-    soon = StartsSoon(*cached_before_mixing(replace(node, fn=parts[0]), None, on_disk=False))
+    soon = StartsSoon(*_cached(node))
     first, *others = (each.results for each in kept.worked)
     provided: tuple[Obligation, ...] = (
         WorkOnSides(node.fn, parts),
@@ -78,6 +79,15 @@ def cache_zipped_results(node: Node) -> Rewrite | None:
     )
     exact = rounds_alike(node.fn, *parts, kept.rest)
     return up_to_rounding(kept.after, provided, exact=exact, unseen=RoundingUnseen(jumps_after_regrouping(node.fn)))
+
+
+def _cached(node: Map) -> tuple[Map, Node]:
+    """Return what a cache of the pairs would hold, and what would then become of the map."""
+    try:
+        parts = split_fixed_part(node.fn)
+    except IllegalCutError:
+        parts = None
+    return cached_before_mixing(node, parts, on_disk=False)
 
 
 class _Worked(NamedTuple):

@@ -8,6 +8,7 @@ from autopipe.pipeline.build import build
 from autopipe.pipeline.text import one_line
 from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps
+from autopipe.runtime.caches.filling import while_filling
 from autopipe.verify import compare
 from sides import Answers, apply, assert_no_match, assert_refuses, assert_rewrites
 
@@ -243,6 +244,22 @@ def test_each_epoch_has_all_elements_in_an_order_of_its_own(monkeypatch):
     assert len(set(map(tuple, epochs))) == 4
     assert dataset.caches_are_full
     assert compare(written, dataset, Keeps.ELEMENTS, epochs=3) is None
+
+
+def test_a_shuffle_before_the_work_stands_there_while_the_cache_fills():
+    """The first element waits for the work on itself, not for that on all that the shuffle holds."""
+    slow = Answers(caching=(1.0, 1e-5))
+    done = apply(RULE, rows().shuffle(20).map(work).batch(4), answers=slow)
+    assert one_line(done.after) == f"{READ} | map(work) | cache() | shuffle(all) | batch(4)"
+    assert one_line(while_filling(done.after)) == f"{READ} | shuffle(20) | map(work) | cache() | batch(4)"
+
+
+def test_refuses_where_the_first_element_would_wait_long_for_the_work_on_others():
+    slow = Answers(caching=(1.0, 1e-5), most_elements=FILES * ROWS)
+    waits = "waits at least 10 s for the work on the 20 elements that shuffle("
+    for dataset in (rows().map(tf.abs).shuffle(20).map(work), rows(Dataset.range(FILES)).shuffle(20).map(work)):
+        refusals = apply(RULE, dataset, answers=slow).refusals
+        assert any(waits in each.reason for each in refusals)
 
 
 def test_the_first_epoch_does_not_wait_for_the_last_element_and_later_ones_mix_all(monkeypatch):

@@ -128,6 +128,14 @@ def test_where_a_cache_could_serve_or_cache_results_does_nothing_is_said():
         assert_no_match(RULE, dataset)
 
 
+def test_a_cache_serves_pairs_whose_first_element_would_not_wait_long_for_a_shuffle():
+    written = Dataset.zip((TEXTS, TEXTS)).shuffle(12, seed=3).map(both)
+    done = apply(RULE, written, answers=SampleMeasurements(10**9, 2.0))
+    assert not done.steps
+    long = apply(RULE, written, answers=Answers(caching=(1.0, 1e-5)))
+    assert any("a first element may wait no longer than 5 s" in each for each in long.steps[0].reasons)
+
+
 def test_a_side_that_differs_from_epoch_to_epoch_is_refused():
     dataset = Dataset.zip((TEXTS, TEXTS.shuffle(12).batch(1).unbatch())).map(both)
     assert_refuses(RULE, dataset, "shuffle(12) gives each repetition its own order")

@@ -49,6 +49,10 @@ class Answers:
     def caching(self, node, *, on_disk=False):
         return self._caching
 
+    def filling(self, node, buffer_size):
+        held = min(buffer_size, self.most_elements(node))
+        return held, held * self._caching[0]
+
     def working(self, mapped):
         return self._working
 

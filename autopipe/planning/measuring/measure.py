@@ -266,6 +266,12 @@ class SampleMeasurements:
             self._costs[question] = self._time_caching(node, on_disk)
         return self._costs[question]
 
+    def filling(self, node: ir.Node, buffer_size: float) -> tuple[int, float]:
+        """Multiply the number of elements by the seconds it takes to make one after the other."""
+        held = int(min(buffer_size, self.most_elements(node)))
+        making, _ = self.caching(node)
+        return held, held * making
+
     def saving(self, node: ir.Node) -> float:
         """Return the least seconds of work per element that a cache of ``node`` saves.
 

@@ -72,6 +72,10 @@ class _AsPlanned(SampleMeasurements):
         """Return that a cache saves all the time."""
         return _WORTH_CACHING
 
+    def filling(self, node: ir.Node, buffer_size: float) -> tuple[int, float]:
+        """Return that nothing waits: how long it is was no reason against it."""
+        return 0, 0.0
+
     def working(self, mapped: ir.Map) -> tuple[float, float]:
         """Return that a call only waits."""
         return _WAITS

@@ -9,7 +9,7 @@ from typing import ClassVar
 from autopipe.figures import duration_text
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
-from autopipe.pipeline.signature import signature
+from autopipe.pipeline.order import mixes_all
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import MeasurementError, Proof, Site, refuses_unmeasured
 from autopipe.rules._obligations.epochs import SameEveryEpoch
@@ -96,10 +96,9 @@ class StartsSoon:
         waiting = self._waiting(trees.substitute(site.pipeline, site.node, self.result))
         if not waiting:
             return Proof(True, "")
-        most = max(waiting, key=lambda each: each.capacity)
-        held = min(most.capacity, site.measurements.most_elements(self.cached))
-        making, _ = site.measurements.caching(self.cached)
-        seconds = held * making / self._calls_at_once(site)
+        most = max(waiting, key=_holds_at_first)
+        held, making = site.measurements.filling(self.cached, _holds_at_first(most))
+        seconds = making / self._calls_at_once(site)
         waits = (
             f"waits at least {duration_text(seconds)} for the work on the {held:,} elements that {stage(most)} holds"
         )
@@ -130,7 +129,12 @@ class StartsSoon:
         return found
 
     def _stands_before(self, shuffle: ir.Shuffle) -> bool:
-        return shuffle.from_before_the_work and 0 <= signature(self.cached).cardinality <= shuffle.capacity
+        return shuffle.from_before_the_work and mixes_all(shuffle, self.cached)
+
+
+def _holds_at_first(shuffle: ir.Shuffle) -> float:
+    """Return how many elements a shuffle may hold while the cache before it fills."""
+    return shuffle.capacity if shuffle.while_filling is None else shuffle.while_filling
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import memory_caches
+from autopipe.pipeline.order import mixes_all
 from autopipe.pipeline.signature import signature
 
 __all__ = [
@@ -144,23 +145,23 @@ def _before_the_work(tree: ir.Node, filled: ir.Node | None) -> ir.Node:
 
 def _filling(shuffle: ir.Shuffle, tree: ir.Node | None) -> ir.Node:
     """Return what replaces a shuffle; if no tree is to be filled, without regard to what caches would hold."""
-    if shuffle.while_filling is not None:
-        return replace(shuffle, buffer_size=shuffle.while_filling, while_filling=None)
+    at_first = shuffle.while_filling
+    written = shuffle if at_first is None else replace(shuffle, buffer_size=at_first, while_filling=None)
     if not shuffle.from_before_the_work:
-        return shuffle
+        return written
     held: list[ir.Unary] = []
     stage = shuffle.input
     while isinstance(stage, _PASSING_ON):
         held.append(stage)
         stage = stage.input
     if not trees.is_memory_cache(stage):
-        return shuffle
+        return written
     if tree is not None and not _is_mixed_whole(shuffle, stage, tree):
-        return shuffle
+        return written
     work: list[ir.Unary] = [stage]
     while isinstance(work[-1].input, ir.Map | _PASSING_ON):
         work.append(work[-1].input)
-    made: ir.Node = shuffle.on(work[-1].input)
+    made: ir.Node = written.on(work[-1].input)
     for each in reversed((*held, *work)):
         made = each.on(made)
     return made
@@ -171,6 +172,5 @@ def _is_mixed_whole(shuffle: ir.Shuffle, cache: ir.Cache, tree: ir.Node) -> bool
 
     With several caches, one may be full while another is being filled: its elements would come in one order for good.
     """
-    count = signature(cache).cardinality
     alone = len(memory_caches(tree)) == 1 and sum(each == cache for each in trees.walk(tree)) == 1
-    return alone and 0 <= count <= shuffle.capacity
+    return alone and mixes_all(shuffle, cache)

@@ -51,7 +51,7 @@ def _nothing_can_be_timed(monkeypatch):
     def refuse(*_, **__):
         raise MeasurementError("timed")
 
-    for name in ("speed", "caching", "whole_speed"):
+    for name in ("speed", "caching", "filling", "whole_speed"):
         monkeypatch.setattr(SampleMeasurements, name, refuse)
 
 
@@ -73,6 +73,25 @@ def test_a_plan_is_done_again_where_no_time_is_given_to_measure():
     dataset = autopipe.optimize(numbers(), plan=plan, seconds=0)
     assert dataset.plan.rules == RULES
     assert dataset.knobs[CALLS] == 3
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        lambda made: made.shuffle(9),
+        lambda made: made.shuffle(64),
+        lambda made: made.shuffle(64, seed=3),
+        lambda made: made.repeat(2).shuffle(128),
+    ],
+    ids=["in part", "as a whole", "seeded", "repeated"],
+)
+@pytest.mark.usefixtures("_nothing_can_be_timed")
+def test_a_cache_of_a_plan_is_made_again_whatever_shuffle_waits_for_it(moved):
+    def made():
+        return moved(Dataset.range(64)).map(lambda x: tf.strings.length(tf.strings.as_string(x))).batch(8)
+
+    dataset = autopipe.optimize(made(), plan=plan_for(made(), rules=("cache_fixed_work",)), seconds=0)
+    assert dataset.plan.rules == ("cache_fixed_work",)
 
 
 @pytest.mark.usefixtures("_nothing_can_be_timed")
