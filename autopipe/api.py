@@ -163,7 +163,7 @@ def explain(
     >>> [finding.code for finding in account.findings]
     ['AP107']
     """
-    if consumer is not None and not callable(getattr(consumer, "steps_per_second", None)):
+    if consumer is not None and not _takes_steps(consumer):
         raise ArgumentError(
             f"consumer must take elements in steps, but got {consumer!r}. "
             "For a compiled Keras model it is autopipe.ModelSteps(model)."
@@ -180,6 +180,10 @@ def explain(
     witness = _who_would_see(tree) if seconds is None else None
     diagnosis = None if witness else _diagnose(tree, to_spend, consumer)
     return Explanation(rewriting, done, diagnosis, freed, witness)
+
+
+def _takes_steps(consumer: object) -> bool:
+    return callable(getattr(consumer, "steps_per_second", None)) and not isinstance(consumer, type)
 
 
 def _diagnosis_seconds(seconds: float | None) -> float:

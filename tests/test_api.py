@@ -273,6 +273,11 @@ def test_a_consumer_that_is_a_model_is_told_how_to_be_one():
         autopipe.explain(tf.data.Dataset.range(9), consumer=keras.Sequential([keras.layers.Dense(1)]))
 
 
+def test_a_consumer_that_is_the_class_of_one_is_told_to_be_made():
+    with pytest.raises(ArgumentError, match=r"consumer must take elements in steps, .*ModelSteps\(model\)"):
+        autopipe.explain(tf.data.Dataset.range(9), consumer=autopipe.ModelSteps)
+
+
 def test_what_holds_for_several_refused_rules_is_said_once():
     told = str(autopipe.optimize(Dataset.range(9).map(lambda x: x * 2).batch(4), seconds=0).explain())
     assert told.count("optimize(seconds=0) leaves no time for that") == 1

@@ -47,8 +47,9 @@ _SECONDS_TO_FIRST_LOOK = 0.001
 # An endless pipeline that drops all its elements would make this wait forever.
 _MOST_SECONDS_TO_FIRST_ELEMENT = 30.0
 _LAW = "A dataset must have elements to be measured"
-# A look keeps the iterator that it looks at, perhaps on another thread.
-_looking = threading.Lock()
+# A look keeps the iterator that it looks at, perhaps on another thread. Whatever the garbage collector calls meanwhile
+# may look too.
+_looking = threading.RLock()
 
 
 def profile(dataset: Any, seconds: float = 3.0) -> Profile:

@@ -21,6 +21,7 @@ from autopipe.pipeline.tensorflow_rewrites import has_autotune
 from autopipe.planning.costs import profiling
 from autopipe.planning.costs.profile import Stretch
 from autopipe.planning.costs.profiling import Looks, profile, profile_tree
+from autopipe.planning.costs.stages import model_of
 from autopipe.planning.measuring.failures import Failures, skipping_failures
 
 Dataset = tf.data.Dataset
@@ -200,6 +201,18 @@ class TestShuffles:
         del iterator
         looks._watch.join(10)
         assert not looks._watch.is_alive()
+
+    def test_what_the_garbage_collector_calls_during_a_look_may_wait_for_looks_too(self, monkeypatch):
+        def look(iterator):
+            profiling.wait_for_looks()
+            return model_of(iterator)
+
+        monkeypatch.setattr(profiling, "model_of", look)
+        iterator = iter(NUMBERS)
+        looks = Looks(extract(NUMBERS), lambda: iterator)
+        next(iterator)
+        looks.count()
+        assert looks.elements == 1
 
 
 class TestCaches:
