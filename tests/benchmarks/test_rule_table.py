@@ -11,6 +11,7 @@ def _told_and_not_measured(monkeypatch):
     monkeypatch.setattr(table, "measure_rule", lambda case, rounds: RuleResult(case, (float(rounds), 2.0, 4.0)))
 
 
+@pytest.mark.deep
 def test_what_costs_half_as_much_with_the_rule_is_twice_as_good(monkeypatch):
     (case,) = (each for each in all_rule_cases() if each.rule == "merge_maps")
     monkeypatch.setitem(_COSTS, case.buys, lambda dataset, case: 1.0 if case.rule in dataset.plan.rules else 2.0)

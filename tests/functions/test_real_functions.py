@@ -137,7 +137,7 @@ def parts_cut(fn, tree, count=1):
             yield ir.Map(input=ir.Map(input=tree, fn=first), fn=rest), alike
 
 
-@pytest.mark.one_in(10)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - set(DRAWING_FREELY)))
 def test_cut_anywhere_it_gives_what_it_gave(name):
     tree = tree_of(name)
@@ -202,7 +202,7 @@ def test_batched_it_gives_what_it_gave_or_the_reason_why_not(name):
     assert_same(given_in_batches(name), made, exact=computes_exactly(tree.fn))
 
 
-@pytest.mark.one_in(10)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_with_its_end_batched_it_gives_what_it_gave(name):
     tree = tree_of(name)

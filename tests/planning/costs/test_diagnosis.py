@@ -26,7 +26,7 @@ def in_python(x):
     return tf.ensure_shape(tf.numpy_function(abs, [x], tf.int64), [])
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", planted.PLANTED)
 def test_the_planted_stage_is_named_with_its_line(name):
     with noting_lines():

@@ -60,7 +60,7 @@ def test_changing_shapes_are_forecast_from_a_sample_and_not_too_low():
 
 
 # Equal scalars take more or less, with what was freed around them.
-@pytest.mark.one_in(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("keeping", "components", "count", "shape", "margin"),
     [("cache", 1, 60_000, [], 0.15), ("cache", 4, 30_000, [47], 0.1), ("memoized", 1, 60_000, [], 0.15)],

@@ -39,6 +39,7 @@ def test_every_epoch_has_all_elements_in_an_order_of_its_own_and_the_work_is_don
     assert dataset.caches_are_full
 
 
+@pytest.mark.deep
 def test_elements_wander_as_far_in_the_first_epoch_as_in_later_ones():
     written = slow([])
     rewriting = rewritten(written)

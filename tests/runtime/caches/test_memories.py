@@ -231,7 +231,7 @@ BATCHES = {
 BESIDE = tf.Variable(0, dtype=tf.int64)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("batches", BATCHES)
 @pytest.mark.parametrize("part", PARTS)
 def test_keras_fills_the_cache_of_a_part_once_where_it_hears_of_all_that_fails(part, batches):
