@@ -93,27 +93,44 @@ class StartsSoon:
     @refuses_unmeasured("it is not known how long the first element would wait")
     def check(self, site: Site) -> Proof:
         """Multiply what the shuffle holds by the time it takes to make one."""
-        waiting = self._waiting(trees.substitute(site.pipeline, site.node, self.result))
-        if not waiting:
+        shuffles = [node for node in self._after(self.result) if isinstance(node, ir.Shuffle) and node.mixes]
+        if not shuffles:
             return Proof(True, "")
+        waiting = self._waiting(shuffles, trees.substitute(site.pipeline, site.node, self.result))
+        if not waiting:
+            told = self._if_repeated(shuffles, site)
+            return Proof(True, told, timed=bool(told))
         most = max(waiting, key=_holds_at_first)
-        held, making = site.measurements.filling(self.cached, _holds_at_first(most))
-        seconds = making / self._calls_at_once(site)
-        waits = (
-            f"waits at least {duration_text(seconds)} for the work on the {held:,} elements that {stage(most)} holds"
-        )
+        seconds, waits = self._wait(most, _holds_at_first(most), site)
         if seconds <= _MOST_SECONDS_TO_FIRST_ELEMENT:
             return Proof(True, f"the first element of the first epoch {waits}", timed=True)
         law = f"a first element may wait no longer than {_MOST_SECONDS_TO_FIRST_ELEMENT:g} s"
         return Proof(False, f"{law}, but this one {waits}", timed=True)
 
+    def _if_repeated(self, shuffles: list[ir.Shuffle], site: Site) -> str:
+        """Return what a repeat that is put after the whole pipeline changes, unless that is little, or unknown."""
+        try:
+            most = max(shuffles, key=lambda each: each.capacity)
+            seconds, waits = self._wait(most, most.capacity, site)
+        except MeasurementError:
+            return ""
+        if seconds <= _MOST_SECONDS_TO_FIRST_ELEMENT:
+            return ""
+        return f"the first element does not wait, but under a repeat() after optimize() it {waits}"
+
+    def _wait(self, shuffle: ir.Shuffle, size: float, site: Site) -> tuple[float, str]:
+        """Return the seconds of work on what fills a shuffle of this size, and this in words."""
+        held, making = site.measurements.filling(self.cached, size)
+        seconds = making / self._calls_at_once(site)
+        of_others = f"the work on the {held:,} elements that {stage(shuffle)} holds"
+        return seconds, f"waits at least {duration_text(seconds)} for {of_others}"
+
     def _calls_at_once(self, site: Site) -> float:
         calls = self.cached.num_parallel_calls
         return min(calls, site.measurements.cores) if calls is not None and calls > 0 else site.measurements.cores
 
-    def _waiting(self, tree: ir.Node) -> list[ir.Shuffle]:
-        """Return the shuffles that the cache went before, and that need its elements before they give the first."""
-        shuffles = [node for node in self._after(self.result) if isinstance(node, ir.Shuffle) and node.mixes]
+    def _waiting(self, shuffles: list[ir.Shuffle], tree: ir.Node) -> list[ir.Shuffle]:
+        """Return those of the shuffles after the cache that need its elements before they give the first."""
         goes_on = any(isinstance(node, ir.Repeat) for node in self._after(tree))
         if goes_on or len(memory_caches(tree)) > 1:
             return shuffles
