@@ -17,16 +17,16 @@ _HANDING_ORDER_ON = ir.Map | ir.Filter | ir.Prefetch | ir.ThreadPool
 _FREED = ir.Batch | ir.Interleave | ir.LegacyInterleave | ir.Mapping
 
 
-def mixes_all(shuffle: ir.Shuffle, node: ir.Node) -> bool:
-    """Return whether a shuffle is known to hold all elements of a node at once.
+def mixes_all(shuffle: ir.Shuffle) -> bool:
+    """Return whether a shuffle is known to hold all elements of an epoch at once.
 
     >>> import tensorflow as tf
     >>> from autopipe.pipeline.extract import extract
-    >>> shuffle = extract(tf.data.Dataset.range(9).shuffle(9))
-    >>> mixes_all(shuffle, shuffle.input), mixes_all(shuffle, ir.Repeat(input=shuffle.input))
-    (True, False)
+    >>> numbers = tf.data.Dataset.range(9)
+    >>> [mixes_all(extract(each)) for each in (numbers.shuffle(9), numbers.shuffle(8), numbers.repeat().shuffle(9))]
+    [True, False, False]
     """
-    return shuffle.buffer_size < 0 or 0 <= signature(node).cardinality <= shuffle.capacity
+    return shuffle.buffer_size < 0 or 0 <= signature(shuffle.input).cardinality <= shuffle.capacity
 
 
 def stages_of_free_order(shuffle: ir.Shuffle) -> tuple[ir.Node, ...]:

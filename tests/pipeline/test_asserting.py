@@ -5,10 +5,12 @@ import tensorflow as tf
 
 import autopipe
 from autopipe.pipeline.extract import extract
+from autopipe.pipeline.text import one_line
 from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps
+from autopipe.runtime.caches.filling import while_filling
 from autopipe.verify import compare
-from sides import assert_refuses, assert_rewrites
+from sides import Answers, apply, assert_refuses, assert_rewrites
 
 Dataset = tf.data.Dataset
 
@@ -34,6 +36,14 @@ def test_work_on_both_sides_is_cached_before_it():
     )
 
 
+def test_a_shuffle_of_as_many_stands_before_the_work_while_the_cache_fills():
+    done = apply("cache_fixed_work", some(10).shuffle(10).map(work), answers=Answers(caching=(10.0, 1e-5)))
+    source = "range(0, 30) | filter(<lambda>)"
+    assert one_line(done.after) == f"{source} | map(work) | cache() | assert_cardinality(10) | shuffle(10)"
+    filling = f"{source} | shuffle(10) | map(work) | cache() | assert_cardinality(10)"
+    assert one_line(while_filling(done.after)) == filling
+
+
 def test_the_whole_is_measured_though_a_sample_has_another_number(monkeypatch):
     monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
     dataset = some(10).map(work).batch(4)
@@ -43,10 +53,12 @@ def test_the_whole_is_measured_though_a_sample_has_another_number(monkeypatch):
     assert compare(dataset, optimized, Keeps.SEQUENCE, epochs=3) is None
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("number", [9, 11])
-def test_another_number_is_an_error_in_every_epoch(number, monkeypatch):
-    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (1.0, 1e-4))
-    optimized = autopipe.optimize(some(number).map(work), rules=["cache_fixed_work"])
+def test_another_number_is_an_error_in_every_epoch(number, shuffled, monkeypatch):
+    monkeypatch.setattr(SampleMeasurements, "caching", lambda *_, on_disk=False: (0.1, 1e-4))
+    dataset = some(number).shuffle(number) if shuffled else some(number)
+    optimized = autopipe.optimize(dataset.map(work), rules=["cache_fixed_work"])
     assert optimized.plan.rules == ("cache_fixed_work",)
     for _ in range(3):
         with pytest.raises(tf.errors.FailedPreconditionError, match=f"contain {number} elements"):

@@ -146,7 +146,7 @@ class StartsSoon:
         return found
 
     def _stands_before(self, shuffle: ir.Shuffle) -> bool:
-        return shuffle.from_before_the_work and mixes_all(shuffle, self.cached)
+        return shuffle.from_before_the_work and mixes_all(shuffle)
 
 
 def _holds_at_first(shuffle: ir.Shuffle) -> float:

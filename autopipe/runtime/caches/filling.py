@@ -173,4 +173,4 @@ def _is_mixed_whole(shuffle: ir.Shuffle, cache: ir.Cache, tree: ir.Node) -> bool
     With several caches, one may be full while another is being filled: its elements would come in one order for good.
     """
     alone = len(memory_caches(tree)) == 1 and sum(each == cache for each in trees.walk(tree)) == 1
-    return alone and mixes_all(shuffle, cache)
+    return alone and mixes_all(shuffle)
