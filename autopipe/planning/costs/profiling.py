@@ -27,10 +27,9 @@ from autopipe.planning.costs.profile import Profile, StageProfile, Stretch
 from autopipe.planning.costs.stages import Counters, counters_in, model_of
 from autopipe.planning.measuring.count import examples_in_batch
 from autopipe.planning.measuring.failures import Failures, skipping_failures
-from autopipe.planning.measuring.nothing_passes import refuse_if_nothing_passes
+from autopipe.planning.measuring.nothing_passes import seen_to_drop_all
 from autopipe.planning.measuring.small_shuffles import with_small_shuffles
 from autopipe.planning.memory.machine import Machine, resident_bytes
-from autopipe.rules import MeasurementError
 
 __all__ = ["LEAST_SECONDS", "Epoch", "Looks", "profile", "profile_of", "profile_tree", "wait_for_looks"]
 
@@ -58,7 +57,8 @@ def profile(dataset: Any, seconds: float = 3.0) -> Profile:
     The figures are TensorFlow's own, from the model by which AUTOTUNE decides (Murray et al., "tf.data: A Machine
     Learning Data Processing Framework", VLDB 2021), assigned to the stages and lines of the user.
 
-    Where a pipeline without end may drop elements, its first one is looked for beforehand, for up to half a minute.
+    Where a pipeline without end may drop elements, its first one is looked for beforehand, for up to half a minute;
+    elements under way are completed.
 
     Args:
         dataset: a ``tf.data.Dataset``. Its own Python code and random draws run as in any epoch.
@@ -107,12 +107,12 @@ def _refuse_if_nothing_passes(tree: ir.Node) -> None:
         return
     # Elements that raise are reported when the pipeline is read.
     with suppress(tf.errors.OpError):
-        try:
-            refuse_if_nothing_passes(tree, _MOST_SECONDS_TO_FIRST_ELEMENT)
-        except MeasurementError as error:
+        at_fault = seen_to_drop_all(tree, _MOST_SECONDS_TO_FIRST_ELEMENT)
+        if at_fault is not None:
             raise DatasetError(
-                f"{_LAW}, but in {_MOST_SECONDS_TO_FIRST_ELEMENT:.0f} seconds {error}. Check what that drops."
-            ) from None
+                f"{_LAW}, but in {_MOST_SECONDS_TO_FIRST_ELEMENT:.0f} seconds none of the elements tried passes "
+                f"{stage(at_fault)}. Check what that drops."
+            )
 
 
 def _with_full_shuffles(profile: Profile) -> Profile:

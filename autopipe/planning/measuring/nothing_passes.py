@@ -5,18 +5,22 @@ A filter that looks at positions, as after an ``enumerate``, may drop all elemen
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from autopipe.functions.autograph import without_autograph
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.build import build
+from autopipe.pipeline.builders import build_stage
 from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.rules import MeasurementError
 
-__all__ = ["ending_in_time", "may_fall_silent", "refuse_if_nothing_passes"]
+__all__ = ["ending_in_time", "may_fall_silent", "refuse_if_nothing_passes", "seen_to_drop_all"]
 
 _MAY_DROP_ALL = (
     ir.Filter,
@@ -36,8 +40,10 @@ _IN_CYCLES = (
     | ir.Options | ir.Prefetch | ir.Rebatch | ir.Repeat | ir.Shard | ir.Shuffle | ir.Skip | ir.ThreadPool | ir.Unbatch
     | ir.Window
 )  # fmt: skip
-# How long each stage is looked at to find the one that drops all.
-_SECONDS_FOR_EACH = 3.0
+# Stages that drop what they give nothing for; others may hold it until there is more, or end.
+_DROPPING = ir.Filter | ir.Flattening | ir.Unbatch
+# How long a pipeline, and each stage, is looked at to find the one that drops all.
+_SECONDS = 1.0
 
 
 def may_fall_silent(tree: ir.Node) -> bool:
@@ -67,8 +73,8 @@ def ending_in_time(sides: Sequence[ir.Node], seconds: float) -> list[ir.Node]:
     return [_with_ending_sources(side, seconds) if silent else side for side in sides]
 
 
-def refuse_if_nothing_passes(tree: ir.Node, seconds: float = 1.0) -> None:
-    """Look this long for the first element of an endless pipeline, and of each part it chooses from.
+def refuse_if_nothing_passes(tree: ir.Node) -> None:
+    """Look for the first element of an endless pipeline, and of each part it chooses from, for a second each.
 
     Raises:
         MeasurementError: if no element comes.
@@ -82,39 +88,89 @@ def refuse_if_nothing_passes(tree: ir.Node, seconds: float = 1.0) -> None:
     """
     chosen = (part for node in trees.walk(tree) if isinstance(node, ir.ChooseFrom) for part in node.parts)
     for each in dict.fromkeys([tree, *chosen]):
-        _refuse_if_none_passes(each, seconds)
+        _refuse_if_none_passes(each)
 
 
-def _refuse_if_none_passes(tree: ir.Node, seconds: float) -> None:
+def _refuse_if_none_passes(tree: ir.Node) -> None:
     endless = _over_what_is_endless(tree)
     dropping = [node for node in trees.walk(tree) if id(node) in endless and isinstance(node, _MAY_DROP_ALL)]
-    if not dropping or _gives_any(tree, seconds):
+    if not dropping or _gives_any(tree):
         return
     # If no earlier stage is at fault, the last one is, without another look.
     last, *earlier = dropping
-    seconds = min(seconds, _SECONDS_FOR_EACH)
-    at_fault = next((node for node in reversed(earlier) if not _gives_any(node, seconds)), last)
+    at_fault = next((node for node in reversed(earlier) if not _gives_any(node)), last)
     raise MeasurementError(f"none of the elements tried passes {stage(at_fault)}")
 
 
-def _gives_any(endless: ir.Node, seconds: float) -> bool:
-    return next(iter(build(_with_ending_sources(endless, seconds))), None) is not None
+def _gives_any(endless: ir.Node) -> bool:
+    return next(iter(build(_with_ending_sources(endless, _SECONDS))), None) is not None
+
+
+def seen_to_drop_all(tree: ir.Node, seconds: float) -> ir.Node | None:
+    """Look this long for the first element of an endless pipeline; if none comes, return the stage that drops all.
+
+    That is one that took elements and gave none. A part that is never chosen takes none, and slow elements, or those
+    that wait in a batch for more, are not dropped.
+
+    Raises:
+        tf.errors.OpError: if an element fails.
+
+    >>> import tensorflow as tf
+    >>> from autopipe.pipeline.extract import extract
+    >>> from autopipe.pipeline.text import stage
+    >>> numbers = tf.data.Dataset.range(3).repeat().filter(lambda x: x > 1)
+    >>> stage(seen_to_drop_all(extract(numbers.batch(2).unbatch().filter(lambda one: one > 2)), seconds=0.5))
+    'filter(<lambda>)'
+    """
+    endless = _over_what_is_endless(tree)
+    blamed = {each: by for each, by in _blamed(tree).items() if each in endless}
+    if not blamed:
+        return None
+    end = time.time() + seconds
+    first = _first_endless(tree, endless)
+    # What comes later was held back until the sources ended.
+    taken, given = ({each: _Count(until) for each in blamed} for until in (end, math.inf))
+
+    def counting(node: ir.Node, inputs: list[Any]) -> Any:
+        if id(node) not in blamed:
+            made = build_stage(node, *inputs)
+            return _for_a_while(made, seconds) if node in first else made
+        return given[id(node)].of(build_stage(node, *map(taken[id(node)].of, inputs)))
+
+    next(iter(trees.fold(tree, counting)), None)
+    if time.time() < end:
+        return None
+    return next((by for each, by in blamed.items() if taken[each].number and not given[each].number), None)
+
+
+def _blamed(tree: ir.Node) -> dict[int, ir.Node]:
+    """Return the ids of stages that lose elements, and which stage to blame: for errors of a map, what drops them."""
+    blamed: dict[int, ir.Node] = {}
+    for node in trees.inputs_first(tree):
+        if isinstance(node, _DROPPING):
+            blamed[id(node)] = node
+        elif isinstance(node, ir.IgnoreErrors):
+            blamed |= {id(each): node for each in trees.walk(node.input) if isinstance(each, ir.Mapping)}
+    return blamed
 
 
 def _with_ending_sources(tree: ir.Node, seconds: float) -> ir.Node:
     """Return a pipeline whose endless sources and repeats end after a while."""
-    endless = _over_what_is_endless(tree)
-    # A repeat ends too, once a round of it gives nothing.
-    first = {
-        node
-        for node in trees.inputs_first(tree)
-        if id(node) in endless and not any(id(each) in endless for each in node.inputs)
-    }
+    first = _first_endless(tree, _over_what_is_endless(tree))
 
     def ending(node: ir.Node) -> ir.Node:
         return ir.Source(dataset=_for_a_while(build(node), seconds)) if node in first else node
 
     return trees.transform(tree, ending)
+
+
+def _first_endless(tree: ir.Node, endless: set[int]) -> set[ir.Node]:
+    """Return the endless stages over what ends; a later repeat ends too, once a round of it gives nothing."""
+    return {
+        node
+        for node in trees.inputs_first(tree)
+        if id(node) in endless and not any(id(each) in endless for each in node.inputs)
+    }
 
 
 def _over_what_is_endless(tree: ir.Node) -> set[int]:
@@ -134,3 +190,29 @@ def _may_drop(node: ir.Node) -> bool:
 def _for_a_while(dataset: Any, seconds: float) -> Any:
     end = tf.timestamp() + seconds
     return dataset.take_while(lambda *_: tf.timestamp() < end)
+
+
+class _Count:
+    """How many elements go by until some moment.
+
+    Attributes:
+        number: how many did.
+    """
+
+    def __init__(self, until: float) -> None:
+        self._until = until
+        with tf.device("CPU:0"):
+            self.number = tf.Variable(0, trainable=False, dtype=tf.int64)
+
+    def of(self, dataset: Any) -> Any:
+        """Return the same elements, counted."""
+        number, until = self.number, self._until
+
+        @without_autograph
+        def note(*_: Any) -> Any:
+            number.assign_add(tf.cast(tf.timestamp() < until, tf.int64))
+            return True
+
+        # TensorFlow frees the functions of a dataset that is not referenced.
+        self._counted = dataset.filter(note)
+        return self._counted

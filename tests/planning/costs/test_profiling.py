@@ -100,6 +100,22 @@ class TestWhatIsRead:
             profile(numbers.filter(lambda x: x > 9).batch(2), seconds=0.2)
         assert profile(numbers.filter(lambda x: x > 7).batch(2), seconds=0.2).stages
 
+    def test_a_part_to_choose_from_that_passes_nothing_and_is_never_chosen_is_no_fault(self, monkeypatch):
+        monkeypatch.setattr(profiling, "_MOST_SECONDS_TO_FIRST_ELEMENT", 0.3)
+        numbers = tf.data.Dataset.range(9).repeat()
+        first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
+        chosen = tf.data.Dataset.choose_from_datasets([numbers, numbers.filter(lambda x: x > 9)], first)
+        assert profile(chosen, seconds=0.2).stretch.elements > 0
+
+    def test_a_first_element_that_takes_longer_than_the_look_is_awaited(self, monkeypatch):
+        monkeypatch.setattr(profiling, "_MOST_SECONDS_TO_FIRST_ELEMENT", 0.1)
+
+        def slowly(x):
+            return tf.ensure_shape(tf.numpy_function(lambda value: time.sleep(0.1) or value, [x], tf.int64), ())
+
+        slow = tf.data.Dataset.range(9).repeat().map(slowly).interleave(Dataset.from_tensors)
+        assert profile(slow.batch(4, drop_remainder=True), seconds=0.2).stretch.elements > 0
+
     def test_what_gives_its_elements_only_once_is_not_looked_at_before(self):
         once = iter(range(5))
         numbers = tf.data.Dataset.from_generator(lambda: once, output_signature=tf.TensorSpec((), tf.int64))

@@ -1,5 +1,7 @@
 """A sample of which nothing passes is told from one of which something does, in any stage that may drop elements."""
 
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,14 +9,22 @@ import tensorflow as tf
 import autopipe
 from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
+from autopipe.pipeline.text import stage
 from autopipe.planning.measuring import nothing_passes
 from autopipe.planning.measuring.measure import SampleMeasurements
-from autopipe.planning.measuring.nothing_passes import ending_in_time, may_fall_silent, refuse_if_nothing_passes
+from autopipe.planning.measuring.nothing_passes import (
+    ending_in_time,
+    may_fall_silent,
+    refuse_if_nothing_passes,
+    seen_to_drop_all,
+)
 from autopipe.rules import MeasurementError
 
 Dataset = tf.data.Dataset
 
 pytestmark = pytest.mark.timeout(120)
+
+NUMBERS = Dataset.range(5).repeat()
 
 
 def none_of(x):
@@ -63,7 +73,7 @@ def test_of_two_filters_the_one_that_drops_the_rest_is_named():
 
 def test_the_only_stage_that_may_drop_is_named_without_another_look(monkeypatch):
     looked_at = []
-    monkeypatch.setattr(nothing_passes, "_gives_any", lambda tree, _seconds: looked_at.append(tree))
+    monkeypatch.setattr(nothing_passes, "_gives_any", lambda tree: looked_at.append(tree))
     endless = extract(Dataset.range(5).repeat().filter(none_of).batch(2))
     with pytest.raises(MeasurementError, match="tried passes filter"):
         refuse_if_nothing_passes(endless)
@@ -77,6 +87,65 @@ def test_one_that_passes_is_enough():
 def test_a_window_longer_than_the_sample_is_filled_by_its_repetitions():
     windows = Dataset.range(5).repeat().window(64, drop_remainder=True)
     refuse_if_nothing_passes(extract(windows.flat_map(lambda window: window.batch(64))))
+
+
+# Long enough for a pipeline to start on a busy machine.
+LOOK = 0.7
+
+
+def slowly(x):
+    def after_a_while(value):
+        time.sleep(LOOK / 3)
+        return value
+
+    return tf.ensure_shape(tf.numpy_function(after_a_while, [x], tf.int64), ())
+
+
+def chosen_from(parts, choice):
+    return Dataset.choose_from_datasets(parts, Dataset.from_tensors(tf.constant(choice, tf.int64)).repeat())
+
+
+def fed_slowly():
+    return Dataset.range(5).repeat().map(slowly)
+
+
+SEEN = {
+    **{kind: (kind, DROPPING[kind]) for kind in ("filter", "flat_map", "interleave", "unbatch", "ignore_errors")},
+    "the last of two": ("filter(none_of)", lambda numbers: numbers.filter(lambda x: x > 2).filter(none_of)),
+    "errors in batches": ("ignore_errors", lambda numbers: numbers.map(fails).batch(2).ignore_errors()),
+    "a chosen part": ("filter(none_of)", lambda numbers: chosen_from([numbers.filter(none_of), numbers], 0)),
+}
+NOT_SEEN = {
+    "a first element in time": lambda: Dataset.range(5).repeat().filter(lambda x: x == 4).batch(8),
+    "a part that is never chosen": lambda: chosen_from([NUMBERS.filter(none_of), NUMBERS], 1),
+    "a batch": lambda: fed_slowly().interleave(Dataset.from_tensors).batch(64, drop_remainder=True),
+    "a batch of what may fail": lambda: fed_slowly().ignore_errors().batch(64, drop_remainder=True),
+    "a window": lambda: fed_slowly().window(64).flat_map(lambda window: window.batch(64, drop_remainder=True)),
+    "a group": lambda: fed_slowly().group_by_window(
+        lambda x: x, lambda _, group: group.batch(64, drop_remainder=True), 64
+    ),
+}
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("what", SEEN)
+def test_a_stage_that_took_elements_and_gave_none_is_seen_to_drop_all(what):
+    named, dropping = SEEN[what]
+    dropped = dropping(Dataset.range(5).repeat())
+    assert stage(seen_to_drop_all(extract(dropped.batch(2)), LOOK)).startswith(named)
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("what", NOT_SEEN)
+def test_no_stage_is_seen_to_drop_all_where_an_element_came_or_may_come_after(what):
+    assert seen_to_drop_all(extract(NOT_SEEN[what]()), LOOK) is None
+
+
+def test_all_parts_to_choose_from_are_looked_at_together():
+    parts = [Dataset.range(5).repeat().filter(none_of) for _ in range(8)]
+    began = time.perf_counter()
+    assert seen_to_drop_all(extract(Dataset.sample_from_datasets(parts).batch(2)), LOOK) is not None
+    assert time.perf_counter() - began < 4 * LOOK
 
 
 def test_two_pipelines_are_not_compared_on_a_sample_that_their_filter_drops_whole():
@@ -98,7 +167,6 @@ def early(place, *_):
     return place < 7
 
 
-NUMBERS = Dataset.range(5).repeat()
 SILENT = {
     "enumerate": NUMBERS.enumerate().filter(early),
     "zip": Dataset.zip((Dataset.counter(), NUMBERS)).filter(early),
