@@ -101,6 +101,11 @@ class Measurements(Protocol):
         ...
 
     @property
+    def follows_plan(self) -> bool:
+        """Whether a plan is applied again, whose rules were chosen by what was measured then."""
+        ...
+
+    @property
     def exhausted(self) -> str | None:
         """Why nothing more can be measured; ``None`` while something can."""
         ...

@@ -27,6 +27,7 @@ class Answers:
         self.ram_budget = ram_budget
         self.cores = 2
         self.exhausted = None
+        self.follows_plan = False
         self.element_bytes = element_bytes
         self._cache_bytes = cache_bytes
         self._disk_free = disk_free

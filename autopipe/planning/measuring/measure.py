@@ -111,6 +111,11 @@ class SampleMeasurements:
         return Machine.here().cores
 
     @property
+    def follows_plan(self) -> bool:
+        """Whether a plan is applied again, which it is not here."""
+        return False
+
+    @property
     def exhausted(self) -> str | None:
         """Why nothing more can be measured of a part; ``None`` while there is time."""
         return self._time.exhausted

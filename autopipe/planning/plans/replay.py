@@ -64,6 +64,11 @@ def replay(
 class _AsPlanned(SampleMeasurements):
     """Times nothing: the plan says that it was worth it."""
 
+    @property
+    def follows_plan(self) -> bool:
+        """Whether a plan is applied again."""
+        return True
+
     def speed(self, before: ir.Node, after: ir.Node, over: ir.Node | None) -> tuple[float, float, float]:
         """Return that the later form is faster."""
         return _FASTER
@@ -71,10 +76,6 @@ class _AsPlanned(SampleMeasurements):
     def caching(self, node: ir.Node, *, on_disk: bool = False) -> tuple[float, float]:
         """Return that a cache saves all the time."""
         return _WORTH_CACHING
-
-    def filling(self, node: ir.Node, buffer_size: float) -> tuple[int, float]:
-        """Return that nothing waits: how long it is was no reason against it."""
-        return 0, 0.0
 
     def working(self, mapped: ir.Map) -> tuple[float, float]:
         """Return that a call only waits."""

@@ -93,10 +93,10 @@ class StartsSoon:
     @refuses_unmeasured("it is not known how long the first element would wait")
     def check(self, site: Site) -> Proof:
         """Multiply what the shuffle holds by the time it takes to make one."""
-        shuffles = [node for node in self._after(self.result) if isinstance(node, ir.Shuffle) and node.mixes]
-        if not shuffles:
+        shuffles = self._shuffles()
+        if not shuffles or site.measurements.follows_plan:
             return Proof(True, "")
-        waiting = self._waiting(shuffles, trees.substitute(site.pipeline, site.node, self.result))
+        waiting = self._waiting(shuffles, site)
         if not waiting:
             told = self._if_repeated(shuffles, site)
             return Proof(True, told, timed=bool(told))
@@ -129,8 +129,17 @@ class StartsSoon:
         calls = self.cached.num_parallel_calls
         return min(calls, site.measurements.cores) if calls is not None and calls > 0 else site.measurements.cores
 
-    def _waiting(self, shuffles: list[ir.Shuffle], tree: ir.Node) -> list[ir.Shuffle]:
+    def waited_too_long(self, site: Site) -> bool:
+        """Return whether a plan that is applied again may have kept results by number because of a wait."""
+        return site.measurements.follows_plan and bool(self._waiting(self._shuffles(), site))
+
+    def _shuffles(self) -> list[ir.Shuffle]:
+        """Return the shuffles that the cache went before."""
+        return [node for node in self._after(self.result) if isinstance(node, ir.Shuffle) and node.mixes]
+
+    def _waiting(self, shuffles: list[ir.Shuffle], site: Site) -> list[ir.Shuffle]:
         """Return those of the shuffles after the cache that need its elements before they give the first."""
+        tree = trees.substitute(site.pipeline, site.node, self.result)
         goes_on = any(isinstance(node, ir.Repeat) for node in self._after(tree))
         if goes_on or len(memory_caches(tree)) > 1:
             return shuffles
@@ -174,7 +183,7 @@ class NoCacheServes:
             if not proof.holds:
                 forbids_both = self.instead.check(site).because == proof.because
                 return Proof(False, "") if forbids_both else Proof(True, f"no cache can serve: {proof.because}")
-        return Proof(False, "")
+        return Proof(self.soon.waited_too_long(site), "", timed=True)
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,21 @@ def test_a_cache_of_a_plan_is_made_again_whatever_shuffle_waits_for_it(moved):
     assert dataset.plan.rules == ("cache_fixed_work",)
 
 
+@pytest.mark.parametrize("rule", ["cache_results", "cache_zipped_results"])
+@pytest.mark.usefixtures("_nothing_can_be_timed")
+def test_results_are_kept_by_number_again_where_a_shuffle_would_have_waited_long_for_a_cache(rule):
+    def length(*texts):
+        return sum(map(tf.strings.length, texts))
+
+    def made():
+        texts = Dataset.from_tensor_slices([str(number) for number in range(64)])
+        whole = texts if rule == "cache_results" else Dataset.zip((texts, texts))
+        return whole.shuffle(64, seed=3).map(length).batch(8)
+
+    dataset = autopipe.optimize(made(), plan=plan_for(made(), rules=(rule,)), seconds=0)
+    assert dataset.plan.rules == (rule,)
+
+
 @pytest.mark.usefixtures("_nothing_can_be_timed")
 def test_a_plan_that_applied_a_rule_once_is_not_replayed_where_it_would_apply_twice():
     """Where it applies is found by measuring then, which is in vain here."""
