@@ -81,6 +81,9 @@ def _kept(node: Node) -> _Kept | None:
             if not isinstance(working, Map) or not _may_be_kept(working) or changes_between_epochs(working.fn):
                 return None
             fixed, result = cached_before_mixing(working, None, on_disk=False)
+            if _first_shuffle(result) is not None:
+                # It stood before the work: the map decides whether something would wait.
+                return None
             mixed = _mixing(node, fixed).on(substitute(node.input, working, result))
             return _Kept(working, working.fn, fixed, None, node.on(working.on(fixed.input)), mixed)
         case Map() if _may_be_kept(node):

@@ -257,7 +257,11 @@ def test_a_shuffle_before_the_work_stands_there_while_the_cache_fills():
 def test_refuses_where_the_first_element_would_wait_long_for_the_work_on_others():
     slow = Answers(caching=(1.0, 1e-5), most_elements=FILES * ROWS)
     waits = "waits at least 10 s for the work on the 20 elements that shuffle("
-    for dataset in (rows().map(tf.abs).shuffle(20).map(work), rows(Dataset.range(FILES)).shuffle(20).map(work)):
+    for dataset in (
+        rows().map(tf.abs).shuffle(20).map(work),
+        rows(Dataset.range(FILES)).shuffle(20).map(work),
+        rows(Dataset.range(FILES)).shuffle(20).map(work).shuffle(2),
+    ):
         refusals = apply(RULE, dataset, answers=slow).refusals
         assert any(waits in each.reason for each in refusals)
 
