@@ -41,8 +41,9 @@ def _noting_where_it_stood(stage: Node) -> Node:
     """Return a stage that goes after a cache; a shuffle may stand before the work again while the cache fills."""
     if not isinstance(stage, Shuffle) or stage.seeded or not stage.mixes_anew:
         return stage
-    works_before = isinstance(past(stage.input, AssertCardinality | Options | Prefetch | Shuffle), Cache | Map | Repeat)
-    return stage if works_before else replace(stage, from_before_the_work=True)
+    # Of two shuffles in a row only the first one moves.
+    before = past(stage.input, AssertCardinality | Options | Prefetch)
+    return stage if isinstance(before, Cache | Map | Repeat | Shuffle) else replace(stage, from_before_the_work=True)
 
 
 def fixed_before_mixing(node: Node) -> tuple[Node, list[Node]]:
