@@ -218,6 +218,10 @@ def parse(text):
     return tf.strings.to_number(text)
 
 
+def decode_twice(text):
+    return tf.strings.to_number(text + text)
+
+
 @pytest.mark.parametrize("shuffle", [{"buffer_size": 1000, "seed": 3}, {"buffer_size": 500}], ids=["seeded", "partial"])
 def test_refuses_where_the_first_element_would_wait_long_for_the_work_on_others(shuffle):
     held, seconds = shuffle["buffer_size"], shuffle["buffer_size"] // 20
@@ -244,6 +248,22 @@ def test_says_how_long_the_first_element_waits_where_that_is_short():
 def test_refuses_where_a_shuffle_of_all_elements_cannot_stand_before_the_work_meanwhile(dataset):
     refusals = apply(RULE, dataset, answers=SLOW).refusals
     assert any("a first element may wait no longer than 5 s" in each.reason for each in refusals)
+
+
+@pytest.mark.parametrize("asserted", [False, True])
+def test_a_second_cache_is_refused_where_the_shuffle_after_the_first_would_begin_to_wait_long(asserted):
+    first = NAMES.shuffle(1000).map(parse)
+    first = first.apply(tf.data.experimental.assert_cardinality(1000)) if asserted else first
+    done = apply(RULE, Dataset.zip((first, NAMES.map(decode_twice))), answers=SLOW)
+    assert one_line(done.after).count("cache()") == 1
+    assert any("a first element may wait no longer than 5 s, but" in each.reason for each in done.refusals)
+
+
+def test_a_second_cache_says_how_long_the_shuffle_after_the_first_begins_to_wait():
+    done = apply(RULE, Dataset.zip((NAMES.shuffle(1000).map(parse), NAMES.map(decode_twice))), answers=Answers())
+    assert one_line(done.after).count("cache()") == 2
+    waits = "waits at least 500 ms for the work on the 1,000 elements that shuffle(1000) holds"
+    assert any(f"the first element of the first epoch {waits}" in step.reasons for step in done.steps)
 
 
 def test_what_the_author_let_wait_already_is_cached():
@@ -372,8 +392,10 @@ def test_elements_of_a_generator_that_is_declared_stateless_are_cached():
 
 
 DECODED = JPEGS.map(decode)
-SOME = JPEGS.filter(lambda jpeg: tf.strings.length(jpeg) > 0).map(decode)
+SOME_JPEGS = JPEGS.filter(lambda jpeg: tf.strings.length(jpeg) > 0)
+SOME = SOME_JPEGS.map(decode)
 NUMBERS = tf.data.Dataset.range
+counted = tf.data.experimental.assert_cardinality
 
 
 @pytest.mark.parametrize(
@@ -387,6 +409,7 @@ NUMBERS = tf.data.Dataset.range
         tf.data.Dataset.zip((NUMBERS(9), DECODED.repeat())),
         tf.data.Dataset.zip((SOME, NUMBERS(20))),
         tf.data.Dataset.zip((DECODED, NUMBERS(20))).take(9),
+        tf.data.Dataset.zip((SOME_JPEGS.repeat(2).apply(counted(20)).map(decode), NUMBERS(15))),
     ],
 )
 def test_refuses_a_cache_that_no_epoch_would_fill(read_in_part):
@@ -404,6 +427,8 @@ def test_refuses_a_cache_that_no_epoch_would_fill(read_in_part):
         tf.data.Dataset.zip((DECODED.repeat(), NUMBERS(20))),
         tf.data.Dataset.zip((NUMBERS(5).repeat(), SOME)),
         tf.data.Dataset.zip((SOME, SOME.map(lambda image: image[0]))),
+        tf.data.Dataset.zip((SOME_JPEGS.apply(counted(10)).shuffle(10).map(decode), NUMBERS(10))),
+        tf.data.Dataset.zip((SOME_JPEGS.shuffle(10).apply(counted(10)).repeat(2).map(decode), NUMBERS(20))),
     ],
 )
 def test_a_cache_that_every_epoch_reads_to_its_end_is_full_after_the_first(read_whole):

@@ -23,6 +23,7 @@ __all__ = ["DiskNamed", "InMemory", "NoCacheServes", "NotCachedYet", "OneReader"
 # nothing is handed to Python.
 _MOST_WAITING = 0.1
 _MAY_KEEP = ir.Keeping | ir.Opaque
+_PASSING_ON = ir.AssertCardinality | ir.Options | ir.Prefetch
 _MOST_SECONDS_TO_FIRST_ELEMENT = 5.0
 
 
@@ -79,7 +80,7 @@ class StartsSoon:
 
     A shuffle that mixes all elements anew stands before the work while the cache fills, so that nothing waits. It
     cannot if its author gave it a seed, if it holds only some of the elements, if one iterator goes on for more epochs,
-    or if several caches fill.
+    or if several caches fill: with a second cache, the shuffle after the first one begins to wait, too.
 
     Args:
         cached: what the cache would keep.
@@ -94,14 +95,16 @@ class StartsSoon:
     def check(self, site: Site) -> Proof:
         """Multiply what the shuffle holds by the time it takes to make one."""
         shuffles = self._shuffles()
-        if not shuffles or site.measurements.follows_plan:
+        others = self._begin_to_wait(site)
+        if not (shuffles or others) or site.measurements.follows_plan:
             return Proof(True, "")
         waiting = self._waiting(shuffles, site)
-        if not waiting:
+        if not (waiting or others):
             told = self._if_repeated(shuffles, site)
             return Proof(True, told, timed=bool(told))
-        most = max(waiting, key=_holds_at_first)
-        seconds, waits = self._wait(most, _holds_at_first(most), site)
+        own = [(max(waiting, key=_holds_at_first), self.cached)] if waiting else []
+        waits_of = [_wait(each, cached, _holds_at_first(each), site) for each, cached in (*own, *others)]
+        seconds, waits = max(waits_of)
         if seconds <= _MOST_SECONDS_TO_FIRST_ELEMENT:
             return Proof(True, f"the first element of the first epoch {waits}", timed=True)
         law = f"a first element may wait no longer than {_MOST_SECONDS_TO_FIRST_ELEMENT:g} s"
@@ -111,27 +114,17 @@ class StartsSoon:
         """Return what a repeat that is put after the whole pipeline changes, unless that is little, or unknown."""
         try:
             most = max(shuffles, key=lambda each: each.capacity)
-            seconds, waits = self._wait(most, most.capacity, site)
+            seconds, waits = _wait(most, self.cached, most.capacity, site)
         except MeasurementError:
             return ""
         if seconds <= _MOST_SECONDS_TO_FIRST_ELEMENT:
             return ""
         return f"the first element does not wait, but under a repeat() after optimize() it {waits}"
 
-    def _wait(self, shuffle: ir.Shuffle, size: float, site: Site) -> tuple[float, str]:
-        """Return the seconds of work on what fills a shuffle of this size, and this in words."""
-        held, making = site.measurements.filling(self.cached, size)
-        seconds = making / self._calls_at_once(site)
-        of_others = f"the work on the {held:,} elements that {stage(shuffle)} holds"
-        return seconds, f"waits at least {duration_text(seconds)} for {of_others}"
-
-    def _calls_at_once(self, site: Site) -> float:
-        calls = self.cached.num_parallel_calls
-        return min(calls, site.measurements.cores) if calls is not None and calls > 0 else site.measurements.cores
-
     def waited_too_long(self, site: Site) -> bool:
         """Return whether a plan that is applied again may have kept results by number because of a wait."""
-        return site.measurements.follows_plan and bool(self._waiting(self._shuffles(), site))
+        waiting = self._waiting(self._shuffles(), site) or self._begin_to_wait(site)
+        return site.measurements.follows_plan and bool(waiting)
 
     def _shuffles(self) -> list[ir.Shuffle]:
         """Return the shuffles that the cache went before."""
@@ -143,7 +136,16 @@ class StartsSoon:
         goes_on = any(isinstance(node, ir.Repeat) for node in self._after(tree))
         if goes_on or len(memory_caches(tree)) > 1:
             return shuffles
-        return [each for each in shuffles if not self._stands_before(each)]
+        return [each for each in shuffles if not _stands_before(each)]
+
+    def _begin_to_wait(self, site: Site) -> list[tuple[ir.Shuffle, ir.Node]]:
+        """Return the shuffles that stood before the work of the only other cache, and what that one keeps."""
+        after = trees.substitute(site.pipeline, site.node, self.result)
+        match memory_caches(site.pipeline):
+            case [cache] if len(memory_caches(after)) > 1:
+                shuffles = (each for each in trees.walk(after) if isinstance(each, ir.Shuffle) and _stands_before(each))
+                return [(each, cache.input) for each in shuffles if trees.past(each.input, _PASSING_ON) == cache]
+        return []
 
     def _after(self, tree: ir.Node) -> list[ir.Node]:
         found: list[ir.Node] = []
@@ -154,8 +156,22 @@ class StartsSoon:
                 found.append(node)
         return found
 
-    def _stands_before(self, shuffle: ir.Shuffle) -> bool:
-        return shuffle.from_before_the_work and mixes_all(shuffle)
+
+def _stands_before(shuffle: ir.Shuffle) -> bool:
+    return shuffle.from_before_the_work and mixes_all(shuffle)
+
+
+def _wait(shuffle: ir.Shuffle, cached: ir.Node, size: float, site: Site) -> tuple[float, str]:
+    """Return the seconds of work on what fills a shuffle of this size, and this in words."""
+    held, making = site.measurements.filling(cached, size)
+    seconds = making / _calls_at_once(cached, site)
+    of_others = f"the work on the {held:,} elements that {stage(shuffle)} holds"
+    return seconds, f"waits at least {duration_text(seconds)} for {of_others}"
+
+
+def _calls_at_once(cached: ir.Node, site: Site) -> float:
+    calls = getattr(cached, "num_parallel_calls", None)
+    return min(calls, site.measurements.cores) if calls is not None and calls > 0 else site.measurements.cores
 
 
 def _holds_at_first(shuffle: ir.Shuffle) -> float:
