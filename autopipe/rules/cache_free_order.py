@@ -23,6 +23,7 @@ from autopipe.rules._obligations import (
     StartsSoon,
     WorkBeforeChange,
     WorthCaching,
+    read_once,
 )
 
 
@@ -85,7 +86,7 @@ def _kept(node: Node) -> _Kept | None:
                 # It stood before the work: the map decides whether something would wait.
                 return None
             mixed = _mixing(node, fixed).on(substitute(node.input, working, result))
-            return _Kept(working, working.fn, fixed, None, node.on(working.on(fixed.input)), mixed)
+            return _Kept(working, working.fn, fixed, None, node.on(read_once(working, fixed.input)), mixed)
         case Map() if _may_be_kept(node):
             try:
                 parts = split_fixed_part(node.fn)
@@ -98,7 +99,7 @@ def _kept(node: Node) -> _Kept | None:
             if mixing is None or not _mixes_anew(mixing):
                 return None
             after = substitute(result, mixing, _mixing(mixing, fixed))
-            return _Kept(node, node.fn, fixed, parts, node.on(fixed.input), after)
+            return _Kept(node, node.fn, fixed, parts, read_once(node, fixed.input), after)
     return None
 
 

@@ -266,6 +266,14 @@ def test_refuses_where_the_first_element_would_wait_long_for_the_work_on_others(
         assert any(waits in each.reason for each in refusals)
 
 
+def test_what_an_author_asserts_about_the_number_counts_where_elements_pass_through_a_zip():
+    counted = tf.data.experimental.assert_cardinality(FILES * ROWS)
+    data = rows().filter(lambda x: x >= 0).map(lambda x: x + 1).shuffle(20).apply(counted).map(work)
+    done = apply(RULE, Dataset.zip((data, Dataset.range(FILES * ROWS))))
+    assert "map(work) | cache()" in one_line(done.after)
+    assert not apply(RULE, Dataset.zip((data, Dataset.range(FILES * ROWS - 1)))).steps
+
+
 def test_the_first_epoch_does_not_wait_for_the_last_element_and_later_ones_mix_all(monkeypatch):
     made = []
 

@@ -61,7 +61,7 @@ from autopipe.rules._obligations.measured import (
     WorthCachingOnDisk,
 )
 from autopipe.rules._obligations.numbers import NotSameTogether, SameNumbers
-from autopipe.rules._obligations.reading import ReadToItsEnd
+from autopipe.rules._obligations.reading import ReadToItsEnd, read_once
 from autopipe.rules._obligations.slices import HoldsFewWhole
 from autopipe.rules._obligations.stages import (
     AsWellKnown,
@@ -142,4 +142,5 @@ __all__ = [
     "WorthCaching",
     "WorthCachingOnDisk",
     "ZipErrorsEndEpoch",
+    "read_once",
 ]

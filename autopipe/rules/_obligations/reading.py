@@ -10,7 +10,7 @@ from autopipe.pipeline.signature import signature
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import Proof, Site
 
-__all__ = ["ReadToItsEnd", "who_stops_early"]
+__all__ = ["ReadToItsEnd", "read_once", "who_stops_early"]
 
 # Stages that give as many elements as they take.
 _AS_MANY = (
@@ -24,7 +24,7 @@ class ReadToItsEnd:
 
     Args:
         cached: what is cached.
-        one_pass: what the site gives while the cache is read once; by default its stage over what is cached.
+        one_pass: what the site gives while the cache is read once; by default its stage, read once over what is cached.
     """
 
     cached: ir.Node = field(repr=False)
@@ -33,7 +33,7 @@ class ReadToItsEnd:
     def check(self, site: Site) -> Proof:
         """Look for stages that leave out the end of their input, and count elements."""
         # Elements of the site's own type: later stages might not accept those of the cache.
-        one_pass = self.one_pass or site.node.on(*self.cached.inputs)
+        one_pass = self.one_pass or read_once(site.node, *self.cached.inputs)
 
         def once(node: ir.Node) -> ir.Node:
             repeats = isinstance(node, ir.Repeat) and one_pass in trees.walk(node)
@@ -47,6 +47,31 @@ class ReadToItsEnd:
         if early is None:
             return Proof(True, "every epoch reads it to its end")
         return Proof(False, f"{stage(early)} may stop before its end, and a cache that is not full is discarded")
+
+
+def read_once(node: ir.Node, *inputs: ir.Node) -> ir.Node:
+    """Return a stage over what a cache upstream gives, with what its author asserts about their number.
+
+    An assertion after a repeat is about several epochs, and is left out.
+
+    Args:
+        node: the stage.
+        inputs: what the cache gives to it, without the stages in between that mix or repeat elements.
+    """
+    if len(inputs) != 1 or len(node.inputs) != 1:
+        return node.on(*inputs)
+    asserted: list[ir.AssertCardinality] = []
+    kept, below = list(trees.walk(inputs[0])), node.inputs[0]
+    while below not in kept and len(below.inputs) == 1:
+        if isinstance(below, ir.Repeat):
+            asserted = []
+        elif isinstance(below, ir.AssertCardinality):
+            asserted.append(below)
+        below = below.inputs[0]
+    made = inputs[0]
+    for each in reversed(asserted):
+        made = each.on(made)
+    return node.on(made)
 
 
 def who_stops_early(
