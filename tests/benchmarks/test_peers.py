@@ -77,6 +77,7 @@ def test_images_are_square_floats_between_0_and_1(peer, augment, folder):
     assert images.max() > 0.9
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("peer", PEERS)
 def test_an_epoch_gives_every_image_once_with_its_label(peer, folder, written):
     images, labels = joined(peer.make(folder, False)())
@@ -86,6 +87,7 @@ def test_an_epoch_gives_every_image_once_with_its_label(peer, folder, written):
     assert np.abs(images - written[0][places]).mean() < 0.02
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("peer", PEERS)
 def test_an_epoch_gives_the_images_in_an_order_of_its_own(peer, folder, written):
     epoch = peer.make(folder, False)
@@ -96,6 +98,7 @@ def test_an_epoch_gives_the_images_in_an_order_of_its_own(peer, folder, written)
     assert tuple(range(COUNT)) not in orders
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("peer", PEERS)
 def test_augmentation_mirrors_some_images_and_draws_anew_in_every_epoch(peer, folder, written):
     epoch = peer.make(folder, True)

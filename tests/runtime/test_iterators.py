@@ -68,7 +68,7 @@ WAITING = {"seeded_random", "cached_twice", "repeat", "joined_to_itself", "twice
 METERED = ["map", "endless", "cache", "ragged", "seeded_random"]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "metered"),
     [*((name, False) for name in TABLE), *((name, True) for name in METERED)],
