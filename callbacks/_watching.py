@@ -8,6 +8,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
@@ -64,6 +65,14 @@ class WatchingCallback(keras.callbacks.Callback):
         super().__init__()
         self._in_loop = False
         self._reset()
+
+    def __deepcopy__(self: _Watching, memo: dict[int, Any]) -> _Watching:
+        """Return one with the same arguments that has seen no training: what it saw holds graphs and threads."""
+        made = copy(self)
+        made._in_loop = False
+        made._reset()
+        made.set_model(None)
+        return made
 
     def __enter__(self: _Watching) -> _Watching:
         self.set_params({"epochs": _MANY_EPOCHS})

@@ -12,7 +12,7 @@ import tensorflow as tf
 from recording import MOST_EPOCHS, ROWS, Recorder, fit_until, fit_until_a_trial_ended, identity, rows
 
 import autopipe
-from autopipe.callbacks import PipelineTuner
+from autopipe.callbacks import PipelineMonitor, PipelineTuner
 from autopipe.errors import ArgumentError
 from autopipe.runtime.readings import observers
 from autopipe.tuning.live import searches
@@ -324,7 +324,7 @@ def test_a_training_too_short_for_a_search_is_told_and_a_plan_that_is_missing_to
         Recorder().fit(dataset, steps_per_epoch=1, epochs=1, verbose=0, callbacks=[PipelineTuner(**arguments)])
 
     fit()
-    assert "too few steps to measure anything" in capsys.readouterr().out
+    assert "too short to measure anything" in capsys.readouterr().out
     with pytest.warns(UserWarning, match="ended before a search began, so there is no .*plan.json"):
         fit(plan=tmp_path / "plan.json", trials=0)
 
@@ -390,10 +390,17 @@ def test_every_epoch_has_the_same_figures_in_its_logs_also_the_one_that_fills_a_
     assert history["pipeline_trials"][0] == 0
 
 
-def test_a_tuner_may_be_copied_with_a_model_of_several():
-    tuner = copy.deepcopy(PipelineTuner(trials=1, verbose=0))
-    Recorder().fit(autopipe.optimize(rows().batch(4), seconds=0), verbose=0, callbacks=[tuner])
-    assert tuner.dataset is not None
+@pytest.mark.parametrize("made", [lambda: PipelineTuner(trials=1, verbose=0), PipelineMonitor])
+def test_a_callback_may_be_copied_before_and_after_it_saw_a_training(made):
+    dataset = autopipe.optimize(rows().map(identity).batch(4), seconds=0)
+    first = made()
+    second = copy.deepcopy(first)
+    histories = []
+    for callback in (first, second, copy.deepcopy(second)):
+        assert getattr(callback, "dataset", None) is None
+        histories.append(Recorder().fit(dataset, verbose=0, callbacks=[callback]).history.keys())
+    assert histories == [histories[0]] * 3
+    assert "input_stall" in histories[0]
 
 
 @pytest.mark.filterwarnings("ignore:GPU utilization:autopipe.telemetry.TelemetryWarning")
@@ -411,7 +418,7 @@ def test_what_was_said_of_one_training_is_not_said_again_of_the_next(capsys):
     for _fit in range(3):
         dataset = autopipe.optimize(rows().batch(4), seconds=0)
         Recorder().fit(dataset, steps_per_epoch=1, epochs=1, verbose=0, callbacks=[tuner])
-    assert capsys.readouterr().out.count("too few steps to measure anything") == 1
+    assert capsys.readouterr().out.count("too short to measure anything") == 1
 
 
 def test_an_iterator_that_cannot_be_changed_is_told_of(capsys):
