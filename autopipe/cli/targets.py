@@ -259,9 +259,13 @@ def _no_function(text: str, found: object, module: ModuleType, origin: str, name
             f"A target must be a function, but {text} is {_described(found)}. "
             f"Write a function that returns it: def make_{name}(): return {name}."
         )
-    functions = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
+    if "." in name:
+        wrapped = f"def make_{name.rpartition('.')[2]}(): return {name}()"
+        return f"A target must name a function of the file itself, but got {name!r}. Add one that calls it: {wrapped}."
+    functions = [each for each, value in vars(module).items() if inspect.isroutine(value) and not each.startswith("_")]
     near = get_close_matches(name, functions)
-    return f"A target must name a function, but {origin} has no {name!r}.{_did_you_mean(near or sorted(functions)[:5])}"
+    remedy = _did_you_mean(near) if near or not functions else f" It has {' and '.join(sorted(functions)[:5])}."
+    return f"A target must name a function, but {origin} has no {name!r}.{remedy}"
 
 
 def _did_you_mean(names: list[str]) -> str:
