@@ -25,8 +25,8 @@ def in_one_line(searches: Sequence[Search], most_loss: float) -> str:
         most_loss: the share of the time that their trials were allowed to lose.
 
     >>> in_one_line([], 0.02)
-    'autopipe: too few steps to measure anything (of an epoch the first three, and within fit the last, do not count); \
-the pipeline runs with the knobs it had'
+    'autopipe: training was too short to measure anything: that takes at least eight steps and some tenths of a \
+second, and of an epoch the first three, and within fit the last, do not count; the pipeline runs with the knobs it had'
     """
     if searches and not searches[-1].has_knobs:
         return (
@@ -38,8 +38,9 @@ the pipeline runs with the knobs it had'
     first, last = _first_and_last(searches)
     if first is None or last is None:
         return (
-            "autopipe: too few steps to measure anything (of an epoch the first three, and within fit the last, do not "
-            "count); the pipeline runs with the knobs it had"
+            "autopipe: training was too short to measure anything: that takes at least eight steps and some tenths of "
+            "a second, and of an epoch the first three, and within fit the last, do not count; the pipeline runs with "
+            "the knobs it had"
         )
     latest, trials = searches[-1], trials_of(searches)
     # A GPU driver may be lost in between.

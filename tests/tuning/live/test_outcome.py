@@ -52,7 +52,7 @@ def test_trials_that_were_given_up_are_told_with_the_reason_and_do_not_show_what
 def test_a_search_that_saw_no_window_is_left_out():
     assert measured([searched(100, 50, 100), searched()])["trials"] == 1
     assert measured([searched()]) == {}
-    assert "too few steps" in in_one_line([searched()], 0.02)
+    assert "too short to measure anything" in in_one_line([searched()], 0.02)
 
 
 def test_a_search_with_nothing_to_tune_says_so():
