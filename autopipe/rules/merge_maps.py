@@ -23,8 +23,12 @@ def merge_maps(node: Node) -> Rewrite | None:
     gain.
     """
     match node:
-        case Map(input=Map() as first) if (merged := _merged(first, node)) is not None:
+        case Map(input=Map() as first) if (both := _parallel_alike(first, node)) is not None:
             unseen = (CallsUnseen(first.fn), CallsUnseen(node.fn))
+            if not all(each.holds for each in unseen):
+                # To compose large functions takes seconds.
+                return Rewrite(node, unseen)
+            merged = replace(both, fn=compose(first.fn, node.fn))
             of_first = (NoErrorIsLost if losing_errors([first.fn, node.fn]) else ErrorsSurface)(first.fn)
             errors = (of_first, ErrorsSurface(node.fn))
             alike = rounds_alike(merged.fn, first.fn, node.fn)
@@ -35,10 +39,13 @@ def merge_maps(node: Node) -> Rewrite | None:
     return None
 
 
-def _merged(first: Map, then: Map) -> Map | None:
-    """Return a map that does the work of two that are parallel in the same way; others wait for ``parallel_map``."""
+def _parallel_alike(first: Map, then: Map) -> Map | None:
+    """Return the second of two maps that are parallel in the same way, in the place of both.
+
+    Others wait for ``parallel_map``.
+    """
     calls = calls_of_both(first.num_parallel_calls, then.num_parallel_calls)
     both = replace(then, input=first.input, num_parallel_calls=calls)
     if calls is None or both != replace(first, fn=then.fn, name=then.name, num_parallel_calls=calls):
         return None
-    return replace(both, fn=compose(first.fn, then.fn))
+    return both

@@ -41,10 +41,15 @@ class CallsUnseen:
 
     fn: Function
 
+    @property
+    def holds(self) -> bool:
+        """Whether that is so, wherever the function stands."""
+        return replace(effects(self.fn), unseeded_random=()).steady
+
     def check(self, site: Site) -> Proof:
         """Allow what only computes, reads files, draws without a seed or is declared stateless."""
         found = effects(self.fn)
-        if replace(found, unseeded_random=()).steady:
+        if self.holds:
             return Proof(True, f"{self.fn} {found.describe()}, so it may run on fewer elements and in any order")
         noticed = "and it could be noticed that it runs on other elements or in another order"
         return Proof(False, f"{self.fn} {found.describe()}, {noticed}")
