@@ -20,8 +20,8 @@ _FASTER = (math.inf, math.inf, math.inf)
 _WORTH_CACHING = (math.inf, 0.0)
 _WAITS = (math.inf, 0.0)
 _GRANTED = "not measured: the rules are those of the plan"
-# Samples for proofs take little time, unless elements take long.
-_SECONDS = 2.0
+# Samples for proofs take little time, unless elements take long, or there are many steps to prove.
+_SECONDS, _SECONDS_A_STEP = 2.0, 0.25
 
 
 def replay(
@@ -46,7 +46,7 @@ def replay(
         The rewriting; ``None`` if it is not that of the plan: a rule is not safe here, or may apply where it was not
         faster, or a knob of the plan does not exist. Then everything has to be measured.
     """
-    seconds = measurements.seconds or _SECONDS
+    seconds = max(measurements.seconds, _SECONDS + _SECONDS_A_STEP * len(plan.rules))
     granted = _AsPlanned(measurements.ram_budget, seconds, disk=measurements.disk)
     named = {rule.name: rule for rule in rules}
     script = [(named[name], place) for name, place in zip_longest(plan.rules, plan.places)]

@@ -9,6 +9,7 @@ import tensorflow as tf
 import autopipe
 from autopipe import Plan
 from autopipe.errors import ArgumentError, KnobError, PlanError
+from autopipe.optimizer import Rewriting
 from autopipe.pipeline import ir, trees
 from autopipe.pipeline.extract import extract
 from autopipe.planning.measuring.measure import SampleMeasurements
@@ -92,6 +93,19 @@ def test_a_cache_of_a_plan_is_made_again_whatever_shuffle_waits_for_it(moved):
 
     dataset = autopipe.optimize(made(), plan=plan_for(made(), rules=("cache_fixed_work",)), seconds=0)
     assert dataset.plan.rules == ("cache_fixed_work",)
+
+
+def test_there_is_more_time_to_prove_more_steps_where_none_is_given_to_measure(monkeypatch):
+    given = []
+
+    def noted(tree, *_, measurements, **__):
+        given.append(measurements.seconds)
+        return Rewriting(tree, tree, (), ())
+
+    monkeypatch.setattr("autopipe.planning.plans.replay.rewrite", noted)
+    for steps in (1, 60):
+        autopipe.optimize(numbers(), plan=plan_for(numbers(), rules=("parallel_map",) * steps), seconds=0)
+    assert given[1] > 4 * given[0]
 
 
 @pytest.mark.parametrize("rule", ["cache_results", "cache_zipped_results"])
