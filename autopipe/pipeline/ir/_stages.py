@@ -135,6 +135,11 @@ class Repeat(Unary):
         """Whether it repeats without end."""
         return self.count < 0
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it may give more than one epoch."""
+        return self.count not in (0, 1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cache(Unary):

@@ -195,8 +195,14 @@ class NoRepeatAfter:
     def check(self, site: Site) -> Proof:
         """Look for a repeat that is not part of what is cached."""
         part = set(trees.walk(self.cached))
-        found = (node for node in trees.walk(site.pipeline) if isinstance(node, ir.Repeat) and node not in part)
-        repeats = next(found, None)
+        repeats = next(
+            (
+                node
+                for node in trees.walk(site.pipeline)
+                if isinstance(node, ir.Repeat) and node.goes_on and node not in part
+            ),
+            None,
+        )
         if repeats is None:
             return Proof(True, "")
         return Proof(False, f"{stage(repeats)} goes on in the iterator that fills the cache, in one order for good")
