@@ -15,7 +15,7 @@ from autopipe.pipeline import ir, trees
 from autopipe.pipeline.builders import arguments_of, build_stage, from_variant
 from autopipe.pipeline.extract import element_shapes, element_types
 
-__all__ = ["build", "memory_caches"]
+__all__ = ["build", "memory_caches", "only_cache"]
 
 
 def build(node: ir.Node, memories: Iterator[Any] | None = None) -> Any:
@@ -48,6 +48,14 @@ def build(node: ir.Node, memories: Iterator[Any] | None = None) -> Any:
 def memory_caches(node: ir.Node) -> list[ir.Cache]:
     """Return the memory caches of a pipeline in the order they are built; one that is used twice comes once."""
     return [each for each in trees.inputs_first(node) if trees.is_memory_cache(each)]
+
+
+def only_cache(tree: ir.Node) -> ir.Cache | None:
+    """Return the memory cache of a pipeline; ``None`` if it has none or several, or reads it at several places."""
+    match memory_caches(tree):
+        case [cache] if sum(each == cache for each in trees.walk(tree)) == 1:
+            return cache
+    return None
 
 
 def _cache_in(memory: Any, node: ir.Node, source: Any) -> Any:

@@ -16,6 +16,7 @@ from autopipe.rules._obligations import (
     NoErrorIsIgnored,
     NoRepeatAfter,
     NotCachedYet,
+    OthersStartSoon,
     ReadToItsEnd,
     RoundingUnseen,
     SameElementsEveryEpoch,
@@ -51,8 +52,9 @@ def cache_free_order(node: Node) -> Rewrite | None:
     safe = (*known, NotCachedYet(kept.working), same, alone, NoErrorIsIgnored())
     whole = ReadToItsEnd(fixed, one_pass=kept.one_pass)
     worth = WorthCaching(fixed) if fn else WorthCaching(fixed, LEAST_SAVED_SECONDS)
-    soon = (StartsSoon(fixed, kept.after),) if isinstance(node, Map) and isinstance(fixed, Map) else ()
-    provided = (*safe, whole, worth, SoonShuffled(fixed), FitsMemory(fixed), *soon)
+    by_map = isinstance(node, Map) and isinstance(fixed, Map)
+    soon = StartsSoon(fixed, kept.after) if by_map else OthersStartSoon(kept.after)
+    provided = (*safe, whole, worth, SoonShuffled(fixed), FitsMemory(fixed), soon)
     if fn and parts and not rounds_alike(fn, *parts):
         return Rewrite(kept.after, (*provided, RoundingUnseen(jumps_after_regrouping(fn))))
     return Rewrite(kept.after, provided)

@@ -7,6 +7,7 @@ from autopipe.rules._obligations import (
     NoErrorIsIgnored,
     NotCachedYet,
     OneReader,
+    OthersStartSoon,
     ReadToItsEnd,
     SameEveryEpoch,
     WorthCaching,
@@ -37,7 +38,9 @@ def cache_inner_work(node: Node) -> Rewrite | None:
         NoErrorIsIgnored(),
         ReadToItsEnd(kept),
     )
-    return Rewrite(Cache(input=kept), (*safe, WorthCaching(kept, LEAST_SAVED_SECONDS), FitsMemory(kept)))
+    cache = Cache(input=kept)
+    measured = (WorthCaching(kept, LEAST_SAVED_SECONDS), FitsMemory(kept), OthersStartSoon(cache))
+    return Rewrite(cache, (*safe, *measured))
 
 
 def _before_cache(node: Node) -> Node:

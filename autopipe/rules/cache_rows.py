@@ -28,6 +28,7 @@ from autopipe.rules._obligations import (
     FitsMemory,
     NoErrorIsIgnored,
     NotCachedYet,
+    OthersStartSoon,
     ReadToItsEnd,
     RoundingUnseen,
     RowsApart,
@@ -86,6 +87,7 @@ def cache_rows(node: Node) -> Rewrite | None:
         WorthCaching(kept.rows, _LEAST_SAVED_SECONDS),
         SameOnSample(*kept.compared, over=below.source, exact=exact),
         FitsMemory(kept.rows),
+        OthersStartSoon(kept.result),
     )
     return Rewrite(kept.result, provided, Keeps.ELEMENTS if unseen else None)
 

@@ -12,6 +12,7 @@ from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
+from autopipe.runtime.caches.filling import while_filling
 from autopipe.runtime.caches.memories import Memories
 from autopipe.verify import compare
 from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named
@@ -222,6 +223,9 @@ def decode_twice(text):
     return tf.strings.to_number(text + text)
 
 
+PARSED = NAMES.shuffle(1000).map(parse)
+
+
 @pytest.mark.parametrize("shuffle", [{"buffer_size": 1000, "seed": 3}, {"buffer_size": 500}], ids=["seeded", "partial"])
 def test_refuses_where_the_first_element_would_wait_long_for_the_work_on_others(shuffle):
     held, seconds = shuffle["buffer_size"], shuffle["buffer_size"] // 20
@@ -242,8 +246,9 @@ def test_says_how_long_the_first_element_waits_where_that_is_short():
         NAMES.shuffle(1000).map(parse).repeat(2),
         NAMES.repeat(2).shuffle(2000).map(parse),
         Dataset.zip((NAMES.map(parse).cache(), NAMES.shuffle(1000).map(parse))),
+        PARSED.concatenate(PARSED),
     ],
-    ids=["after a map", "repeated", "repeated before", "beside another cache"],
+    ids=["after a map", "repeated", "repeated before", "beside another cache", "read twice"],
 )
 def test_refuses_where_a_shuffle_of_all_elements_cannot_stand_before_the_work_meanwhile(dataset):
     refusals = apply(RULE, dataset, answers=SLOW).refusals
@@ -269,6 +274,12 @@ def test_a_second_cache_says_how_long_the_shuffle_after_the_first_begins_to_wait
 def test_what_the_author_let_wait_already_is_cached():
     dataset = NAMES.map(parse).shuffle(1000, seed=3).batch(10)
     assert "map(parse) | cache() | shuffle(1000, seed=3)" in one_line(apply(RULE, dataset, answers=SLOW).after)
+
+
+def test_a_repeat_of_one_epoch_changes_nothing():
+    done = apply(RULE, PARSED.repeat(1), answers=SLOW)
+    assert one_line(done.after) == "tensor_slices | map(parse) | cache() | shuffle(1000) | repeat(1)"
+    assert one_line(while_filling(done.after)) == "tensor_slices | shuffle(1000) | map(parse) | cache() | repeat(1)"
 
 
 def test_a_shuffle_of_all_elements_stands_before_the_work_meanwhile_so_that_nothing_waits():

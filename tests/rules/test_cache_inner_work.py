@@ -33,6 +33,17 @@ def rows(file):
     return tf.data.experimental.CsvDataset(file, [tf.int32, tf.float32, tf.string], header=True)
 
 
+def test_refuses_where_the_shuffle_after_another_cache_would_begin_to_wait_long():
+    parsed = Dataset.range(60).shuffle(60).map(lambda x: tf.strings.length(tf.strings.as_string(tf.range(x))))
+    kept = Dataset.range(60).filter(lambda x: tf.strings.length(tf.strings.as_string(x)) > 0)
+    zipped = Dataset.zip((parsed, kept.apply(tf.data.experimental.assert_cardinality(60))))
+    rules = [named("cache_fixed_work"), named(RULE)]
+    for seconds, caches in ((1e-3, 2), (1.0, 1)):
+        done = rewrite(extract(zipped), rules, keeps=Keeps.TRAINING, measurements=Answers(caching=(seconds, 1e-5)))
+        assert one_line(done.after).count("cache()") == caches
+    assert any("a first element may wait no longer than 5 s" in each.reason for each in done.refusals)
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("keeps", [Keeps.TRAINING, Keeps.ELEMENTS])
 @pytest.mark.parametrize("reads", [1, 2, 3])

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from needing import needs_keras
 
 import autopipe
+from autopipe.optimizer import rewrite
 from autopipe.pipeline.build import build
+from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.planning.measuring.measure import SampleMeasurements
 from autopipe.rules import Keeps
 from autopipe.verify import compare
-from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites
+from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named
 
 RULE = "cache_rows"
 Dataset = tf.data.Dataset
@@ -33,6 +35,10 @@ def to_number(x):
     return tf.strings.to_number(tf.strings.regex_replace(x, "[^0-9]", ""))
 
 
+def fixed(x):
+    return tf.strings.as_string(tf.range(x))
+
+
 def angles(x):
     return tf.math.sin(tf.cast(tf.strings.length(x), tf.float32))
 
@@ -51,6 +57,15 @@ KEPT = "tensor_slices | batch(8) | map({}) | unbatch() | assert_cardinality(50) 
 def test_rows_are_kept_and_batched_again():
     done = assert_rewrites(RULE, texts().batch(8).map(look_up), KEPT.format("look_up"))
     assert done.steps[0].keeps is Keeps.SEQUENCE
+
+
+def test_refuses_where_the_shuffle_after_another_cache_would_begin_to_wait_long():
+    zipped = Dataset.zip((Dataset.range(7).shuffle(7).map(fixed), texts().batch(8).map(look_up)))
+    rules = [named("cache_fixed_work"), named(RULE)]
+    for seconds, caches in ((1e-3, 2), (9.0, 1)):
+        done = rewrite(extract(zipped), rules, keeps=Keeps.TRAINING, measurements=Answers(caching=(seconds, 1e-5)))
+        assert one_line(done.after).count("cache()") == caches
+    assert any("a first element may wait no longer than 5 s" in each.reason for each in done.refusals)
 
 
 def test_maps_and_prefetches_on_the_way_keep_their_places():

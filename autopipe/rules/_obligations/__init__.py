@@ -7,6 +7,7 @@ from autopipe.rules._obligations.caches import (
     NoCacheServes,
     NotCachedYet,
     OneReader,
+    OthersStartSoon,
     SoonShuffled,
     StartsSoon,
 )
@@ -115,6 +116,7 @@ __all__ = [
     "OneShape",
     "OrderUnseen",
     "OrdinaryTypes",
+    "OthersStartSoon",
     "OutgrowsMemory",
     "PlainTensors",
     "Pure",

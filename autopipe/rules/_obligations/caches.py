@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from autopipe.figures import duration_text
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import memory_caches
+from autopipe.pipeline.build import only_cache
 from autopipe.pipeline.order import mixes_all
 from autopipe.pipeline.text import stage
 from autopipe.rules._base import MeasurementError, Proof, Site, refuses_unmeasured
@@ -17,7 +18,16 @@ from autopipe.rules._obligations.errors import NoErrorIsIgnored
 from autopipe.rules._obligations.numbers import SameNumbers
 from autopipe.rules._obligations.reading import ReadToItsEnd
 
-__all__ = ["DiskNamed", "InMemory", "NoCacheServes", "NotCachedYet", "OneReader", "SoonShuffled", "StartsSoon"]
+__all__ = [
+    "DiskNamed",
+    "InMemory",
+    "NoCacheServes",
+    "NotCachedYet",
+    "OneReader",
+    "OthersStartSoon",
+    "SoonShuffled",
+    "StartsSoon",
+]
 
 # An epoch may begin later by this share of its shortest time. A shuffle takes a fifth of the time measured, since
 # nothing is handed to Python.
@@ -80,7 +90,7 @@ class StartsSoon:
 
     A shuffle that mixes all elements anew stands before the work while the cache fills, so that nothing waits. It
     cannot if its author gave it a seed, if it holds only some of the elements, if one iterator goes on for more epochs,
-    or if several caches fill: with a second cache, the shuffle after the first one begins to wait, too.
+    if the cache is read at several places, or if several caches fill; see also :class:`OthersStartSoon`.
 
     Args:
         cached: what the cache would keep.
@@ -95,7 +105,7 @@ class StartsSoon:
     def check(self, site: Site) -> Proof:
         """Multiply what the shuffle holds by the time it takes to make one."""
         shuffles = self._shuffles()
-        others = self._begin_to_wait(site)
+        others = _begin_to_wait(site, self.result)
         if not (shuffles or others) or site.measurements.follows_plan:
             return Proof(True, "")
         waiting = self._waiting(shuffles, site)
@@ -103,12 +113,7 @@ class StartsSoon:
             told = self._if_repeated(shuffles, site)
             return Proof(True, told, timed=bool(told))
         own = [(max(waiting, key=_holds_at_first), self.cached)] if waiting else []
-        waits_of = [_wait(each, cached, _holds_at_first(each), site) for each, cached in (*own, *others)]
-        seconds, waits = max(waits_of)
-        if seconds <= _MOST_SECONDS_TO_FIRST_ELEMENT:
-            return Proof(True, f"the first element of the first epoch {waits}", timed=True)
-        law = f"a first element may wait no longer than {_MOST_SECONDS_TO_FIRST_ELEMENT:g} s"
-        return Proof(False, f"{law}, but this one {waits}", timed=True)
+        return _waits_briefly([*own, *others], site)
 
     def _if_repeated(self, shuffles: list[ir.Shuffle], site: Site) -> str:
         """Return what a repeat that is put after the whole pipeline changes, unless that is little, or unknown."""
@@ -123,7 +128,7 @@ class StartsSoon:
 
     def waited_too_long(self, site: Site) -> bool:
         """Return whether a plan that is applied again may have kept results by number because of a wait."""
-        waiting = self._waiting(self._shuffles(), site) or self._begin_to_wait(site)
+        waiting = self._waiting(self._shuffles(), site) or _begin_to_wait(site, self.result)
         return site.measurements.follows_plan and bool(waiting)
 
     def _shuffles(self) -> list[ir.Shuffle]:
@@ -133,19 +138,10 @@ class StartsSoon:
     def _waiting(self, shuffles: list[ir.Shuffle], site: Site) -> list[ir.Shuffle]:
         """Return those of the shuffles after the cache that need its elements before they give the first."""
         tree = trees.substitute(site.pipeline, site.node, self.result)
-        goes_on = any(isinstance(node, ir.Repeat) for node in self._after(tree))
-        if goes_on or len(memory_caches(tree)) > 1:
+        goes_on = any(isinstance(node, ir.Repeat) and node.goes_on for node in self._after(tree))
+        if goes_on or only_cache(tree) is None:
             return shuffles
         return [each for each in shuffles if not _stands_before(each)]
-
-    def _begin_to_wait(self, site: Site) -> list[tuple[ir.Shuffle, ir.Node]]:
-        """Return the shuffles that stood before the work of the only other cache, and what that one keeps."""
-        after = trees.substitute(site.pipeline, site.node, self.result)
-        match memory_caches(site.pipeline):
-            case [cache] if len(memory_caches(after)) > 1:
-                shuffles = (each for each in trees.walk(after) if isinstance(each, ir.Shuffle) and _stands_before(each))
-                return [(each, cache.input) for each in shuffles if trees.past(each.input, _PASSING_ON) == cache]
-        return []
 
     def _after(self, tree: ir.Node) -> list[ir.Node]:
         found: list[ir.Node] = []
@@ -155,6 +151,47 @@ class StartsSoon:
                 ids.add(id(node))
                 found.append(node)
         return found
+
+
+@dataclass(frozen=True)
+class OthersStartSoon:
+    """With one more cache, the first element does not wait long for the work that an earlier cache keeps.
+
+    A shuffle stands before that work while the cache fills, but only while no other cache does.
+
+    Args:
+        result: what becomes of the site, with the new cache.
+    """
+
+    measures: ClassVar[bool] = True
+    result: ir.Node = field(repr=False)
+
+    @refuses_unmeasured("it is not known how long the first element would wait")
+    def check(self, site: Site) -> Proof:
+        """Multiply what the other shuffles hold by the time it takes to make one."""
+        others = _begin_to_wait(site, self.result)
+        if not others or site.measurements.follows_plan:
+            return Proof(True, "")
+        return _waits_briefly(others, site)
+
+
+def _begin_to_wait(site: Site, result: ir.Node) -> list[tuple[ir.Shuffle, ir.Node]]:
+    """Return the shuffles that stood before the work of the only cache so far, and what that one keeps."""
+    cache = only_cache(site.pipeline)
+    after = trees.substitute(site.pipeline, site.node, result)
+    if cache is None or only_cache(after) is not None:
+        return []
+    shuffles = (each for each in trees.walk(after) if isinstance(each, ir.Shuffle) and _stands_before(each))
+    return [(each, cache.input) for each in shuffles if trees.past(each.input, _PASSING_ON) == cache]
+
+
+def _waits_briefly(waiting: Sequence[tuple[ir.Shuffle, ir.Node]], site: Site) -> Proof:
+    """Prove that no shuffle waits long for what the cache before it keeps."""
+    seconds, waits = max(_wait(shuffle, cached, _holds_at_first(shuffle), site) for shuffle, cached in waiting)
+    if seconds <= _MOST_SECONDS_TO_FIRST_ELEMENT:
+        return Proof(True, f"the first element of the first epoch {waits}", timed=True)
+    law = f"a first element may wait no longer than {_MOST_SECONDS_TO_FIRST_ELEMENT:g} s"
+    return Proof(False, f"{law}, but this one {waits}", timed=True)
 
 
 def _stands_before(shuffle: ir.Shuffle) -> bool:

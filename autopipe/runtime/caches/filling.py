@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autopipe.pipeline import ir, trees
-from autopipe.pipeline.build import memory_caches
+from autopipe.pipeline.build import memory_caches, only_cache
 from autopipe.pipeline.order import mixes_all
 from autopipe.pipeline.signature import signature
 
@@ -98,8 +98,8 @@ def _mixes_all(shuffle: ir.Shuffle, node: ir.Node) -> bool:
 
 def _goes_on(tree: ir.Node, after: Sequence[ir.Node]) -> bool:
     """Return whether an iterator goes on for more epochs, by a repeat after a cache."""
-    repeats = [node for node in trees.walk(tree) if isinstance(node, ir.Repeat)]
-    return any(map(memory_caches, repeats)) or any(isinstance(stage, ir.Repeat) for stage in after)
+    repeats = [node for node in trees.walk(tree) if isinstance(node, ir.Repeat) and node.goes_on]
+    return any(map(memory_caches, repeats)) or any(isinstance(stage, ir.Repeat) and stage.goes_on for stage in after)
 
 
 def looked_at(tree: ir.Node) -> ir.Node:
@@ -172,5 +172,4 @@ def _is_mixed_whole(shuffle: ir.Shuffle, cache: ir.Cache, tree: ir.Node) -> bool
 
     With several caches, one may be full while another is being filled: its elements would come in one order for good.
     """
-    alone = len(memory_caches(tree)) == 1 and sum(each == cache for each in trees.walk(tree)) == 1
-    return alone and mixes_all(shuffle)
+    return only_cache(tree) == cache and mixes_all(shuffle)
