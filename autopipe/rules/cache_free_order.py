@@ -8,7 +8,7 @@ from autopipe.functions.parts.cut import IllegalCutError
 from autopipe.functions.parts.fixed_part import changes_between_epochs, split_fixed_part
 from autopipe.pipeline.ir import ALL_ELEMENTS, Cache, Map, Node, Options, Prefetch, Shuffle
 from autopipe.pipeline.trees import past, substitute, walk
-from autopipe.rules._base import Keeps, Rewrite, rule
+from autopipe.rules._base import Keeps, Obligation, Rewrite, rule
 from autopipe.rules._caching import cached_before_mixing
 from autopipe.rules._inner_work import LEAST_SAVED_SECONDS, works_inside
 from autopipe.rules._obligations import (
@@ -52,8 +52,9 @@ def cache_free_order(node: Node) -> Rewrite | None:
     safe = (*known, NotCachedYet(kept.working), same, alone, NoErrorIsIgnored())
     whole = ReadToItsEnd(fixed, one_pass=kept.one_pass)
     worth = WorthCaching(fixed) if fn else WorthCaching(fixed, LEAST_SAVED_SECONDS)
-    by_map = isinstance(node, Map) and isinstance(fixed, Map)
-    soon = StartsSoon(fixed, kept.after) if by_map else OthersStartSoon(kept.after)
+    soon: Obligation = OthersStartSoon(kept.after)
+    if isinstance(node, Map) and isinstance(fixed, Map):
+        soon = StartsSoon(fixed, kept.after)
     provided = (*safe, whole, worth, SoonShuffled(fixed), FitsMemory(fixed), soon)
     if fn and parts and not rounds_alike(fn, *parts):
         return Rewrite(kept.after, (*provided, RoundingUnseen(jumps_after_regrouping(fn))))
