@@ -5,7 +5,7 @@ from dataclasses import replace
 from autopipe.functions.analysis.work import does_work
 from autopipe.functions.function import Function
 from autopipe.functions.parts.fixed_part import changes_between_epochs
-from autopipe.pipeline.ir import AssertCardinality, Cache, Map, Node, Options, Prefetch, Repeat, Shuffle
+from autopipe.pipeline.ir import Cache, Map, Node, PassingOn, Repeat, Shuffle
 from autopipe.pipeline.trees import past
 
 __all__ = ["before_mixing", "cached_before_mixing", "fixed_before_mixing", "nothing_to_keep"]
@@ -42,7 +42,7 @@ def _noting_where_it_stood(stage: Node) -> Node:
     if not isinstance(stage, Shuffle) or stage.seeded or not stage.mixes_anew:
         return stage
     # Of two shuffles in a row only the first one moves.
-    before = past(stage.input, AssertCardinality | Options | Prefetch)
+    before = past(stage.input, PassingOn)
     return stage if isinstance(before, Cache | Map | Repeat | Shuffle) else replace(stage, from_before_the_work=True)
 
 
@@ -59,7 +59,7 @@ def fixed_before_mixing(node: Node) -> tuple[Node, list[Node]]:
         match node:
             case Shuffle() | Repeat() if cached:
                 break
-            case Shuffle() | Repeat() | Prefetch() | AssertCardinality() | Options():
+            case _ if isinstance(node, Shuffle | Repeat | PassingOn):
                 passed.append(node)
             case Map(one_for_one_in_order=True) if not changes_between_epochs(node.fn):
                 fixed.append(node)

@@ -242,3 +242,6 @@ class ThreadPool(Unary):
 
 Batching = Batch | PaddedBatch
 """The nodes that stack elements into batches."""
+
+PassingOn = AssertCardinality | Options | Prefetch
+"""The nodes that give the elements they take, in the same order."""

@@ -33,7 +33,6 @@ __all__ = [
 # nothing is handed to Python.
 _MOST_WAITING = 0.1
 _MAY_KEEP = ir.Keeping | ir.Opaque
-_PASSING_ON = ir.AssertCardinality | ir.Options | ir.Prefetch
 _MOST_SECONDS_TO_FIRST_ELEMENT = 5.0
 
 
@@ -104,9 +103,10 @@ class StartsSoon:
     @refuses_unmeasured("it is not known how long the first element would wait")
     def check(self, site: Site) -> Proof:
         """Multiply what the shuffle holds by the time it takes to make one."""
-        shuffles = self._shuffles()
-        others = _begin_to_wait(site, self.result)
-        if not (shuffles or others) or site.measurements.follows_plan:
+        if site.measurements.follows_plan:
+            return Proof(True, "")
+        shuffles, others = self._shuffles(), _begin_to_wait(site, self.result)
+        if not (shuffles or others):
             return Proof(True, "")
         waiting = self._waiting(shuffles, site)
         if not (waiting or others):
@@ -128,8 +128,9 @@ class StartsSoon:
 
     def waited_too_long(self, site: Site) -> bool:
         """Return whether a plan that is applied again may have kept results by number because of a wait."""
-        waiting = self._waiting(self._shuffles(), site) or _begin_to_wait(site, self.result)
-        return site.measurements.follows_plan and bool(waiting)
+        if not site.measurements.follows_plan:
+            return False
+        return bool(self._waiting(self._shuffles(), site) or _begin_to_wait(site, self.result))
 
     def _shuffles(self) -> list[ir.Shuffle]:
         """Return the shuffles that the cache went before."""
@@ -182,7 +183,7 @@ def _begin_to_wait(site: Site, result: ir.Node) -> list[tuple[ir.Shuffle, ir.Nod
     if cache is None or only_cache(after) is not None:
         return []
     shuffles = (each for each in trees.walk(after) if isinstance(each, ir.Shuffle) and _stands_before(each))
-    return [(each, cache.input) for each in shuffles if trees.past(each.input, _PASSING_ON) == cache]
+    return [(each, cache.input) for each in shuffles if trees.past(each.input, ir.PassingOn) == cache]
 
 
 def _waits_briefly(waiting: Sequence[tuple[ir.Shuffle, ir.Node]], site: Site) -> Proof:

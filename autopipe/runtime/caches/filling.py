@@ -20,8 +20,6 @@ __all__ = [
     "while_filling",
 ]
 
-_PASSING_ON = ir.AssertCardinality | ir.Options | ir.Prefetch
-
 
 def while_filling(tree: ir.Node, after: Sequence[ir.Node] = ()) -> ir.Node:
     """Return the pipeline for an iterator that fills memory caches; the same object if nothing has to change.
@@ -151,7 +149,7 @@ def _filling(shuffle: ir.Shuffle, tree: ir.Node | None) -> ir.Node:
         return written
     held: list[ir.Unary] = []
     stage = shuffle.input
-    while isinstance(stage, _PASSING_ON):
+    while isinstance(stage, ir.PassingOn):
         held.append(stage)
         stage = stage.input
     if not trees.is_memory_cache(stage):
@@ -159,7 +157,7 @@ def _filling(shuffle: ir.Shuffle, tree: ir.Node | None) -> ir.Node:
     if tree is not None and not _is_mixed_whole(shuffle, stage, tree):
         return written
     work: list[ir.Unary] = [stage]
-    while isinstance(work[-1].input, ir.Map | _PASSING_ON):
+    while isinstance(work[-1].input, ir.Map | ir.PassingOn):
         work.append(work[-1].input)
     made: ir.Node = written.on(work[-1].input)
     for each in reversed((*held, *work)):
