@@ -133,7 +133,7 @@ def test_an_optimized_dataset_is_taken_as_it_was_written(function: str, more: st
         ("trian:make_dataset", "no module 'trian'", "Did you mean train.py?"),
         ("train.sub:make_dataset", "no module 'train.sub'", "write its path with .py"),
         ("train.py:make_datset", "no 'make_datset'", "Did you mean make_dataset"),
-        ("train.py:xyz", "no 'xyz'", "It has "),
+        ("train.py:xyz", "no 'xyz'", "It has broken_model and empty and "),
         ("train.py:Data.train", "got 'Data.train'", "def make_train(): return Data.train()"),
         ("train.py:dataset", "_BatchDataset", "def make_dataset(): return dataset"),
         ("train.py:needs_folder", "missing a required argument: 'folder'", "--arg name=value"),

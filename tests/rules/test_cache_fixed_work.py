@@ -12,8 +12,6 @@ from autopipe.pipeline.build import build
 from autopipe.pipeline.extract import extract
 from autopipe.pipeline.text import one_line
 from autopipe.rules import Keeps
-from autopipe.runtime.caches.filling import while_filling
-from autopipe.runtime.caches.memories import Memories
 from autopipe.verify import compare
 from sides import AlwaysFaster, Answers, apply, assert_no_match, assert_refuses, assert_rewrites, named
 
@@ -150,7 +148,7 @@ def test_a_function_that_never_changes_is_cached_whole():
 
 
 def test_each_of_two_caches_is_told_with_its_own_size():
-    zipped = tf.data.Dataset.zip((DECODED, NUMBERS(10).map(lambda x: tf.sort(tf.fill([3], x)))))
+    zipped = tf.data.Dataset.zip((JPEGS.map(decode), tf.data.Dataset.range(10).map(lambda x: tf.sort(tf.fill([3], x)))))
     done = apply(RULE, zipped, answers=Answers(cache_bytes=2**20))
     first, second = (proof.because for step in done.steps for proof in step.proofs if "RAM budget" in proof.because)
     assert first.startswith("it needs 1 MiB (8 bytes for each element) of the RAM budget")
@@ -210,92 +208,6 @@ def test_refuses_what_does_not_fit():
     assert_refuses(RULE, JPEGS.map(augment), "above the RAM budget", answers=small)
 
 
-SLOW = Answers(caching=(0.1, 1e-5))
-Dataset = tf.data.Dataset
-NAMES = Dataset.from_tensor_slices([str(number) for number in range(1000)])
-
-
-def parse(text):
-    return tf.strings.to_number(text)
-
-
-def decode_twice(text):
-    return tf.strings.to_number(text + text)
-
-
-PARSED = NAMES.shuffle(1000).map(parse)
-
-
-@pytest.mark.parametrize("shuffle", [{"buffer_size": 1000, "seed": 3}, {"buffer_size": 500}], ids=["seeded", "partial"])
-def test_refuses_where_the_first_element_would_wait_long_for_the_work_on_others(shuffle):
-    held, seconds = shuffle["buffer_size"], shuffle["buffer_size"] // 20
-    waits = f"waits at least {seconds} s for the work on the {held:,} elements that shuffle({held}"
-    assert_refuses(RULE, NAMES.shuffle(**shuffle).map(parse), f"no longer than 5 s, but this one {waits}", answers=SLOW)
-
-
-def test_says_how_long_the_first_element_waits_where_that_is_short():
-    done = apply(RULE, NAMES.shuffle(100, seed=3).map(parse), answers=Answers())
-    waits = "waits at least 50 ms for the work on the 100 elements that shuffle(100, seed=3) holds"
-    assert f"the first element of the first epoch {waits}" in done.steps[0].reasons
-
-
-@pytest.mark.parametrize(
-    "dataset",
-    [
-        NAMES.map(tf.strings.upper).shuffle(1000).map(parse),
-        NAMES.shuffle(1000).map(parse).repeat(2),
-        NAMES.repeat(2).shuffle(2000).map(parse),
-        Dataset.zip((NAMES.map(parse).cache(), NAMES.shuffle(1000).map(parse))),
-        PARSED.concatenate(PARSED),
-    ],
-    ids=["after a map", "repeated", "repeated before", "beside another cache", "read twice"],
-)
-def test_refuses_where_a_shuffle_of_all_elements_cannot_stand_before_the_work_meanwhile(dataset):
-    refusals = apply(RULE, dataset, answers=SLOW).refusals
-    assert any("a first element may wait no longer than 5 s" in each.reason for each in refusals)
-
-
-@pytest.mark.parametrize("asserted", [False, True])
-def test_a_second_cache_is_refused_where_the_shuffle_after_the_first_would_begin_to_wait_long(asserted):
-    first = NAMES.shuffle(1000).map(parse)
-    first = first.apply(tf.data.experimental.assert_cardinality(1000)) if asserted else first
-    done = apply(RULE, Dataset.zip((first, NAMES.map(decode_twice))), answers=SLOW)
-    assert one_line(done.after).count("cache()") == 1
-    assert any("a first element may wait no longer than 5 s, but" in each.reason for each in done.refusals)
-
-
-def test_a_second_cache_says_how_long_the_shuffle_after_the_first_begins_to_wait():
-    done = apply(RULE, Dataset.zip((NAMES.shuffle(1000).map(parse), NAMES.map(decode_twice))), answers=Answers())
-    assert one_line(done.after).count("cache()") == 2
-    waits = "waits at least 500 ms for the work on the 1,000 elements that shuffle(1000) holds"
-    assert any(f"the first element of the first epoch {waits}" in step.reasons for step in done.steps)
-
-
-def test_what_the_author_let_wait_already_is_cached():
-    dataset = NAMES.map(parse).shuffle(1000, seed=3).batch(10)
-    assert "map(parse) | cache() | shuffle(1000, seed=3)" in one_line(apply(RULE, dataset, answers=SLOW).after)
-
-
-def test_a_repeat_of_one_epoch_changes_nothing():
-    done = apply(RULE, PARSED.repeat(1), answers=SLOW)
-    assert one_line(done.after) == "tensor_slices | map(parse) | cache() | shuffle(1000) | repeat(1)"
-    assert one_line(while_filling(done.after)) == "tensor_slices | shuffle(1000) | map(parse) | cache() | repeat(1)"
-
-
-def test_a_shuffle_of_all_elements_stands_before_the_work_meanwhile_so_that_nothing_waits():
-    done = apply(RULE, NAMES.shuffle(1000).map(parse), answers=SLOW)
-    assert one_line(done.after) == "tensor_slices | map(parse) | cache() | shuffle(1000)"
-    under_a_repeat = (
-        "the first element does not wait, but under a repeat() after optimize() it waits at least 50 s "
-        "for the work on the 1,000 elements that shuffle(1000) holds"
-    )
-    assert under_a_repeat in done.steps[0].reasons
-    quick = apply(RULE, NAMES.shuffle(1000).map(parse), answers=Answers())
-    unknown = apply(RULE, NAMES.shuffle(1000).map(parse), answers=Answers(caching=(0.1, 1e-5), most_elements=None))
-    for each in (quick, unknown):
-        assert not any("wait" in reason for reason in each.steps[0].reasons)
-
-
 def test_refuses_what_costs_no_more_than_memory():
     cheap = Answers(caching=(1e-5, 8e-6))
     assert_refuses(RULE, JPEGS.map(augment), "10 us to make an element, 8 us to read it", answers=cheap)
@@ -304,9 +216,9 @@ def test_refuses_what_costs_no_more_than_memory():
 def test_what_takes_as_long_as_a_call_is_worth_a_cache_only_where_no_batch_could_do_it():
     little = Answers(caching=(18e-6, 1e-6))
     assert any(isinstance(node, ir.Cache) for node in trees.walk(apply(RULE, JPEGS.map(decode), answers=little).after))
-    dense = NUMBERS(9).map(lambda x: tf.linalg.inv(tf.eye(3) + tf.cast(x, tf.float32)))
+    dense = tf.data.Dataset.range(9).map(lambda x: tf.linalg.inv(tf.eye(3) + tf.cast(x, tf.float32)))
     assert_refuses(RULE, dense, "18 us to make an element, 1 us to read it", answers=little)
-    batches = NUMBERS(9).batch(3).map(lambda x: tf.strings.to_number(tf.strings.as_string(x)))
+    batches = tf.data.Dataset.range(9).batch(3).map(lambda x: tf.strings.to_number(tf.strings.as_string(x)))
     assert_refuses(RULE, batches, "18 us to make an element, 1 us to read it", answers=little)
 
 
@@ -400,54 +312,6 @@ def test_elements_of_a_generator_that_is_declared_stateless_are_cached():
 
     undeclared = tf.data.Dataset.from_generator(lambda: jpegs(), output_signature=spec)
     assert_refuses(RULE, undeclared.map(decode), "the generator runs Python code (PyFunc), so each epoch must run it")
-
-
-DECODED = JPEGS.map(decode)
-SOME_JPEGS = JPEGS.filter(lambda jpeg: tf.strings.length(jpeg) > 0)
-SOME = SOME_JPEGS.map(decode)
-NUMBERS = tf.data.Dataset.range
-counted = tf.data.experimental.assert_cardinality
-
-
-@pytest.mark.parametrize(
-    "read_in_part",
-    [
-        DECODED.take(9),
-        DECODED.batch(4).take(2),
-        DECODED.shuffle(10).repeat().batch(4).take(2),
-        SOME.take(10),
-        tf.data.Dataset.zip((DECODED, NUMBERS(9))),
-        tf.data.Dataset.zip((NUMBERS(9), DECODED.repeat())),
-        tf.data.Dataset.zip((SOME, NUMBERS(20))),
-        tf.data.Dataset.zip((DECODED, NUMBERS(20))).take(9),
-        tf.data.Dataset.zip((SOME_JPEGS.repeat(2).apply(counted(20)).map(decode), NUMBERS(15))),
-    ],
-)
-def test_refuses_a_cache_that_no_epoch_would_fill(read_in_part):
-    assert_refuses(RULE, read_in_part, "may stop before its end, and a cache that is not full is discarded")
-
-
-@pytest.mark.parametrize(
-    "read_whole",
-    [
-        DECODED.take(10),
-        DECODED.batch(4).take(3),
-        DECODED.take(-1),
-        DECODED.repeat().batch(4).take(3),
-        tf.data.Dataset.zip((DECODED, NUMBERS(10))),
-        tf.data.Dataset.zip((DECODED.repeat(), NUMBERS(20))),
-        tf.data.Dataset.zip((NUMBERS(5).repeat(), SOME)),
-        tf.data.Dataset.zip((SOME, SOME.map(lambda image: image[0]))),
-        tf.data.Dataset.zip((SOME_JPEGS.apply(counted(10)).shuffle(10).map(decode), NUMBERS(10))),
-        tf.data.Dataset.zip((SOME_JPEGS.shuffle(10).apply(counted(10)).repeat(2).map(decode), NUMBERS(20))),
-    ],
-)
-def test_a_cache_that_every_epoch_reads_to_its_end_is_full_after_the_first(read_whole):
-    done = apply(RULE, read_whole)
-    (cache,) = {node for node in trees.walk(done.after) if isinstance(node, ir.Cache)}
-    memories = Memories(done.after)
-    assert sum(1 for _ in memories.build(done.after)) > 0
-    assert memories.full, cache
 
 
 def test_elements_are_counted_where_the_next_stage_would_not_take_what_is_cached():
